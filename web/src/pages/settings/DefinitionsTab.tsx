@@ -1,0 +1,143 @@
+import { SquareTerminal } from "lucide-react";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input, TextArea } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { OPERATORS, useCan } from "@/session/session";
+import { parseObject } from "./TenantsTab";
+import { useChange } from "./useChange";
+
+type Definition = Schemas["DefinitionShown"];
+
+const LIST = "/api/v1/admin/jobs/definitions";
+const ONE = "/api/v1/admin/jobs/definitions/{key}";
+
+/** The commands that jobs may run: exact arguments, never a shell. */
+export function DefinitionsTab() {
+  const isOperator = useCan(OPERATORS);
+  const [editing, setEditing] = useState<Definition | "new" | null>(null);
+  const query = api.useInfiniteQuery(
+    "get",
+    LIST,
+    { params: { query: { limit: 100 } } },
+    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_DefinitionShown_"]) => page.next_cursor ?? undefined },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const toggle = useChange((one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }), {
+    done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
+    lists: [LIST],
+  });
+  const columns: Column<Definition>[] = [
+    { key: "key", header: "Key", width: "minmax(120px, 1fr)", cell: (one) => <span className="mono truncate">{one.key}</span> },
+    { key: "state", header: "State", width: "100px", cell: (one) => <StatusChip status={one.is_active ? "active" : "disabled"} /> },
+    { key: "argv", header: "Command", width: "minmax(180px, 2fr)", wideOnly: true, cell: (one) => <span className="mono truncate quiet">{visible(one.argv.map((part) => (typeof part === "string" ? part : JSON.stringify(part))).join(" "))}</span> },
+    { key: "timeout", header: "Timeout", width: "90px", align: "end", wideOnly: true, cell: (one) => `${one.timeout_seconds} s` },
+    { key: "retries", header: "Retries", width: "76px", align: "end", wideOnly: true, cell: (one) => one.max_retries },
+    {
+      key: "edit",
+      header: "",
+      width: "150px",
+      align: "end",
+      cell: (one) =>
+        isOperator && (
+          <>
+            <Button kind="ghost" onClick={() => toggle.mutate(one)}>
+              {one.is_active ? "Disable" : "Enable"}
+            </Button>
+            <Button kind="ghost" onClick={() => setEditing(one)}>
+              Edit
+            </Button>
+          </>
+        ),
+    },
+  ];
+  return (
+    <Section title="Commands" actions={isOperator && <Button kind="primary" icon={<SquareTerminal size={14} aria-hidden />} onClick={() => setEditing("new")}>New command</Button>}>
+      <DataTable
+        label="commands"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="No commands yet" command="atlas definition add backup.run --argv '[&quot;/usr/bin/pg_dump&quot;]'">Jobs run programs only if they stand in this list, with exactly these arguments.</EmptyState>}
+      />
+      {editing !== null && <EditDefinition definition={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+    </Section>
+  );
+}
+
+function EditDefinition({ definition, onClose }: { definition: Definition | null; onClose: () => void }) {
+  const [key, setKey] = useState(definition?.key ?? "");
+  const [description, setDescription] = useState(definition?.description ?? "");
+  const [argv, setArgv] = useState(JSON.stringify(definition?.argv ?? ["/usr/bin/true"], null, 2));
+  const [schema, setSchema] = useState(JSON.stringify(definition?.arg_schema ?? {}, null, 2));
+  const [timeout, setTimeout] = useState(String(definition?.timeout_seconds ?? 3600));
+  const [retries, setRetries] = useState(String(definition?.max_retries ?? 2));
+  const parts = parseList(argv);
+  const parsed = parseObject(schema);
+  const save = useChange(
+    () => {
+      const body = { description, argv: parts ?? [], arg_schema: parsed ?? {}, timeout_seconds: Number(timeout), max_retries: Number(retries) };
+      if (definition === null) return client.POST(LIST, { body: { key, ...body } });
+      return client.PATCH(ONE, { params: { path: { key: definition.key } }, body });
+    },
+    { done: () => `The command ${key} is saved`, lists: [LIST], onDone: onClose },
+  );
+  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={definition === null ? "New command" : `Edit ${definition.key}`}
+      description="Jobs that run now keep what they began with."
+      action="Save"
+      busy={save.isPending}
+      error={save.error}
+      onConfirm={() => save.mutate(undefined)}
+      disabled={key === "" || parts === null || parsed === null}
+    >
+      {definition === null && (
+        <Field label="Key" hint="What jobs name it by, such as backup.run." required error={reason("key")}>
+          {(control) => <Input {...control} value={key} maxLength={100} onChange={(event) => setKey(event.target.value)} />}
+        </Field>
+      )}
+      <Field label="Description" error={reason("description")}>
+        {(control) => <Input {...control} value={description} onChange={(event) => setDescription(event.target.value)} />}
+      </Field>
+      <Field label="Program and arguments" hint="A JSON list; {{ name }} is filled from the payload. Never a shell." error={parts === null ? "is not a list of texts" : reason("argv")}>
+        {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
+      </Field>
+      <Field label="Schema of the payload" error={parsed === null ? "is not a JSON object" : reason("arg_schema")}>
+        {(control) => <TextArea {...control} value={schema} onChange={(event) => setSchema(event.target.value)} />}
+      </Field>
+      <Field label="Timeout in seconds" error={reason("timeout_seconds")}>
+        {(control) => <Input {...control} type="number" min={1} value={timeout} onChange={(event) => setTimeout(event.target.value)} />}
+      </Field>
+      <Field label="Retries" error={reason("max_retries")}>
+        {(control) => <Input {...control} type="number" min={0} value={retries} onChange={(event) => setRetries(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+type Argument = string | Schemas["WhenGiven"];
+
+function parseList(text: string): Argument[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.length > 0 ? (value as Argument[]) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,179 @@
+import { Scale } from "lucide-react";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input, Select } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { whole } from "@/format/numbers";
+import { OPERATORS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { useChange } from "./useChange";
+
+type Rule = Schemas["RuleShown"];
+type Effect = Rule["effect"];
+
+const LIST = "/api/v1/policies";
+const ONE = "/api/v1/policies/{label}";
+const CHIPS: Record<Effect, { status: string; label: string }> = {
+  allow: { status: "approved", label: "allow" },
+  review: { status: "pending", label: "review" },
+  block: { status: "blocked", label: "block" },
+};
+
+/** The rules by which requests for workflows are decided; the strictest that applies decides. */
+export function PoliciesTab() {
+  const tenant = useTenant();
+  const isOperator = useCan(OPERATORS);
+  const [editing, setEditing] = useState<Rule | "new" | null>(null);
+  const [removing, setRemoving] = useState<Rule | null>(null);
+  const query = api.useInfiniteQuery(
+    "get",
+    LIST,
+    { params: { query: { tenant, limit: 100 } } },
+    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_RuleShown_"]) => page.next_cursor ?? undefined },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const remove = useChange((rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }), {
+    done: (rule) => `The rule ${rule.label} is removed`,
+    lists: [LIST],
+    onDone: () => setRemoving(null),
+  });
+  const columns: Column<Rule>[] = [
+    { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{visible(one.label)}</span> },
+    { key: "effect", header: "Effect", width: "100px", cell: (one) => <StatusChip {...CHIPS[one.effect]} /> },
+    { key: "workflow", header: "Workflow", width: "minmax(100px, 1fr)", wideOnly: true, cell: (one) => <span className="mono truncate">{visible(one.workflow)}</span> },
+    { key: "when", header: "When", width: "minmax(160px, 2fr)", wideOnly: true, cell: (one) => <span className="truncate">{condition(one)}</span> },
+    { key: "for", header: "For", width: "100px", wideOnly: true, cell: (one) => (one.tenant_id === null ? "all tenants" : "one tenant") },
+    {
+      key: "edit",
+      header: "",
+      width: "140px",
+      align: "end",
+      cell: (one) =>
+        isOperator && (
+          <>
+            <Button kind="ghost" onClick={() => setEditing(one)}>
+              Edit
+            </Button>
+            <Button kind="ghost" onClick={() => setRemoving(one)}>
+              Remove
+            </Button>
+          </>
+        ),
+    },
+  ];
+  return (
+    <Section title="Policies" actions={isOperator && <Button kind="primary" icon={<Scale size={14} aria-hidden />} onClick={() => setEditing("new")}>New rule</Button>}>
+      <DataTable
+        label="policies"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="No rules: every request for a workflow is allowed">A rule sends requests to a person, or blocks them, by workflow, cost or number of runs.</EmptyState>}
+      />
+      {editing !== null && <EditRule rule={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+      {removing !== null && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={() => setRemoving(null)}
+          title={`Remove the rule ${visible(removing.label)}?`}
+          description="Requests that are decided from now on do not meet it any more."
+          action="Remove the rule"
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate(removing)}
+        />
+      )}
+    </Section>
+  );
+}
+
+/** When a rule applies, as a sentence. */
+export function condition(rule: Pick<Rule, "spend_above_cents" | "spend_per_day_cents" | "runs_per_day" | "except_workflows">): string {
+  const parts = [
+    rule.spend_above_cents !== null && `a run may cost more than ${euros(rule.spend_above_cents)}`,
+    rule.spend_per_day_cents !== null && `the day costs more than ${euros(rule.spend_per_day_cents)}`,
+    rule.runs_per_day !== null && `there were more than ${whole(rule.runs_per_day)} runs within a day`,
+  ].filter((part) => part !== false);
+  const except = rule.except_workflows.length === 0 ? "" : `, except ${rule.except_workflows.join(", ")}`;
+  return (parts.length === 0 ? "always" : parts.join(" and ")) + except;
+}
+
+function euros(cents: number): string {
+  return (cents / 100).toFixed(2);
+}
+
+function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
+  const tenant = useTenant();
+  const [label, setLabel] = useState(rule?.label ?? "");
+  const [effect, setEffect] = useState<Effect>(rule?.effect ?? "review");
+  const [workflow, setWorkflow] = useState(rule?.workflow ?? "*");
+  const [except, setExcept] = useState(rule?.except_workflows.join(", ") ?? "");
+  const [spend, setSpend] = useState(text(rule?.spend_above_cents));
+  const [perDay, setPerDay] = useState(text(rule?.spend_per_day_cents));
+  const [runs, setRuns] = useState(text(rule?.runs_per_day));
+  const save = useChange(
+    () => {
+      const bounds = { spend_above_cents: number(spend), spend_per_day_cents: number(perDay), runs_per_day: number(runs) };
+      const body = { effect, workflow, except_workflows: except.split(",").map((one) => one.trim()).filter((one) => one !== ""), ...bounds };
+      if (rule === null) return client.POST(LIST, { params: { query: { tenant } }, body: { label, ...body } });
+      return client.PATCH(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } }, body });
+    },
+    { done: () => `The rule ${label} is saved`, lists: [LIST], onDone: onClose },
+  );
+  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
+  const about = rule === null ? (tenant === undefined ? "It holds for all tenants." : `It holds for ${tenant}.`) : "It holds for requests that are decided from now on.";
+  return (
+    <ConfirmDialog open onClose={onClose} title={rule === null ? "New rule" : `Edit ${visible(rule.label)}`} description={about} action="Save" busy={save.isPending} error={save.error} onConfirm={() => save.mutate(undefined)} disabled={label === "" || workflow === ""}>
+      {rule === null && (
+        <Field label="Label" required error={reason("label")}>
+          {(control) => <Input {...control} value={label} maxLength={200} onChange={(event) => setLabel(event.target.value)} />}
+        </Field>
+      )}
+      <Field label="Effect" hint="Review asks a person first." error={reason("effect")}>
+        {(control) => (
+          <Select {...control} value={effect} onChange={(event) => setEffect(event.target.value as Effect)}>
+            <option value="allow">allow</option>
+            <option value="review">review</option>
+            <option value="block">block</option>
+          </Select>
+        )}
+      </Field>
+      <Field label="Workflow" hint="A key, or a pattern with * and ?." error={reason("workflow")}>
+        {(control) => <Input {...control} value={workflow} onChange={(event) => setWorkflow(event.target.value)} />}
+      </Field>
+      <Field label="Except workflows" hint="Separated by commas." error={reason("except_workflows")}>
+        {(control) => <Input {...control} value={except} onChange={(event) => setExcept(event.target.value)} />}
+      </Field>
+      <Field label="A run may cost more than, in cents" hint="Empty: whatever it costs." error={reason("spend_above_cents")}>
+        {(control) => <Input {...control} type="number" min={0} value={spend} onChange={(event) => setSpend(event.target.value)} />}
+      </Field>
+      <Field label="The day costs more than, in cents" error={reason("spend_per_day_cents")}>
+        {(control) => <Input {...control} type="number" min={0} value={perDay} onChange={(event) => setPerDay(event.target.value)} />}
+      </Field>
+      <Field label="More runs within a day than" error={reason("runs_per_day")}>
+        {(control) => <Input {...control} type="number" min={0} value={runs} onChange={(event) => setRuns(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+function text(value: number | null | undefined): string {
+  return value === null || value === undefined ? "" : String(value);
+}
+
+function number(value: string): number | null {
+  return value === "" ? null : Number(value);
+}

@@ -1,0 +1,114 @@
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input } from "@/components/Form";
+import { Section } from "@/components/Page";
+import { OPERATORS, useCan } from "@/session/session";
+import { TENANTS, useTenants } from "./TenantsTab";
+import { useChange } from "./useChange";
+
+type Tenant = Schemas["TenantShown"];
+
+/** What is removed when it is past its age, in words. */
+const KINDS: Record<string, string> = {
+  jobs: "Finished jobs",
+  attempts: "Their attempts",
+  steps: "Steps of runs",
+  events: "Events",
+  recurring: "Runs of recurring functions",
+};
+
+/** For how many days finished things are kept: a tenant's own choice, else the default. The audit log keeps what happened. */
+export function RetentionTab() {
+  const { query, rows } = useTenants();
+  const isOperator = useCan(OPERATORS);
+  const [editing, setEditing] = useState<Tenant | null>(null);
+  const columns: Column<Tenant>[] = [
+    { key: "slug", header: "Tenant", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
+    ...Object.entries(KINDS).map(([kind, label], at) => ({
+      key: kind,
+      header: label,
+      width: "minmax(110px, 1fr)",
+      align: "end" as const,
+      wideOnly: at > 0,
+      cell: (one: Tenant) => <Days tenant={one} kind={kind} />,
+    })),
+    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
+  ];
+  return (
+    <Section title="Retention">
+      <p className="quiet">Finished things are removed when they are older. Dead letters and the audit log stay.</p>
+      <DataTable
+        label="retention"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="No tenants yet" />}
+      />
+      {editing !== null && <EditRetention tenant={editing} onClose={() => setEditing(null)} />}
+    </Section>
+  );
+}
+
+function Days({ tenant, kind }: { tenant: Tenant; kind: string }) {
+  const days = tenant.retention_days[kind];
+  const shown = days === null || days === undefined ? "for ever" : `${days} d`;
+  return kind in tenant.retention ? <span>{shown}</span> : <span className="quiet" title="The default">{shown}</span>;
+}
+
+function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
+  const [days, setDays] = useState<Record<string, string>>(() =>
+    Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, ownDays(tenant, kind)])),
+  );
+  const edit = useChange(
+    () => {
+      const retention: Record<string, number | null> = {};
+      for (const [kind, value] of Object.entries(days)) if (value !== "") retention[kind] = value === "ever" ? null : Number(value);
+      return client.PATCH("/api/v1/tenants/{slug_or_id}", { params: { path: { slug_or_id: tenant.slug } }, body: { retention } });
+    },
+    { done: () => `The retention of ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
+  );
+  const reason = (kind: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(`retention.${kind}`) : undefined);
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={`Retention of ${tenant.slug}`}
+      description="Days after which finished things are removed. Empty: the default. The word ever: never."
+      action="Save"
+      busy={edit.isPending}
+      error={edit.error}
+      onConfirm={() => edit.mutate(undefined)}
+    >
+      {Object.entries(KINDS).map(([kind, label]) => (
+        <Field key={kind} label={label} error={reason(kind)}>
+          {(control) => (
+            <Input
+              {...control}
+              placeholder={String(tenant.retention_days[kind] ?? "ever")}
+              value={days[kind] ?? ""}
+              pattern="\d+(\.\d+)?|ever"
+              onChange={(event) => setDays((before) => ({ ...before, [kind]: event.target.value.trim() }))}
+            />
+          )}
+        </Field>
+      ))}
+    </ConfirmDialog>
+  );
+}
+
+/** The tenant's own choice as it is typed: a number, "ever", or nothing for the default. */
+function ownDays(tenant: Tenant, kind: string): string {
+  if (!(kind in tenant.retention)) return "";
+  const days = tenant.retention[kind];
+  return typeof days === "number" ? String(days) : "ever";
+}

@@ -1,0 +1,71 @@
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { useTenant } from "@/session/tenant";
+import { useChange } from "./useChange";
+
+type OpenSession = Schemas["OpenSessionShown"];
+
+const LIST = "/api/v1/sessions";
+
+/** Who is signed in; a session can be ended from here. */
+export function SessionsTab() {
+  const tenant = useTenant();
+  const [ending, setEnding] = useState<OpenSession | null>(null);
+  const query = api.useInfiniteQuery(
+    "get",
+    LIST,
+    { params: { query: { tenant, limit: 100 } } },
+    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_OpenSessionShown_"]) => page.next_cursor ?? undefined },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const end = useChange((one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }), {
+    done: (one) => `A session of ${one.subject} has ended`,
+    lists: [LIST],
+    onDone: () => setEnding(null),
+  });
+  const columns: Column<OpenSession>[] = [
+    { key: "subject", header: "Who", width: "minmax(140px, 1.4fr)", cell: (one) => <><span className="truncate">{visible(one.subject)}</span>{one.is_current && <span className="quiet">this browser</span>}</> },
+    { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
+    { key: "prefix", header: "Token", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
+    { key: "since", header: "Signed in", width: "110px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "seen", header: "Last seen", width: "110px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
+    { key: "ends", header: "Ends", width: "100px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
+    { key: "end", header: "", width: "72px", align: "end", cell: (one) => <Button kind="ghost" onClick={() => setEnding(one)}>End</Button> },
+  ];
+  return (
+    <Section title="Sessions">
+      <DataTable
+        label="sessions"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="Nobody is signed in">Sessions last twelve hours, or until their token is revoked.</EmptyState>}
+      />
+      {ending !== null && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={() => setEnding(null)}
+          title={ending.is_current ? "Sign out of this browser?" : `End the session of ${visible(ending.subject)}?`}
+          description="Its next request is refused. The token stays valid: revoke it to keep someone out."
+          action={ending.is_current ? "Sign out" : "End the session"}
+          busy={end.isPending}
+          error={end.error}
+          onConfirm={() => end.mutate(ending)}
+        />
+      )}
+    </Section>
+  );
+}

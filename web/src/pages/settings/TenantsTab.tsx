@@ -1,0 +1,121 @@
+import { Building2 } from "lucide-react";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input, TextArea } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { OPERATORS, useCan } from "@/session/session";
+import { useChange } from "./useChange";
+
+type Tenant = Schemas["TenantShown"];
+
+export const TENANTS = "/api/v1/tenants";
+
+/** All tenants, by slug, page by page. */
+export function useTenants() {
+  const query = api.useInfiniteQuery(
+    "get",
+    TENANTS,
+    { params: { query: { limit: 100 } } },
+    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_TenantShown_"]) => page.next_cursor ?? undefined },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  return { query, rows };
+}
+
+/** The customers of the installation, with their clocks and limits. */
+export function TenantsTab() {
+  const { query, rows } = useTenants();
+  const isOperator = useCan(OPERATORS);
+  const [adding, setAdding] = useState(false);
+  const [editing, setEditing] = useState<Tenant | null>(null);
+  const columns: Column<Tenant>[] = [
+    { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
+    { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+    { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
+    { key: "limits", header: "Limits", wideOnly: true, cell: (one) => <span className="mono truncate quiet">{Object.keys(one.limits).length === 0 ? "defaults" : visible(JSON.stringify(one.limits))}</span> },
+    { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <StatusChip status={one.removing_at === null ? "active" : "canceled"} label={one.removing_at === null ? "active" : "being removed"} /> },
+    { key: "made", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
+  ];
+  return (
+    <Section title="Tenants" actions={isOperator && <Button kind="primary" icon={<Building2 size={14} aria-hidden />} onClick={() => setAdding(true)}>New tenant</Button>}>
+      <DataTable
+        label="tenants"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="No tenants yet" command="atlas tenant add acme --name Acme">Jobs, tokens and audit rows belong to a tenant.</EmptyState>}
+      />
+      {adding && <NewTenant onClose={() => setAdding(false)} />}
+      {editing !== null && <EditTenant tenant={editing} onClose={() => setEditing(null)} />}
+    </Section>
+  );
+}
+
+function NewTenant({ onClose }: { onClose: () => void }) {
+  const [slug, setSlug] = useState("");
+  const [name, setName] = useState("");
+  const [timezone, setTimezone] = useState("UTC");
+  const add = useChange(() => client.POST(TENANTS, { body: { slug, name, timezone } }), { done: () => `The tenant ${slug} is there`, lists: [TENANTS], onDone: onClose });
+  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
+  return (
+    <ConfirmDialog open onClose={onClose} title="New tenant" action="Add the tenant" busy={add.isPending} error={add.error} onConfirm={() => add.mutate(undefined)} disabled={slug === "" || name === ""}>
+      <Field label="Slug" hint="Its short name in addresses and commands; it stays." required error={reason("slug")}>
+        {(control) => <Input {...control} value={slug} maxLength={63} onChange={(event) => setSlug(event.target.value)} />}
+      </Field>
+      <Field label="Name" required error={reason("name")}>
+        {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
+      </Field>
+      <Field label="Time zone" hint="The clock that its schedules follow." error={reason("timezone")}>
+        {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
+  const [name, setName] = useState(tenant.name);
+  const [timezone, setTimezone] = useState(tenant.timezone);
+  const [limits, setLimits] = useState(JSON.stringify(tenant.limits, null, 2));
+  const parsed = parseObject(limits);
+  const edit = useChange(
+    () => client.PATCH("/api/v1/tenants/{slug_or_id}", { params: { path: { slug_or_id: tenant.slug } }, body: { name, timezone, limits: parsed ?? {} } }),
+    { done: () => `The tenant ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
+  );
+  const reason = (field: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(field) : undefined);
+  return (
+    <ConfirmDialog open onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" busy={edit.isPending} error={edit.error} onConfirm={() => edit.mutate(undefined)} disabled={name === "" || parsed === null}>
+      <Field label="Name" required error={reason("name")}>
+        {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
+      </Field>
+      <Field label="Time zone" hint="Its schedules move to this clock." error={reason("timezone")}>
+        {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
+      </Field>
+      <Field label="Limits" hint="in_flight, requests_per_second, email, quotas. What is not named has its default." error={parsed === null ? "is not a JSON object" : reason("limits")}>
+        {(control) => <TextArea {...control} rows={6} value={limits} onChange={(event) => setLimits(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+export function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,147 @@
+import { KeyRound } from "lucide-react";
+import { useMemo, useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog, Dialog } from "@/components/Dialog";
+import { Command, EmptyState } from "@/components/EmptyState";
+import { Field, Input, Select } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { OPERATORS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import styles from "./Settings.module.css";
+import { useChange } from "./useChange";
+
+type Token = Schemas["TokenShown"];
+type Role = Token["role"];
+
+const LIST = "/api/v1/tokens";
+/** What each role may do, in a line. */
+const ROLES: Record<Role, string> = {
+  operator: "everything, for every tenant",
+  tenant_admin: "everything of its tenant but limits and policies",
+  enqueuer: "create jobs and events, read jobs and runs",
+  auditor: "read, and verify the audit log",
+  host: "fetch the jobs of one host",
+  worker: "claim jobs of its tenant",
+};
+
+/** The credentials of people and programs. */
+export function TokensTab() {
+  const tenant = useTenant();
+  const [adding, setAdding] = useState(false);
+  const [revoking, setRevoking] = useState<Token | null>(null);
+  const query = api.useInfiniteQuery(
+    "get",
+    LIST,
+    { params: { query: { tenant, limit: 100 } } },
+    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_TokenShown_"]) => page.next_cursor ?? undefined },
+  );
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const revoke = useChange((token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }), {
+    done: (token) => `The token ${token.prefix} is revoked`,
+    lists: [LIST],
+    onDone: () => setRevoking(null),
+  });
+  const columns: Column<Token>[] = [
+    { key: "subject", header: "Subject", width: "minmax(140px, 1.4fr)", cell: (one) => <span className="truncate">{visible(one.subject)}</span> },
+    { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
+    { key: "state", header: "State", width: "110px", cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} /> },
+    { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
+    { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{visible(one.created_by)}</span> },
+    { key: "made", header: "Made", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "used", header: "Last used", width: "100px", wideOnly: true, cell: (one) => (one.last_used_at === null ? <span className="quiet">never</span> : <Time at={one.last_used_at} />) },
+    { key: "revoke", header: "", width: "84px", align: "end", cell: (one) => one.revoked_at === null && <Button kind="ghost" onClick={() => setRevoking(one)}>Revoke</Button> },
+  ];
+  return (
+    <Section title="Tokens" actions={<Button kind="primary" icon={<KeyRound size={14} aria-hidden />} onClick={() => setAdding(true)}>New token</Button>}>
+      <DataTable
+        label="tokens"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={<EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer billing`}>A token is what a person or a program signs in with.</EmptyState>}
+      />
+      {adding && <NewToken onClose={() => setAdding(false)} />}
+      {revoking !== null && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={() => setRevoking(null)}
+          title={`Revoke the token of ${visible(revoking.subject)}?`}
+          description="It is refused everywhere within seconds, and every session that was opened with it ends. This cannot be undone."
+          action="Revoke"
+          busy={revoke.isPending}
+          error={revoke.error}
+          onConfirm={() => revoke.mutate(revoking)}
+        />
+      )}
+    </Section>
+  );
+}
+
+function stateOf(token: Token): string {
+  if (token.revoked_at !== null) return "canceled";
+  return token.expires_at !== null && Date.parse(token.expires_at) < Date.now() ? "expired" : "active";
+}
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const tenant = useTenant();
+  const isOperator = useCan(OPERATORS);
+  const roles = (Object.keys(ROLES) as Role[]).filter((role) => role !== "host" && (isOperator || role !== "operator"));
+  const [subject, setSubject] = useState("");
+  const [role, setRole] = useState<Role>("enqueuer");
+  const [days, setDays] = useState("");
+  const [made, setMade] = useState<Schemas["TokenMade"] | null>(null);
+  const add = useChange(
+    async () => {
+      const expires_at = days === "" ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+      const { data } = await client.POST("/api/v1/tokens", { params: { query: { tenant } }, body: { subject, role, scopes: {}, expires_at } });
+      setMade(data ?? null);
+    },
+    { done: () => "The token is made", lists: [LIST] },
+  );
+  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
+  if (made !== null) {
+    return (
+      <Dialog open onClose={onClose} title="Copy the token now" description="It is shown once. Atlas keeps only its hash.">
+        <Command text={made.token} />
+        <div className={styles.buttons}>
+          <Button kind="primary" onClick={onClose}>
+            I have copied it
+          </Button>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <ConfirmDialog open onClose={onClose} title="New token" action="Make the token" busy={add.isPending} error={add.error} onConfirm={() => add.mutate(undefined)} disabled={subject.trim() === ""}>
+      <Field label="Subject" hint="The person or program that acts with it. The audit log shows this name." required error={reason("subject")}>
+        {(control) => <Input {...control} value={subject} maxLength={200} onChange={(event) => setSubject(event.target.value)} />}
+      </Field>
+      <Field label="Role" hint={ROLES[role]} error={reason("role")}>
+        {(control) => (
+          <Select {...control} value={role} onChange={(event) => setRole(event.target.value as Role)}>
+            {roles.map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </Select>
+        )}
+      </Field>
+      <Field label="Valid for days" hint="Empty: until it is revoked." error={reason("expires_at")}>
+        {(control) => <Input {...control} type="number" min={1} max={3650} value={days} onChange={(event) => setDays(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
