@@ -1,5 +1,6 @@
 import * as Radix from "@radix-ui/react-tabs";
 import type { ReactNode } from "react";
+import { cx } from "@/format/words";
 import styles from "./Tabs.module.css";
 
 export interface Tab<Key extends string> {
@@ -16,12 +17,14 @@ interface TabsProps<Key extends string> {
   value: Key;
   onChange: (key: Key) => void;
   tabs: readonly Tab<Key>[];
+  /** The open one takes the rest of the page, for a table that scrolls within. */
+  fill?: boolean;
 }
 
 /** Tabs; which one is open belongs in the address. */
-export function Tabs<Key extends string>({ label, value, onChange, tabs }: TabsProps<Key>) {
+export function Tabs<Key extends string>({ label, value, onChange, tabs, fill = false }: TabsProps<Key>) {
   return (
-    <Radix.Root value={value} onValueChange={(next) => onChange(next as Key)} className={styles.tabs}>
+    <Radix.Root value={value} onValueChange={(next) => onChange(next as Key)} className={cx(styles.tabs, fill && styles.fill)}>
       <Radix.List className={styles.list} aria-label={label}>
         {tabs.map((tab) => (
           <Radix.Trigger key={tab.key} value={tab.key} className={styles.tab}>

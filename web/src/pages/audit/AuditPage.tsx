@@ -44,6 +44,7 @@ export function AuditPage() {
     >
       <Tabs
         label="Parts of the audit log"
+        fill
         value={tab}
         onChange={(next) => void navigate({ search: (before) => ({ ...before, tab: next === "log" ? undefined : next, row: undefined }) })}
         tabs={[

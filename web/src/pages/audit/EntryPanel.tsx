@@ -9,6 +9,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { exactTimes } from "@/format/time";
 import { whole } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
+import styles from "./Audit.module.css";
 import { ProofSteps } from "./ProofSteps";
 
 type Details = Schemas["EntryDetails"];
@@ -35,13 +36,17 @@ export function EntryPanel({ id, onClose }: { id: number; onClose: () => void })
 function Entry({ entry }: { entry: Details }) {
   const { local, zone, utc } = exactTimes(new Date(entry.created_at));
   return (
-    <>
+    <div className={styles.panel}>
       {entry.message !== "" && <p>{visible(entry.message)}</p>}
       <Facts>
         <Fact name="Time">
-          <span className="mono">{local}</span> <span className="quiet">{zone}</span>
-          <br />
           <span className="mono">{utc}</span> <span className="quiet">UTC</span>
+          {local !== utc && (
+            <>
+              <br />
+              <span className="mono">{local}</span> <span className="quiet">{zone}</span>
+            </>
+          )}
         </Fact>
         <Fact name="Actor">
           {visible(entry.actor_id)} <span className="quiet">{entry.actor_type}</span>
@@ -63,7 +68,7 @@ function Entry({ entry }: { entry: Details }) {
       <Section title="Facts">
         <JsonView value={entry.meta} label="facts of the row" />
       </Section>
-    </>
+    </div>
   );
 }
 

@@ -30,7 +30,7 @@ const CHECKPOINTS: Column<Schemas["CheckpointShown"]>[] = [
 /** The seals and the signed checkpoints, newest first, and the keys that verify them. */
 export function SealsTab() {
   const tenant = useTenant();
-  const next = { pageParamName: "cursor", initialPageParam: undefined, refetchInterval: 5000 };
+  const next = { pageParamName: "cursor", initialPageParam: null, refetchInterval: 5000 };
   const seals = api.useInfiniteQuery(
     "get",
     "/api/v1/audit/seals",

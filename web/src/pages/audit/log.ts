@@ -36,7 +36,7 @@ export function useLog(search: AuditSearch) {
     { params: { query: { ...filters, since, until, limit: PAGE } } },
     {
       pageParamName: "cursor",
-      initialPageParam: undefined,
+      initialPageParam: null,
       getNextPageParam: (page: Schemas["Page_EntryShown_"]) => page.next_cursor ?? undefined,
       // New rows come by following the log.
       staleTime: Infinity,

@@ -41,7 +41,7 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
   const tenant = useTenant();
   const query = tenant === undefined ? "" : `?tenant=${encodeURIComponent(tenant)}`;
   return (
-    <>
+    <div className={styles.panel}>
       <Facts>
         <Fact name="From">{visible(mail.sender)}</Fact>
         <Fact name="To">{visible(mail.to)}</Fact>
@@ -74,7 +74,7 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
           { key: "headers", label: "Headers", content: () => <Headers mail={mail} address={`/api/v1/outbox/${mail.job_id}/source${query}`} /> },
         ]}
       />
-    </>
+    </div>
   );
 }
 

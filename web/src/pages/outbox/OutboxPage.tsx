@@ -28,7 +28,7 @@ export function OutboxPage() {
     { params: { query: { tenant, limit: LIMIT } } },
     {
       pageParamName: "cursor",
-      initialPageParam: undefined,
+      initialPageParam: null,
       getNextPageParam: (page: Schemas["Page_MailShown_"]) => page.next_cursor ?? undefined,
       meta: { live: ["job"] },
     },

@@ -27,7 +27,7 @@ export function DefinitionsTab() {
     "get",
     LIST,
     { params: { query: { limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_DefinitionShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_DefinitionShown_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const toggle = useChange((one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }), {

@@ -36,7 +36,7 @@ export function PoliciesTab() {
     "get",
     LIST,
     { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_RuleShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_RuleShown_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const remove = useChange((rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }), {

@@ -22,7 +22,7 @@ export function SessionsTab() {
     "get",
     LIST,
     { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_OpenSessionShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_OpenSessionShown_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const end = useChange((one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }), {

@@ -24,7 +24,7 @@ export function useTenants() {
     "get",
     TENANTS,
     { params: { query: { limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_TenantShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_TenantShown_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   return { query, rows };

@@ -39,7 +39,7 @@ export function TokensTab() {
     "get",
     LIST,
     { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: undefined, getNextPageParam: (page: Schemas["Page_TokenShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_TokenShown_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const revoke = useChange((token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }), {
