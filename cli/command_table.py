@@ -20,7 +20,10 @@ COMMANDS = {
     "migrate": ("migrate:migrate", "Apply the migrations that are missing."),
     "backup": ("backup:backup", "Back up the database, the keys and the copies of the checkpoints."),
     "restore": ("backup:restore", "Restore a backup into a new ATLAS_HOME, or into the database of DATABASE_URL."),
-    "doctor": ("doctor:doctor", "Check this machine and the database, and say how to correct what is wrong."),
+    "doctor": (
+        "doctor:doctor",
+        "Check this machine and the database, or the API, and say how to correct what is wrong.",
+    ),
     "status": ("status:status", "Show the gate, the engine, the queue, the workers."),
     "online": ("status:online", "Allow jobs to start."),
     "offline": ("status:offline", "Start no more jobs."),

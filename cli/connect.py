@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from atlas.cli.output import warn
-from atlas.errors import AtlasError, NoFreeConnection
+from atlas.errors import AtlasError, NoFreeConnection, SettingsError
 
 if TYPE_CHECKING:
     from atlas.cli.backend import Backend
+    from atlas.client import AtlasClient
     from atlas.settings import Settings
 
 T = TypeVar("T")
@@ -36,6 +37,46 @@ def on_backend(work: "Callable[[Backend], Coroutine[Any, Any, T]]", *, checks_in
             return await work(_over_http(api))
 
     return execute(run)
+
+
+def either(
+    work: "Callable[[Settings], Coroutine[Any, Any, T]]",
+    over_http: "Callable[[AtlasClient], Coroutine[Any, Any, T]]",
+    *,
+    tenant: str | None = None,
+    token: str | None = None,
+    by_token: bool = False,
+) -> T:
+    """Run a command on the database, or over HTTP if ATLAS_URL is set, for one tenant if it is named.
+
+    A command that acts as the owner of a token, `by_token`, goes over HTTP wherever there is a token.
+    """
+    from atlas.cli.runtime import execute
+
+    async def run(settings: "Settings") -> T:
+        if by_token and settings.atlas_token is not None and settings.atlas_url is None:
+            settings = _api_here(settings)
+        if settings.atlas_url is None:
+            return await work(settings)
+        from atlas.cli.over_http import reach_api
+
+        async with reach_api(settings, tenant) as atlas:
+            return await over_http(atlas)
+
+    return execute(run, atlas_token=token)
+
+
+def _api_here(settings: "Settings") -> "Settings":
+    """Settings that lead to the API of the `atlas up` with this home, for the token that is given."""
+    from atlas.up_report import api_address
+
+    address = api_address(settings.home)
+    if address is None:
+        raise SettingsError(
+            "A token is for the API, and none runs here.",
+            remedy="Start it with `atlas up`, or set ATLAS_URL, or unset ATLAS_TOKEN.",
+        )
+    return replace(settings, atlas_url=address)
 
 
 def _running_api(settings: "Settings") -> "Settings | None":

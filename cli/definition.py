@@ -1,13 +1,15 @@
 """`atlas definition`: the programs that command jobs may run."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
+from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import UnreadableFile, read_json_file
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -15,7 +17,11 @@ from atlas.engine.commands.definitions import (
     edit_definition,
     list_definitions,
 )
+from atlas.engine.commands.spec import DefinitionSpec
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, DefinitionShown
 
 app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 
@@ -34,7 +40,10 @@ def add(
         async with connected(settings) as conn:
             return await add_definition(conn, described, actor=caller())
 
-    added = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Definition:
+        return _definition(await atlas.create_definition(described))
+
+    added = either(work, over_http)
     say(added.as_json(), f"Definition {added.spec.key} is added.", json=json)
 
 
@@ -61,7 +70,10 @@ def edit(
         async with connected(settings) as conn:
             return await edit_definition(conn, key, changes, actor=caller())
 
-    edited = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Definition:
+        return _definition(await atlas.edit_definition(key, changes))
+
+    edited = either(work, over_http)
     say(edited.as_json(), f"Definition {key} is changed.", json=json)
 
 
@@ -73,7 +85,10 @@ def disable(key: Key, json: Json = False) -> None:
         async with connected(settings) as conn:
             return await disable_definition(conn, key, actor=caller())
 
-    disabled = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Definition:
+        return _definition(await atlas.disable_definition(key))
+
+    disabled = either(work, over_http)
     say(disabled.as_json(), f"Definition {key} is disabled.", json=json)
 
 
@@ -87,7 +102,10 @@ def show(
         async with connected(settings) as conn:
             return await list_definitions(conn, active_only=active)
 
-    found = execute(work)
+    async def over_http(atlas: "AtlasClient") -> list[Definition]:
+        return [_definition(one) async for one in atlas.list_definitions(active_only=active)]
+
+    found = either(work, over_http)
     rows = [
         (
             one.spec.key,
@@ -100,6 +118,10 @@ def show(
     ]
     shown = table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows) if rows else "There are no definitions."
     say({"definitions": [one.as_json() for one in found]}, shown, json=json)
+
+
+def _definition(shown: "DefinitionShown") -> Definition:
+    return row_of(Definition, shown, spec=DefinitionSpec(**shown.model_dump(include={*DefinitionSpec.model_fields})))
 
 
 def read_definition(file: Path) -> dict[str, Any]:

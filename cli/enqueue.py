@@ -38,7 +38,7 @@ def enqueue_job(
     run_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it may start, for example 2026-12-24T18:00+01:00.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The host that runs it, by name or id; over HTTP by its id.")] = None,
+    host: Annotated[str | None, typer.Option(help="The host that runs it, by name or id.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
     module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
     allow_unknown: Annotated[

@@ -1,15 +1,20 @@
 """`atlas event`: publishes events."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say
+from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import tenant_id
 from atlas.engine.workflows.events import Published, publish_event
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="Publish events.", no_args_is_help=True, add_completion=False)
 
@@ -22,7 +27,9 @@ def _events() -> None:
 @app.command("publish")
 def publish(
     name: Annotated[str, typer.Argument(help="The event's name, such as order.paid.")],
-    tenant: Annotated[str, typer.Option(help="The tenant of the event, by slug or id.")] = "system",
+    tenant: Annotated[
+        str | None, typer.Option(help="The tenant of the event; that of the token, or system, if not given.")
+    ] = None,
     context: Annotated[str, typer.Option(metavar=OBJECT, help="Facts about the event, a JSON object.")] = "{}",
     correlation_id: Annotated[str | None, typer.Option(help="Passed on to the jobs and runs it starts.")] = None,
     json: Json = False,
@@ -31,10 +38,14 @@ def publish(
 
     async def work(settings: Settings) -> Published:
         async with connected(settings, checks_inputs=False) as conn:
-            owner, facts = await tenant_id(conn, tenant), read_object("--context", context)
+            owner, facts = await tenant_id(conn, tenant or "system"), read_object("--context", context)
             return await publish_event(conn, owner, name, facts, actor=caller(), correlation_id=correlation_id)
 
-    published = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Published:
+        facts = read_object("--context", context)
+        return row_of(Published, await atlas.publish_event(name, facts, correlation_id=correlation_id))
+
+    published = either(work, over_http, tenant=tenant)
     say(
         {"id": published.id, "name": name, "woken": published.woken},
         f"Event {published.id} is published; {published.woken} waiting runs were woken.",

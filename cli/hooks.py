@@ -1,15 +1,20 @@
 """`atlas hooks`: addresses that others post signed messages to, which become events."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import find_listed, row_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.inbound import InboundHook, add_hook, list_hooks, remove_hook
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, HookShown
 
 app = typer.Typer(help="Receive signed messages as events.", no_args_is_help=True, add_completion=False)
 
@@ -29,7 +34,11 @@ def add(
             hook, clear = await add_hook(conn, owner, event, description=description, actor=caller())
             return hook, clear, await names_of(conn, [hook])
 
-    hook, clear, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, str, TenantNames]:
+        made = await atlas.create_inbound_hook(event, description=description)
+        return _hook(made), made.secret, await tenant_names(atlas)
+
+    hook, clear, names = either(work, over_http, tenant=tenant)
     message = f"Hook {hook.id} is added at /hooks/{hook.key} of the API. Its secret is not shown again:\n{clear}"
     say({**names.document(hook), "secret": clear}, message, json=json)
 
@@ -48,7 +57,10 @@ def show(
                 found += page
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[InboundHook], TenantNames]:
+        return [_hook(one) async for one in atlas.list_inbound_hooks()], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [(one.id, names.slug(one.tenant_id), f"/hooks/{one.key}", one.event_name, one.description) for one in found]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
     say({"hooks": [names.document(one) for one in found]}, table(columns, rows), json=json)
@@ -65,5 +77,14 @@ def remove(
             removed = await remove_hook(conn, await find_id(conn, "hook", hook_id), actor=caller())
             return removed, await names_of(conn, [removed])
 
-    removed, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
+        found = await atlas.get_inbound_hook(await find_listed("hook", hook_id, atlas.list_inbound_hooks()))
+        await atlas.remove_inbound_hook(found.id)
+        return _hook(found), await tenant_names(atlas)
+
+    removed, names = either(work, over_http)
     say(names.document(removed), f"Hook {removed.id} at /hooks/{removed.key} is removed.", json=json)
+
+
+def _hook(shown: "HookShown") -> InboundHook:
+    return row_of(InboundHook, shown, key=shown.path.removeprefix("/hooks/"))

@@ -1,14 +1,17 @@
 """`atlas host`: machines that fetch their own jobs."""
 
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import find_named, row_of, rows_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
@@ -23,11 +26,16 @@ from atlas.engine.hosts.server_instances import (
 from atlas.errors import FieldError, InvalidInput
 from atlas.settings import Settings
 
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+
 app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True, add_completion=False)
 instances_app = typer.Typer(help="The server instances on hosts.", no_args_is_help=True, add_completion=False)
 app.add_typer(instances_app, name="instance")
 
-Tenant = Annotated[str, typer.Option(help="The host's tenant, by slug or id.")]
+Tenant = Annotated[
+    str | None, typer.Option(help="The host's tenant, by slug or id; that of the token, or system, if not given.")
+]
 Instance = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The server instance, by name or id, or the beginning of its id.")
 ]
@@ -36,7 +44,7 @@ Instance = Annotated[
 @app.command("add")
 def add(
     name: Annotated[str, typer.Argument(help="The host's name.")],
-    tenant: Tenant = "system",
+    tenant: Tenant = None,
     instance: Annotated[list[str] | None, typer.Option(help="A server instance on it; may be repeated.")] = None,
     json: Json = False,
 ) -> None:
@@ -44,7 +52,7 @@ def add(
 
     async def work(settings: Settings) -> tuple[Host, list[Any], TenantNames]:
         async with connected(settings, checks_inputs=False) as conn, conn.transaction():
-            owner = await tenant_id(conn, tenant)
+            owner = await tenant_id(conn, tenant or "system")
             existing = {host.name for host in await list_hosts(conn, tenant_id=owner)}
             if name in existing and instance:
                 host = await find_host(conn, name, tenant_id=owner)
@@ -54,7 +62,14 @@ def add(
                 await add_server_instance(conn, host, name=each, actor=caller())
             return host, await list_server_instances(conn, host.id), await names_of(conn, [host])
 
-    host, instances, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Host, list[Any], TenantNames]:
+        existing = [one async for one in atlas.list_hosts() if one.name == name] if instance else []
+        host = existing[0] if existing else await atlas.create_host(name)
+        for each in instance or []:
+            await atlas.create_server(host.id, each)
+        return row_of(Host, host), await _instances(atlas, host.id), await tenant_names(atlas)
+
+    host, instances, names = either(work, over_http, tenant=tenant)
     lines = [f"Host {host.name} has the id {host.id}."]
     lines += [f"Its server instance {one.name} has the id {one.id}." for one in instances]
     say({**names.document(host), "instances": instances}, "\n".join(lines), json=json)
@@ -73,7 +88,11 @@ def show(
             found = [(host, await list_server_instances(conn, host.id)) for host in hosts]
             return found, await names_of(conn, hosts)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
+        hosts = await rows_of(Host, atlas.list_hosts())
+        return [(host, await _instances(atlas, host.id)) for host in hosts], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [
         (
             *(host.name, names.slug(host.tenant_id), "yes" if host.is_active else "no", host.last_seen_at),
@@ -89,7 +108,7 @@ def show(
 @instances_app.command("edit")
 def edit_instance(
     instance: Instance,
-    tenant: Tenant = "system",
+    tenant: Tenant = None,
     name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
     host: Annotated[
         str | None, typer.Option(help="The host that it moves to, by name or id, or the beginning of its id.")
@@ -102,33 +121,60 @@ def edit_instance(
 
     async def work(settings: Settings) -> tuple[ServerInstance, Host, TenantNames]:
         async with connected(settings, checks_inputs=False) as conn, conn.transaction():
-            owner = await tenant_id(conn, tenant)
+            owner = await tenant_id(conn, tenant or "system")
             found = await _find_instance(conn, instance, owner)
             find = partial(find_host, conn, tenant_id=owner)
             its_host = await find_by_name_or_id(conn, "host", host or str(found.host_id), find)
             edited = await edit_server_instance(conn, found, name=name, host_id=its_host.id, actor=caller())
             return edited, its_host, await names_of(conn, [edited])
 
-    edited, its_host, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[ServerInstance, Host, TenantNames]:
+        found = await _find_listed_instance(atlas, instance)
+        changes: dict[str, Any] = {} if name is None else {"name": name}
+        if host is not None:
+            changes["host_id"] = (await find_named("host", host, atlas.list_hosts())).id
+        edited = await atlas.edit_server(found.host_id, found.id, **changes)
+        its_host = row_of(Host, await atlas.get_host(edited.host_id))
+        return row_of(ServerInstance, edited), its_host, await tenant_names(atlas)
+
+    edited, its_host, names = either(work, over_http, tenant=tenant)
     say(names.document(edited), f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
 
 
 @instances_app.command("remove")
-def remove_instance(instance: Instance, tenant: Tenant = "system", json: Json = False) -> None:
+def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = False) -> None:
     """Remove a server instance. It is refused while jobs of it are queued or run."""
 
     async def work(settings: Settings) -> tuple[ServerInstance, TenantNames]:
         async with connected(settings, checks_inputs=False) as conn:
-            found = await _find_instance(conn, instance, await tenant_id(conn, tenant))
+            found = await _find_instance(conn, instance, await tenant_id(conn, tenant or "system"))
             removed = await remove_server_instance(conn, found, actor=caller())
             return removed, await names_of(conn, [removed])
 
-    removed, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[ServerInstance, TenantNames]:
+        found = await _find_listed_instance(atlas, instance)
+        await atlas.remove_server(found.host_id, found.id)
+        return found, await tenant_names(atlas)
+
+    removed, names = either(work, over_http, tenant=tenant)
     say(names.document(removed), f"Server instance {removed.name} is removed.", json=json)
 
 
 async def _find_instance(conn: Connection, text: str, owner: UUID) -> ServerInstance:
     return await find_by_name_or_id(conn, "server instance", text, partial(find_server_instance, conn, tenant_id=owner))
+
+
+async def _instances(atlas: "AtlasClient", host_id: UUID) -> list[ServerInstance]:
+    return await rows_of(ServerInstance, atlas.list_servers(host_id))
+
+
+async def _find_listed_instance(atlas: "AtlasClient", text: str) -> ServerInstance:
+    async def all_of_them() -> AsyncIterator[ServerInstance]:
+        async for host in atlas.list_hosts():
+            for one in await _instances(atlas, host.id):
+                yield one
+
+    return await find_named("server instance", text, all_of_them())
 
 
 def _with_ids(instances: list[ServerInstance]) -> str:

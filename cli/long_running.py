@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from atlas.cli.needs_database import require_database
 from atlas.cli.process_group import follow_parent
 from atlas.cli.runtime import Atlas, open_atlas, read_settings
 from atlas.errors import DatabaseNotReady
@@ -52,6 +53,7 @@ def run_program(
     Where it cannot begin because the database lacks disk, memory or connections, it tries again until it can.
     """
     settings = read_settings(late_logs=False, **overrides)
+    require_database(settings)
     stop = asyncio.Event()
 
     async def run() -> T:

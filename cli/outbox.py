@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from atlas.cli.ids import id_range, is_beginning, only_one
+from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import connected, execute
 from atlas.cli.tenant_names import names_of
@@ -32,7 +33,7 @@ def show_list(
     json: Json = False,
 ) -> None:
     """List the mails, newest first."""
-    folder = outbox_folder(load_settings().home)
+    folder = _folder()
     mails = list_mails(folder, tenant=_slug(tenant), limit=limit)
     rows = [(mail.written_at, mail.tenant, mail.to, _subject(mail), mail.job_id) for mail in mails]
     shown = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
@@ -46,7 +47,7 @@ def show_one(
     json: Json = False,
 ) -> None:
     """Show one mail."""
-    folder = outbox_folder(load_settings().home)
+    folder = _folder()
     mail, message, content = read_mail(folder, _id(folder, job))
     if raw and not json and not sys.stdout.isatty():
         typer.echo(content, nl=False)
@@ -57,6 +58,12 @@ def show_one(
     text = content.decode("utf-8", "replace")
     document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
     say(document, text if raw else _text(mail, headers, body, files), json=json)
+
+
+def _folder() -> Path:
+    settings = load_settings()
+    require_database(settings)
+    return outbox_folder(settings.home)
 
 
 def _subject(mail: OutboxMail) -> str:

@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
 from atlas.cli.ids import MOST_NAMED, id_range, only_one
-from atlas.cli.parameters import read_id
+from atlas.cli.over_http_rows import find_named
 from atlas.cli.tenant_names import TenantNames
 from atlas.client import (
     ApiError,
@@ -47,18 +48,16 @@ class OverHttp:
     """Calls the API with the token of the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        self._url = settings.atlas_url or ""
-        self._variable = "ATLAS_TOKEN" if settings.atlas_token is not None else "ATLAS_OPERATOR_TOKEN"
-        token = settings.atlas_token or settings.atlas_operator_token
-        if token is None:
-            raise SettingsError(
-                f"ATLAS_URL is {self._url}, but there is no token.",
-                remedy="Set ATLAS_TOKEN, or unset ATLAS_URL to use the database.",
-            )
-        self._token = token
+        self._atlas = partial(reach_api, settings)
 
     async def enqueue(self, options: EnqueueOptions) -> Enqueued:
-        job = JobRequest(
+        async with self._atlas(options.tenant) as atlas:
+            made = await atlas.enqueue(await self._request(atlas, options))
+        return Enqueued(made.id, made.deduplicated)
+
+    async def _request(self, atlas: AtlasClient, options: EnqueueOptions) -> JobRequest:
+        host = None if options.host is None else await find_named("host", options.host, atlas.list_hosts())
+        return JobRequest(
             job_type=options.job_type,
             payload=options.input,
             priority=options.priority,
@@ -66,12 +65,9 @@ class OverHttp:
             dedupe_key=options.dedupe_key,
             delay_seconds=None if options.delay is None else options.delay.total_seconds(),
             scheduled_for=options.run_at,
-            host_id=None if options.host is None else read_id("--host", options.host),
+            host_id=None if host is None else host.id,
             allow_unknown=options.allow_unknown,
         )
-        async with self._atlas(options.tenant) as atlas:
-            made = await atlas.enqueue(job)
-        return Enqueued(made.id, made.deduplicated)
 
     async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
         whole = as_id(text)
@@ -158,26 +154,35 @@ class OverHttp:
             gate = await atlas.switch_engine(enabled, reason=reason)
         return Gate(**gate.model_dump())
 
-    @asynccontextmanager
-    async def _atlas(self, tenant: str | None = None) -> AsyncIterator[AtlasClient]:
-        """A client for one command. Its errors name the settings to look at."""
-        try:
-            async with AtlasClient(self._url, self._token, tenant=tenant, retry=RETRY) as atlas:
-                yield atlas
-        except Unreachable as error:
-            error.remedy = "Check that `atlas api` runs there, and that ATLAS_URL is right."
-            raise
-        except ApiUnauthenticated as error:
-            error.message = f"{self._url} does not accept the token."
-            error.remedy = f"Set {self._variable} to a valid token; `atlas token add` makes one."
-            raise
-        except ApiForbidden as error:
-            error.remedy = f"Use a token with that right in {self._variable}."
-            raise
-        except ApiError as error:
-            if not error.problem:
-                error.remedy = "Check that ATLAS_URL is the address of an Atlas."
-            raise
+
+@asynccontextmanager
+async def reach_api(settings: Settings, tenant: str | None = None) -> AsyncIterator[AtlasClient]:
+    """A client for one command, with the token of the settings. Its errors name the settings to look at."""
+    url = settings.atlas_url or ""
+    variable = "ATLAS_TOKEN" if settings.atlas_token is not None else "ATLAS_OPERATOR_TOKEN"
+    token = settings.atlas_token or settings.atlas_operator_token
+    if token is None:
+        raise SettingsError(
+            f"ATLAS_URL is {url}, but there is no token.",
+            remedy="Set ATLAS_TOKEN, or unset ATLAS_URL to use the database.",
+        )
+    try:
+        async with AtlasClient(url, token, tenant=tenant, retry=RETRY) as atlas:
+            yield atlas
+    except Unreachable as error:
+        error.remedy = "Check that `atlas api` runs there, and that ATLAS_URL is right."
+        raise
+    except ApiUnauthenticated as error:
+        error.message = f"{url} does not accept the token."
+        error.remedy = f"Set {variable} to a valid token; `atlas token add` makes one."
+        raise
+    except ApiForbidden as error:
+        error.remedy = f"Use a token with that right in {variable}."
+        raise
+    except ApiError as error:
+        if not error.problem:
+            error.remedy = "Check that ATLAS_URL is the address of an Atlas."
+        raise
 
 
 def _row(job: Job) -> JobRow:

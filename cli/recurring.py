@@ -1,13 +1,16 @@
 """`atlas recurring`: the functions that programs run at intervals, and their runs."""
 
-from datetime import timedelta
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.bounds import LARGEST_PAGE
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import connected, execute
+from atlas.cli.over_http_rows import row_of, tenant_names
+from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.engine.recurring import RecurringRow, find_owner, list_recurring
@@ -15,6 +18,9 @@ from atlas.engine.recurring_runs import PastRun, list_runs
 from atlas.engine.workflows.registry import near
 from atlas.errors import NotFound
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, RecurringShown
 
 app = typer.Typer(
     help="The functions that programs run at intervals, and their runs.", no_args_is_help=True, add_completion=False
@@ -37,7 +43,10 @@ def show_list(
             found = await list_recurring(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[RecurringRow], TenantNames]:
+        return [_function(one) async for one in atlas.list_recurring_functions()], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
     rows = [
         (
@@ -68,7 +77,16 @@ def show_one(
             runs = await list_runs(conn, (owner, id), limit=limit)
             return next(iter(found), None), runs, await names_of(conn, [*found, *runs])
 
-    function, runs, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
+        functions = [_function(one) async for one in atlas.list_recurring_functions() if one.id == id]
+        runs: list[PastRun] = []
+        async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, LARGEST_PAGE)):
+            runs += [row_of(PastRun, one) for one in page.items]
+            if len(runs) >= limit:
+                break
+        return next(iter(functions), None), runs[:limit], await tenant_names(atlas)
+
+    function, runs, names = either(work, over_http, tenant=tenant)
     columns = ("STARTED", "OUTCOME", "SECONDS", "ATTEMPT", "PROCESS", "ERROR")
     history = table(columns, map(_run, runs)) if runs else "It has not run yet."
     document = {
@@ -85,6 +103,10 @@ async def _owner(conn: Connection, id: str, tenant_id: UUID | None) -> UUID:
         named = near(id, [one.id for one in await list_recurring(conn, tenant_id=tenant_id)])
         error.remedy = f"Near it: {', '.join(named)}." if named else "`atlas recurring list` shows those there are."
         raise
+
+
+def _function(shown: "RecurringShown") -> RecurringRow:
+    return row_of(RecurringRow, shown, due_in=(shown.next_run_at - datetime.now(UTC)).total_seconds())
 
 
 def _sentence(id: str, function: RecurringRow | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.cli.needs_database import require_database
 from atlas.db import migrations
 from atlas.db.failures import explained, shown
 from atlas.db.login import make_login
@@ -119,6 +120,7 @@ async def reach_database(settings: Settings, *, may_create: bool = False) -> Asy
     if settings.database_url is not None:
         yield Addresses(settings.database_url, settings.atlas_owner_url or settings.database_url)
         return
+    require_database(settings)
     # Imported here: with DATABASE_URL nothing of it is needed.
     from atlas.postgres.cluster import has_embedded, start_embedded
 

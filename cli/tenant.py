@@ -3,18 +3,23 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, dump_json, say, table
+from atlas.cli.over_http_rows import row_of, rows_of
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.db.pool import Connection
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
 
@@ -34,7 +39,10 @@ def add(
         async with connected(settings) as conn:
             return await add_tenant(conn, slug=slug, name=name or slug, timezone=timezone, actor=caller())
 
-    tenant = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Tenant:
+        return row_of(Tenant, await atlas.create_tenant(slug, name or slug, timezone=timezone))
+
+    tenant = either(work, over_http)
     say(tenant, f"Tenant {tenant.slug} is added.", json=json)
 
 
@@ -46,7 +54,10 @@ def show(json: Json = False) -> None:
         async with connected(settings) as conn:
             return await list_tenants(conn)
 
-    tenants = execute(work)
+    async def over_http(atlas: "AtlasClient") -> list[Tenant]:
+        return await rows_of(Tenant, atlas.list_tenants())
+
+    tenants = either(work, over_http)
     rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id, tenant.removing_at) for tenant in tenants]
     say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID", "REMOVING SINCE"), rows), json=json)
 
@@ -59,7 +70,10 @@ def show_one(tenant: SlugOrId, json: Json = False) -> None:
         async with connected(settings) as conn:
             return await find_tenant(conn, tenant)
 
-    _print(execute(work), json=json)
+    async def over_http(atlas: "AtlasClient") -> Tenant:
+        return row_of(Tenant, await atlas.get_tenant(tenant))
+
+    _print(either(work, over_http), json=json)
 
 
 @app.command("edit")
@@ -92,7 +106,10 @@ def edit(
         async with connected(settings) as conn:
             return await edit_tenant(conn, await find_tenant(conn, tenant), changes, actor=caller())
 
-    _print(execute(work), json=json)
+    async def over_http(atlas: "AtlasClient") -> Tenant:
+        return row_of(Tenant, await atlas.edit_tenant(tenant, **changes))
+
+    _print(either(work, over_http), json=json)
 
 
 @app.command("remove")
@@ -119,7 +136,17 @@ def remove(
             await _remove(conn, found, json=json)
             return found, await removed_rows(conn, found.id)
 
-    removed, rows = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:
+        found = row_of(Tenant, await atlas.get_tenant(tenant))
+        if not yes:
+            _confirm(found)
+        # One call carries out some seconds of it.
+        while True:
+            removal = await atlas.remove_tenant(str(found.id), cancel=cancel, reason=reason)
+            if removal.is_removed:
+                return found, removal.rows
+
+    removed, rows = either(work, over_http)
     shown = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
     message = f"Tenant {removed.slug} is removed, and with it: {shown}."
     say({"id": removed.id, "slug": removed.slug, "rows": rows}, message, json=json)

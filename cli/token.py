@@ -2,19 +2,24 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.durations import parse_duration
 from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import find_named, row_of, rows_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.tenants import find_tenant
 from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, require_own_name, revoke_token
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="The credentials of people and programs.", no_args_is_help=True, add_completion=False)
 
@@ -54,7 +59,14 @@ def add(
             )
             return made, clear, await names_of(conn, [made])
 
-    token, clear, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Token, str, TenantNames]:
+        machine = None if host is None else await find_named("host", host, atlas.list_hosts())
+        scopes = {} if machine is None else {"host_id": str(machine.id)}
+        expires_at = None if expires is None else datetime.now(UTC) + expires
+        made = await atlas.create_token(subject, role, scopes=scopes, expires_at=expires_at)
+        return row_of(Token, made), made.token, await tenant_names(atlas)
+
+    token, clear, names = either(work, over_http, tenant=tenant)
     message = f"{clear}\nThe token is not shown again: Atlas only stores its hash."
     say({**names.document(token), "token": clear}, message, json=json)
 
@@ -71,7 +83,10 @@ def show(
             found = await list_tokens(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    tokens, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Token], TenantNames]:
+        return await rows_of(Token, atlas.list_tokens()), await tenant_names(atlas)
+
+    tokens, names = either(work, over_http, tenant=tenant)
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")
     rows = [
         (
@@ -97,5 +112,9 @@ def revoke(
             revoked = await find_by_name_or_id(conn, "token", token, partial(revoke_token, conn, actor=caller()))
             return revoked, await names_of(conn, [revoked])
 
-    revoked, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Token, TenantNames]:
+        found = await find_named("token", token, atlas.list_tokens(), name="prefix")
+        return row_of(Token, await atlas.revoke_token(found.id)), await tenant_names(atlas)
+
+    revoked, names = either(work, over_http)
     say(names.document(revoked), f"Token {revoked.prefix} of {revoked.subject} is revoked.", json=json)

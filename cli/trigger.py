@@ -1,16 +1,18 @@
 """`atlas trigger`: schedules and events that start jobs and workflows."""
 
-from datetime import timedelta
-from typing import Annotated, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.durations import parse_duration
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
+from atlas.cli.over_http_rows import find_listed, own_tenant, row_of, tenant_names
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
@@ -19,8 +21,12 @@ from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.find import Trigger, find_trigger, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.spec import TriggerSpec
 from atlas.engine.triggers.store import CLOCK, add_trigger, edit_trigger, remove_trigger
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, TriggerShown
 
 app = typer.Typer(
     help="Start jobs and workflows on a schedule or on events.", no_args_is_help=True, add_completion=False
@@ -70,7 +76,10 @@ def add(
             added = await add_trigger(conn, await tenant_id(conn, tenant), described, actor=caller())
             return added, await names_of(conn, [added])
 
-    added, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+        return _trigger(await atlas.create_trigger(**described)), await tenant_names(atlas)
+
+    added, names = either(work, over_http, tenant=tenant)
     say(names.document(added.as_json()), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
@@ -110,7 +119,11 @@ def edit(
             edited = await edit_trigger(conn, await find_id(conn, "trigger", trigger_id), changes, actor=caller())
             return edited, await names_of(conn, [edited])
 
-    edited, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+        id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+        return _trigger(await atlas.edit_trigger(id, **changes)), await tenant_names(atlas)
+
+    edited, names = either(work, over_http)
     say(names.document(edited.as_json()), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
 
 
@@ -123,7 +136,12 @@ def remove(trigger_id: TriggerId, json: Json = False) -> None:
             removed = await remove_trigger(conn, await find_id(conn, "trigger", trigger_id), actor=caller())
             return removed, await names_of(conn, [removed])
 
-    removed, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+        found = await atlas.get_trigger(await find_listed("trigger", trigger_id, atlas.list_triggers()))
+        await atlas.remove_trigger(found.id)
+        return _trigger(found), await tenant_names(atlas)
+
+    removed, names = either(work, over_http)
     say(names.document(removed.as_json()), f"Trigger {removed.id} ({removed.spec.label}) is removed.", json=json)
 
 
@@ -138,7 +156,10 @@ def show(
             found = await _all(conn, await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Trigger], TenantNames]:
+        return [_trigger(one) async for one in atlas.list_triggers()], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
     rows = [_row(one, names) for one in found]
     say({"triggers": [names.document(one.as_json()) for one in found]}, table(columns, rows), json=json)
@@ -157,7 +178,11 @@ def fire(
             id, facts = await find_id(conn, "trigger", trigger_id), read_object("--context", context)
             return id, await fire_now(conn, id, actor=caller(), context=facts)
 
-    id, started = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[UUID, UUID]:
+        id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+        return id, (await atlas.fire_trigger(id, context=read_object("--context", context))).job_id
+
+    id, started = either(work, over_http)
     say({"id": id, "job_id": started}, f"Trigger {id} fired and started {started}.", json=json)
 
 
@@ -168,7 +193,9 @@ def show_times(
     ] = None,
     cron: CronExpr = None,
     timezone: Zone = None,
-    tenant: Annotated[str, typer.Option(help="The tenant whose time zone --cron uses, by slug or id.")] = "system",
+    tenant: Annotated[
+        str | None, typer.Option(help="The tenant whose time zone --cron uses; that of the token, or system.")
+    ] = None,
     count: Annotated[int, typer.Option(min=1, max=500)] = 20,
     json: Json = False,
 ) -> None:
@@ -178,12 +205,22 @@ def show_times(
 
     async def work(settings: Settings) -> tuple[Cron, list[Occurrence]]:
         async with connected(settings) as conn:
-            schedule, owner = await _schedule(conn, trigger_id, cron, timezone, tenant)
+            schedule, owner = await _schedule(conn, trigger_id, cron, timezone, tenant or "system")
             row = await fetch_row(conn, CLOCK, tenant_id=owner)
             assert row is not None
             return schedule, preview(schedule, row["now"], count=count)
 
-    schedule, times = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
+        if trigger_id is not None:
+            id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+            schedule = _cron(_trigger(await atlas.get_trigger(id)))
+            times = await atlas.preview_trigger(id, count=count)
+        else:
+            schedule = read_cron(cron or "", timezone or (await own_tenant(atlas, tenant)).timezone)
+            times = await atlas.preview_schedule(cron or "", timezone=schedule.zone.key, count=count)
+        return schedule, [Occurrence(datetime.fromisoformat(one.local), one.utc, one.note) for one in times.items]
+
+    schedule, times = either(work, over_http, tenant=tenant)
     document = {"cron": schedule.fields, "timezone": schedule.zone.key, "times": times}
     rows = [(f"{one.local:%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note) for one in times]
     say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
@@ -194,11 +231,20 @@ async def _schedule(
 ) -> tuple[Cron, UUID]:
     if trigger_id is not None:
         trigger = await find_trigger(conn, await find_id(conn, "trigger", trigger_id))
-        if trigger.spec.cron_expr is None:
-            raise typer.BadParameter("that trigger fires on events and has no schedule")
-        return trigger.cron, trigger.tenant_id
+        return _cron(trigger), trigger.tenant_id
     owner = await find_tenant(conn, tenant)
     return read_cron(cron or "", timezone or owner.timezone), owner.id
+
+
+def _cron(trigger: Trigger) -> Cron:
+    if trigger.spec.cron_expr is None:
+        raise typer.BadParameter("that trigger fires on events and has no schedule")
+    return trigger.cron
+
+
+def _trigger(shown: "TriggerShown") -> Trigger:
+    spec = TriggerSpec(**shown.model_dump(include={*TriggerSpec.model_fields}))
+    return row_of(Trigger, shown, spec=spec, edited_by=None)
 
 
 async def _all(conn: Connection, owner: UUID | None) -> list[Trigger]:

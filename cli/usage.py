@@ -1,16 +1,21 @@
 """`atlas usage`: the attempts, times and cost of a tenant's jobs."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
+from atlas.cli.over_http_rows import rows_of, tenant_names
 from atlas.cli.parameters import read_time
-from atlas.cli.runtime import connected, execute
+from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.usage import Usage, read_usage
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 DEFAULT_PERIOD = timedelta(days=30)
 
@@ -37,7 +42,11 @@ def usage(
             found = await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
+        listing = atlas.list_usage(start=start, end=end, by_hour=hourly)
+        return await rows_of(Usage, listing), await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     columns = [
         *(["HOUR"] if hourly else []),
         *(["TENANT"] if tenant is None else []),

@@ -1,17 +1,22 @@
 """`atlas webhooks`: subscriptions of tenants to events, delivered over HTTP."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import find_listed, row_of, rows_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.store import Webhook, add_webhook, find_webhook, list_webhooks, remove_webhook
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="Send events to the servers of tenants.", no_args_is_help=True, add_completion=False)
 
@@ -34,7 +39,11 @@ def add(
             webhook, clear = await add_webhook(conn, owner, url, event, description=description, actor=caller())
             return webhook, clear, await names_of(conn, [webhook])
 
-    webhook, clear, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Webhook, str, TenantNames]:
+        made = await atlas.create_webhook(url, event, description=description)
+        return row_of(Webhook, made), made.secret, await tenant_names(atlas)
+
+    webhook, clear, names = either(work, over_http, tenant=tenant)
     message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{clear}"
     say({**names.document(webhook), "secret": clear}, message, json=json)
 
@@ -53,7 +62,10 @@ def show_list(
                 found += page
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Webhook], TenantNames]:
+        return await rows_of(Webhook, atlas.list_webhooks()), await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [(one.id, names.slug(one.tenant_id), one.url, ", ".join(one.events), _state(one)) for one in found]
     documents = [names.document(one) for one in found]
     say({"webhooks": documents}, table(("ID", "TENANT", "URL", "EVENTS", "STATE"), rows), json=json)
@@ -68,7 +80,11 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
             found = await find_webhook(conn, await find_id(conn, "webhook", webhook_id))
             return found, await names_of(conn, [found])
 
-    webhook, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
+        id = await find_listed("webhook", webhook_id, atlas.list_webhooks())
+        return row_of(Webhook, await atlas.get_webhook(id)), await tenant_names(atlas)
+
+    webhook, names = either(work, over_http)
     document = names.document(webhook)
     shown = {name: value for name, value in document.items() if value not in (None, "")}
     say(document, table(("", ""), [*shown.items(), ("state", _state(webhook))]), json=json)
@@ -83,7 +99,12 @@ def remove(webhook_id: WebhookId, json: Json = False) -> None:
             removed = await remove_webhook(conn, await find_id(conn, "webhook", webhook_id), actor=caller())
             return removed, await names_of(conn, [removed])
 
-    removed, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
+        found = await atlas.get_webhook(await find_listed("webhook", webhook_id, atlas.list_webhooks()))
+        await atlas.remove_webhook(found.id)
+        return row_of(Webhook, found), await tenant_names(atlas)
+
+    removed, names = either(work, over_http)
     say(names.document(removed), f"Webhook {removed.id} to {removed.url} is removed.", json=json)
 
 
@@ -96,7 +117,10 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
             found = await find_webhook(conn, await find_id(conn, "webhook", webhook_id))
             return await send_test(conn, found, actor=caller())
 
-    job_id = execute(work)
+    async def over_http(atlas: "AtlasClient") -> UUID:
+        return (await atlas.test_webhook(await find_listed("webhook", webhook_id, atlas.list_webhooks()))).job_id
+
+    job_id = either(work, over_http)
     say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)
 
 

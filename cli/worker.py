@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from atlas.cli.long_running import atlas_argv, run_program
+from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say
 from atlas.cli.process_group import ChildProcess, run_group
 from atlas.cli.runtime import Atlas, execute
@@ -186,4 +187,9 @@ def _run_many(processes: int, *, drain: bool) -> int:
     # The last --processes wins, so each child is one process.
     argv = atlas_argv(*sys.argv[1:], "--processes", "1")
     children = [ChildProcess(f"worker {n + 1}", argv) for n in range(processes)]
-    return execute(lambda settings: run_group(children, grace=settings.atlas_grace_seconds, may_end=drain))
+
+    async def run(settings: Settings) -> int:
+        require_database(settings)
+        return await run_group(children, grace=settings.atlas_grace_seconds, may_end=drain)
+
+    return execute(run)

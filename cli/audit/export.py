@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 from rich.text import Text
@@ -14,13 +14,18 @@ from rich.text import Text
 from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
 from atlas.cli.audit.keys import seal_and_warn
+from atlas.cli.connect import either
 from atlas.cli.output import Json, dump_json, say
-from atlas.cli.runtime import Atlas, caller, execute, open_atlas
+from atlas.cli.over_http_rows import tenant_names
+from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.cli.stdio import discard_stdout, written_out
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.errors import SettingsError
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
 _TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
@@ -62,8 +67,19 @@ def tail(
                 await _follow(atlas, query, newest, since, json=json)
             return newest, names
 
+    async def over_http(atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
+        from atlas.cli.audit import over_http as log
+
+        newest, names = await log.newest(atlas, wanted, lines), await tenant_names(atlas)
+        if follow_on:
+            for entry in newest:
+                _print(entry, names, json=json)
+            async for entry in log.follow(atlas, wanted):
+                _print(entry, names, json=json)
+        return newest, names
+
     try:
-        entries, names = execute(work)
+        entries, names = either(work, over_http, tenant=tenant)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not follow_on:
@@ -95,7 +111,12 @@ def export_log(
             async with _target(out) as file:
                 return await _write(export(conn, extract, actor=caller()), file)
 
-    done = execute(work)
+    async def over_http(atlas: "AtlasClient") -> "Exported":
+        lines = atlas.export_audit_log(since=_utc(since), until=_utc(until), personal=personal)
+        async with _target(out) as file:
+            return await _write(lines, file)
+
+    done = either(work, over_http, tenant=tenant)
     if out is not None:
         message = f"{done.bytes / 2**20:.1f} MiB in {done.lines} lines were written to {out}."
         say({"file": str(out), "lines": done.lines, "bytes": done.bytes}, message, json=json)
@@ -183,9 +204,13 @@ async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: Log
 
 
 async def _show(atlas: Atlas, entry: AuditRow, *, json: bool) -> None:
+    async with atlas.pool.acquire() as conn:
+        names = await names_of(conn, [entry] if json else [])
+    _print(entry, names, json=json)
+
+
+def _print(entry: AuditRow, names: TenantNames, *, json: bool) -> None:
     if json:
-        async with atlas.pool.acquire() as conn:
-            names = await names_of(conn, [entry])
         with written_out():
             sys.stdout.write(dump_json(names.document(entry)) + "\n")
     else:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -22,11 +22,17 @@ from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verify import LastVerified, never_sealed, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
+from atlas.cli.audit.over_http import verify as verify_over_http
+from atlas.cli.connect import either
+from atlas.cli.needs_database import NotOverHttp
 from atlas.cli.output import Json, print_json, say
-from atlas.cli.runtime import execute, open_atlas
+from atlas.cli.runtime import open_atlas
 from atlas.database_home import database_home
 from atlas.errors import SettingsError
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 Keys = Annotated[list[Path] | None, typer.Option("--key", help="A public key; may be repeated.")]
 ALL = 2**31 - 1
@@ -55,10 +61,11 @@ def verify_log(
             raise typer.BadParameter("is needed: the public key to check the export with", param_hint="--key")
         report = _verify_file(export, key, checkpoints, json=json)
     else:
-        report = execute(
+        report = either(
             lambda settings: _verify_database(
                 settings, key, checkpoints, incremental=incremental, state=state, json=json
-            )
+            ),
+            lambda atlas: _verify_over_http(atlas, has_options=bool(key or checkpoints or incremental or state)),
         )
     say(_document(report), _summary(report), json=json)
     if not report.ok:
@@ -94,7 +101,12 @@ def proof(
             assert first is not None
             return await prove_consistency(conn, first, second)
 
-    print_json(execute(work))
+    async def over_http(atlas: "AtlasClient") -> dict[str, Any]:
+        if id is None:
+            raise NotOverHttp
+        return await atlas.get_audit_proof(id)
+
+    print_json(either(work, over_http))
 
 
 async def _verify_database(
@@ -127,6 +139,12 @@ async def _verify_database(
     if report.ok:
         LastVerified(report.last_seal, report.root).write(remembered)
     return report
+
+
+async def _verify_over_http(atlas: "AtlasClient", *, has_options: bool) -> Report:
+    if has_options:
+        raise NotOverHttp
+    return await verify_over_http(atlas)
 
 
 def _mark(path: Path) -> LastVerified | None:

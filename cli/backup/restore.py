@@ -14,6 +14,7 @@ from atlas.cli.audit.maintain import start_epoch
 from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
 from atlas.cli.backup.progress import progress
 from atlas.cli.backup.restored import note_restore, restored_from
+from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
 from atlas.db.pool import connect
@@ -44,6 +45,7 @@ def restore(
 
 
 async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
+    require_database(settings)
     manifest = Manifest.read(folder)
     if manifest.schema_name != schema_name():
         raise Conflict(

@@ -20,7 +20,7 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine and the database, and say how to correct what is wrong."""
+    """Check this machine and the database, or the API, and say how to correct what is wrong."""
     findings = execute(_examine)
     healthy = all(finding.verdict != "fail" for finding in findings)
     say({"ok": healthy, "checks": findings}, _text(findings), json=json)
@@ -30,6 +30,8 @@ def doctor(json: Json = False) -> None:
 
 async def _examine(settings: Settings) -> list[Diagnosis]:
     findings = check_machine(settings)
+    if settings.atlas_url is not None and settings.database_url is None:
+        return findings + await _examine_api(settings)
     if settings.embedded and not has_embedded(settings.home):
         return [
             *findings,
@@ -47,6 +49,20 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
             *findings,
             Diagnosis("database", "fail", f"{error}", "Allow Atlas's login to read the system catalogs."),
         ]
+
+
+async def _examine_api(settings: Settings) -> list[Diagnosis]:
+    from atlas.cli.over_http import reach_api
+
+    try:
+        async with reach_api(settings) as atlas:
+            session = await atlas.get_session()
+            known = f"{settings.atlas_url} answers, to {session.subject} with the role {session.role}"
+            sees_all = session.tenant is None and session.role in ("operator", "auditor")
+            found = [one async for one in atlas.list_findings()] if sees_all else []
+    except AtlasError as error:
+        return [Diagnosis("api", "fail", error.message, error.remedy)]
+    return [Diagnosis("api", "ok", known), *(Diagnosis(one.kind, "warn", one.message) for one in found)]
 
 
 async def _examine_database(settings: Settings) -> list[Diagnosis]:

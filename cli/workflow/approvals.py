@@ -1,20 +1,28 @@
 """`atlas workflow approve` and `approvals`: decide approvals and list them."""
 
-from typing import Annotated
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.ids import id_range, ids_between, only_one
 from atlas.cli.output import Json, hint_at_more, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import find_listed, row_of, rows_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before
+from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
 from atlas.db.pool import Connection
 from atlas.engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals, record_refusal
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import as_id
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 
 def approve(
@@ -23,9 +31,15 @@ def approve(
     ],
     reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
     comment: Annotated[str | None, typer.Option(help="Why, for everyone who looks.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The token of the person who decides, over HTTP; better in ATLAS_TOKEN.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Approve what a run or a request asks, or reject it. Who asked for it may not."""
+    """Approve what a run or a request asks, or reject it. Who asked for it may not.
+
+    With a token, the API that `atlas up` runs here decides, unless ATLAS_URL names another one.
+    """
 
     async def work(settings: Settings) -> tuple[ApprovalRow, str]:
         async with connected(settings, checks_inputs=False) as conn:
@@ -37,10 +51,22 @@ def approve(
                 )
             except Refused as refusal:
                 await record_refusal(conn, asked.id, caller(), refusal)
+                _name_second_person(refusal, asked, await names_of(conn, [asked]))
                 raise
             return asked, status
 
-    asked, status = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[ApprovalRow, str]:
+        asked = await _find_listed(atlas, id)
+        try:
+            decided = await atlas.decide_approval(
+                asked.id, approve=not reject, comment=comment, input_hash=asked.input_hash
+            )
+        except Refused as refusal:
+            _name_second_person(refusal, asked, await tenant_names(atlas))
+            raise
+        return asked, decided.status
+
+    asked, status = either(work, over_http, token=token, by_token=True)
     say({"id": asked.id, "run_id": asked.run_id, "status": status}, f"{asked.title!r} is {status}.", json=json)
 
 
@@ -60,7 +86,12 @@ def approvals(
             found = await list_approvals(conn, tenant_id=owner, before=last, status=status, limit=limit)
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[ApprovalRow], TenantNames]:
+        listing = atlas.list_approvals(status=None if all_ else "pending")
+        page = await listing.page(limit=limit, cursor=await find_cursor("approval", before, listing))
+        return [row_of(ApprovalRow, one) for one in page.items], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [
         (one.status, names.slug(one.tenant_id), one.title, one.id, one.requested_by, one.expires_at) for one in found
     ]
@@ -74,15 +105,40 @@ def approvals(
 async def _find(conn: Connection, text: str) -> ApprovalRow:
     wanted = await _id(conn, text)
     pending = await list_approvals(conn, run_id=wanted, status="pending")
-    if len(pending) > 1:
-        named = ", ".join(str(one.id) for one in pending)
-        raise Conflict(f"Run {text} asks {len(pending)} questions.", remedy=f"Name one of them: {named}.")
-    if pending:
-        return pending[0]
-    found = await list_approvals(conn, id=wanted, limit=1)
+    return _one_of(text, pending or await list_approvals(conn, id=wanted, limit=1))
+
+
+async def _find_listed(atlas: "AtlasClient", text: str) -> ApprovalRow:
+    async def approvals_and_runs() -> AsyncIterator[Any]:
+        async for one in atlas.list_approvals():
+            yield one
+            yield SimpleNamespace(id=one.run_id)
+
+    wanted = await find_listed("approval", text, approvals_and_runs())
+    pending = await rows_of(ApprovalRow, atlas.list_approvals(run_id=wanted, status="pending"))
+    if not pending:
+        with suppress(NotFound):
+            pending = [row_of(ApprovalRow, await atlas.get_approval(wanted))]
+    return _one_of(text, pending)
+
+
+def _one_of(text: str, found: list[ApprovalRow]) -> ApprovalRow:
+    if len(found) > 1:
+        named = ", ".join(str(one.id) for one in found)
+        raise Conflict(f"Run {text} asks {len(found)} questions.", remedy=f"Name one of them: {named}.")
     if not found:
         raise NotFound("approval", text, remedy="`atlas workflow approvals` shows those that are open.")
     return found[0]
+
+
+def _name_second_person(refusal: Refused, asked: ApprovalRow, names: TenantNames) -> None:
+    """Say how another person decides, also on a machine that only one uses."""
+    tenant = names.slug(asked.tenant_id)
+    refusal.remedy = (
+        "Let another person decide, with a token of their own that is made on the machine of the database:"
+        f" `atlas token add --subject NAME --role tenant_admin --tenant {tenant}`, then"
+        f" `ATLAS_TOKEN=atl_… atlas workflow approve {asked.id}`."
+    )
 
 
 async def _id(conn: Connection, text: str) -> UUID:

@@ -1,17 +1,32 @@
 """`atlas workflow`: its subcommands, and those that show runs."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, hint_at_more, say, shown_age, table
-from atlas.cli.runtime import connected, execute
+from atlas.cli.over_http_rows import row_of, tenant_names
+from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.workflow import approvals, policy, request, steer, workflows
-from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, find_before, find_run
+from atlas.cli.workflow.arguments import (
+    Before,
+    Limit,
+    RunId,
+    Tenant,
+    find_before,
+    find_cursor,
+    find_listed_run,
+    find_run,
+)
+from atlas.cli.workflow.over_http import details_of
 from atlas.cli.workflow.render_run import as_document, draw
 from atlas.engine.workflows.find_runs import RunDetails, RunRow, get_details, list_runs
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(
     help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True, add_completion=False
@@ -44,7 +59,12 @@ def show_list(
             found = await list_runs(conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit)
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[RunRow], TenantNames]:
+        listing = atlas.list_runs(status=status, workflow=workflow)
+        page = await listing.page(limit=limit, cursor=await find_cursor("run", before, listing))
+        return [row_of(RunRow, one) for one in page.items], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [
         (
             *(one.status, names.slug(one.tenant_id), one.workflow, one.id, one.requested_by),
@@ -71,7 +91,10 @@ def show(run_id: RunId, json: Json = False) -> None:
             found = await get_details(conn, await find_run(conn, run_id))
             return found, await names_of(conn, found.rows)
 
-    details, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[RunDetails, TenantNames]:
+        return await details_of(atlas, await find_listed_run(atlas, run_id)), await tenant_names(atlas)
+
+    details, names = either(work, over_http)
     say(as_document(details, names), draw(details, names), json=json)
 
 

@@ -1,17 +1,22 @@
 """`atlas workflow policy`: the rules by which requests are judged."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.over_http_rows import rows_of, tenant_names
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.workflow.arguments import Tenant
 from atlas.engine.workflows.policy import Rule
 from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(
     help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False
@@ -50,7 +55,19 @@ def add(
                 actor=caller(),
             )
 
-    rule_id = execute(work)
+    async def over_http(atlas: "AtlasClient") -> UUID:
+        added = await atlas.create_policy(
+            label,
+            effect,
+            workflow=workflow,
+            except_workflows=except_ or [],
+            spend_above_cents=spend_above,
+            spend_per_day_cents=spend_per_day,
+            runs_per_day=runs_per_day,
+        )
+        return added.id
+
+    rule_id = either(work, over_http, tenant=tenant)
     say({"id": rule_id, "label": label}, f"Rule {label!r} is added.", json=json)
 
 
@@ -63,7 +80,10 @@ def show(tenant: Tenant = None, json: Json = False) -> None:
             found = await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Rule], TenantNames]:
+        return await rows_of(Rule, atlas.list_policies()), await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")
     rows = [
         (
@@ -90,5 +110,8 @@ def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
         async with connected(settings, checks_inputs=False) as conn:
             await remove_rule(conn, label, tenant_id=await tenant_id(conn, tenant), actor=caller())
 
-    execute(work)
+    async def over_http(atlas: "AtlasClient") -> None:
+        await atlas.remove_policy(label)
+
+    either(work, over_http, tenant=tenant)
     say({"label": label, "removed": True}, f"Rule {label!r} is removed.", json=json)

@@ -1,17 +1,22 @@
 """`atlas workflow run` and `requests`: ask for runs, and look at what was asked for."""
 
 import sys
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, hint_at_more, say, shown_age, table
+from atlas.cli.over_http_rows import row_of, tenant_names
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.waiting import looks
-from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before
+from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
+from atlas.cli.workflow.over_http import details_of
 from atlas.cli.workflow.render_run import as_document, draw, headline
 from atlas.db.pool import Connection
 from atlas.engine.workflows.find_intents import IntentRow, list_intents
@@ -20,6 +25,9 @@ from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.runnable import require_runnable
 from atlas.settings import Settings
 
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+
 RUN_ENDED = ("succeeded", "failed", "canceled")
 # A request in one of these becomes no run.
 TURNED_DOWN = ("blocked", "rejected", "failed")
@@ -27,7 +35,10 @@ TURNED_DOWN = ("blocked", "rejected", "failed")
 
 def run(
     workflow: Annotated[str, typer.Argument(help="The workflow's key.")],
-    tenant: Annotated[str, typer.Option(help="Whose run it is, by slug or id.")] = "system",
+    tenant: Annotated[
+        str | None,
+        typer.Option(help="Whose run it is, by slug or id; of the token, or system, if not given."),
+    ] = None,
     input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
     spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
@@ -45,7 +56,7 @@ def run(
     given = read_object("--input", input_)
 
     async def ask(conn: Connection) -> UUID:
-        owner = await tenant_id(conn, tenant)
+        owner = await tenant_id(conn, tenant or "system")
         await require_runnable(conn, owner, workflow, given)
         return await request_workflow(
             conn,
@@ -65,10 +76,24 @@ def run(
             if not wait:
                 return run_id, None, None
             sys.stderr.write(f"Run {run_id} of {workflow} is asked for.\n")
-            ended = await _wait_for(conn, run_id)
+            ended = await _wait_for(partial(get_details, conn, run_id))
             return run_id, ended, await names_of(conn, ended.rows)
 
-    run_id, ended, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[UUID, RunDetails | None, TenantNames | None]:
+        asked = await atlas.request_run(
+            workflow,
+            given,
+            priority=priority,
+            spend_cents=spend_cents,
+            correlation_id=correlation_id,
+            allow_unknown=allow_unknown,
+        )
+        if not wait:
+            return asked.id, None, None
+        sys.stderr.write(f"Run {asked.id} of {workflow} is asked for.\n")
+        return asked.id, await _wait_for(partial(details_of, atlas, asked.id)), await tenant_names(atlas)
+
+    run_id, ended, names = either(work, over_http, tenant=tenant)
     if ended is None or names is None:
         say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is asked for.", json=json)
         return
@@ -77,11 +102,11 @@ def run(
         raise typer.Exit(1)
 
 
-async def _wait_for(conn: Connection, run_id: UUID) -> RunDetails:
+async def _wait_for(look: Callable[[], Awaitable[RunDetails]]) -> RunDetails:
     """The run once it has ended, or its request once that was turned down. On the way it says what it waits for."""
     said = ""
     async for _ in looks():
-        found = await get_details(conn, run_id)
+        found = await look()
         if found.run is not None and found.run.status in RUN_ENDED:
             break
         if found.run is None and found.intent is not None and found.intent.status in TURNED_DOWN:
@@ -113,7 +138,12 @@ def requests(
             )
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[IntentRow], TenantNames]:
+        listing = atlas.list_intents(status=status, workflow=workflow)
+        page = await listing.page(limit=limit, cursor=await find_cursor("run", before, listing))
+        return [row_of(IntentRow, one) for one in page.items], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [
         (
             *(one.status, names.slug(one.tenant_id), one.workflow, one.id, one.requested_by),

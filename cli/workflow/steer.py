@@ -1,17 +1,22 @@
 """`atlas workflow signal`, `cancel`, `retry` and `fork`: steer a run."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say
+from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected, execute
-from atlas.cli.workflow.arguments import RunId, find_run
+from atlas.cli.runtime import caller, connected
+from atlas.cli.workflow.arguments import RunId, find_listed_run, find_run
 from atlas.engine.workflows.events import Published, signal_run
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 
 def signal(
@@ -27,7 +32,11 @@ def signal(
             id, facts = await find_run(conn, run_id), read_object("--context", context)
             return await signal_run(conn, id, name, facts, actor=caller())
 
-    published = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Published:
+        id, facts = await find_listed_run(atlas, run_id), read_object("--context", context)
+        return row_of(Published, await atlas.signal_run(id, name, facts))
+
+    published = either(work, over_http)
     effect = "woke it" if published.woken else "is kept until it waits for it"
     say({"id": published.id, "woken": published.woken}, f"The signal {name!r} {effect}.", json=json)
 
@@ -40,7 +49,11 @@ def cancel(run_id: RunId, json: Json = False) -> None:
             id = await find_run(conn, run_id)
             return id, await cancel_run(conn, id, actor=caller())
 
-    id, verdict = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[UUID, str]:
+        id = await find_listed_run(atlas, run_id)
+        return id, (await atlas.cancel_run(id)).verdict
+
+    id, verdict = either(work, over_http)
     effects = {"canceled": "is canceled", "requested": "was asked to stop", "rejected": "is withdrawn before its start"}
     say({"id": id, "verdict": verdict}, f"Run {id} {effects[verdict]}.", json=json)
 
@@ -54,7 +67,10 @@ def retry(run_id: RunId, json: Json = False) -> None:
             await retry_run(conn, id, actor=caller())
             return id
 
-    id = execute(work)
+    async def over_http(atlas: "AtlasClient") -> UUID:
+        return (await atlas.retry_run(await find_listed_run(atlas, run_id))).id
+
+    id = either(work, over_http)
     say({"id": id, "verdict": "retried"}, f"Run {id} goes on.", json=json)
 
 
@@ -70,5 +86,9 @@ def fork(
             id = await find_run(conn, run_id)
             return id, await fork_run(conn, id, step, actor=caller())
 
-    id, forked = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[UUID, UUID]:
+        id = await find_listed_run(atlas, run_id)
+        return id, (await atlas.fork_run(id, step)).id
+
+    id, forked = either(work, over_http)
     say({"id": forked, "forked_from": id, "step": step}, f"Run {forked} is asked for.", json=json)

@@ -2,11 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
+from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.parameters import read_json_file
 from atlas.cli.runtime import caller, connected, execute
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -16,6 +18,9 @@ from atlas.engine.workflows.policy import Verdict, check_policy
 from atlas.engine.workflows.registry import near
 from atlas.errors import InvalidInput, NotFound
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 Owner = Annotated[
     str | None, typer.Option("--tenant", help="The tenant that owns it, by slug or id; without it, every tenant.")
@@ -62,7 +67,10 @@ def save(
         async with connected(settings) as conn:
             return await save_workflow(conn, document, actor=caller(), tenant_id=await tenant_id(conn, tenant))
 
-    saved = execute(work)
+    async def over_http(atlas: "AtlasClient") -> Saved:
+        return row_of(Saved, await atlas.save_workflow(document), etag="")
+
+    saved = either(work, over_http, tenant=tenant)
     effect = "is saved" if saved.is_new else "was saved before"
     say(saved, f"{saved.key} {effect}: version {saved.version}.", json=json)
 
@@ -88,7 +96,10 @@ def _enable(key: str, tenant: str | None, *, enabled: bool, json: bool) -> None:
                 raise NotFound("workflow", key, remedy=remedy)
             await enable_workflow(conn, key, enabled=enabled, actor=caller(), tenant_id=owner)
 
-    execute(work)
+    async def over_http(atlas: "AtlasClient") -> None:
+        await atlas.edit_workflow(key, is_enabled=enabled)
+
+    either(work, over_http, tenant=tenant)
     say({"key": key, "enabled": enabled}, f"{key} is {'enabled' if enabled else 'disabled'}.", json=json)
 
 
@@ -100,7 +111,10 @@ def show_workflows(tenant: str | None, *, json: bool) -> None:
             found = await list_workflows(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    found, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[WorkflowRow], TenantNames]:
+        return await rows_of(WorkflowRow, atlas.list_workflows()), await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
     rows = [
         (one.key, names.slug(one.tenant_id) or "all", _kind(one), _switch(one), one.description[:60]) for one in found
     ]

@@ -173,3 +173,8 @@ class JobOperations(ApiCaller):
     async def wait_for_job(self, job: Waitable, *, timeout: float | None = None) -> Job:
         """The job once it has ended, however it ended; NotEnded after `timeout` seconds."""
         return await until_ended(self, "job", job, JobOperations.get_job.begin, timeout)
+
+    @method
+    async def wait_for_bulk_action(self, action: Waitable, *, timeout: float | None = None) -> BulkActionShown:
+        """The action on many jobs once it changes nothing more; NotEnded after `timeout` seconds."""
+        return await until_ended(self, "bulk action", action, JobOperations.get_bulk_action.begin, timeout)
