@@ -29,12 +29,7 @@ def on_backend(work: "Callable[[Backend], Coroutine[Any, Any, T]]", *, checks_in
             async with _connect(settings, checks_inputs=checks_inputs) as backend:
                 return await work(backend)
         except NoFreeConnection as error:
-            # Nothing was done yet: the connection is made first.
-            api = _running_api(settings)
-            if api is None:
-                raise
-            warn(AtlasError(error.message, remedy=f"The API at {api.atlas_url} was asked instead."))
-            return await work(_over_http(api))
+            return await work(_over_http(_api_instead(settings, error)))
 
     return execute(run)
 
@@ -57,7 +52,10 @@ def either(
         if by_token and settings.atlas_token is not None and settings.atlas_url is None:
             settings = _api_here(settings)
         if settings.atlas_url is None:
-            return await work(settings)
+            try:
+                return await work(settings)
+            except NoFreeConnection as error:
+                settings = _api_instead(settings, error)
         from atlas.cli.over_http import reach_api
 
         async with reach_api(settings, tenant) as atlas:
@@ -77,6 +75,15 @@ def _api_here(settings: "Settings") -> "Settings":
             remedy="Start it with `atlas up`, or set ATLAS_URL, or unset ATLAS_TOKEN.",
         )
     return replace(settings, atlas_url=address)
+
+
+def _api_instead(settings: "Settings", error: NoFreeConnection) -> "Settings":
+    """Settings that lead to a running API. Nothing was done yet: a command connects first."""
+    api = _running_api(settings)
+    if api is None:
+        raise error
+    warn(AtlasError(error.message, remedy=f"The API at {api.atlas_url} was asked instead."))
+    return api
 
 
 def _running_api(settings: "Settings") -> "Settings | None":

@@ -17,7 +17,6 @@ REASONS = {
     "restore": ("it makes a database", "Set DATABASE_URL, or unset ATLAS_URL."),
     "grant": ("it gives rights to a login of the database", _THERE),
     "sign-in": ("the link is made on the database", "Sign in with a token on the pages of the API."),
-    "outbox": ("the mails are files on the machine of the workers", "Run it there."),
     "workflow check": (
         "the API judges requests, not what might be one",
         "Ask with `atlas workflow run`; `atlas workflow requests` shows what policy decided.",

@@ -1,23 +1,30 @@
 """`atlas outbox`: the mails that were written as files instead of being sent."""
 
 import sys
+from collections.abc import Collection
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from atlas.bounds import LARGEST_PAGE
+from atlas.cli.connect import either
 from atlas.cli.ids import id_range, is_beginning, only_one
-from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import connected, execute
+from atlas.cli.over_http_rows import row_of
+from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import names_of
 from atlas.db.pg_json import stored_text
 from atlas.engine.outbox_files import OutboxMail, attachments_of, body_of, list_mails, outbox_folder, read_mail
 from atlas.errors import NotFound
 from atlas.ids import as_id
-from atlas.settings import Settings, load_settings
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(
     help="The mails that were written as files instead of being sent.", no_args_is_help=True, add_completion=False
@@ -33,10 +40,22 @@ def show_list(
     json: Json = False,
 ) -> None:
     """List the mails, newest first."""
-    folder = _folder()
-    mails = list_mails(folder, tenant=_slug(tenant), limit=limit)
+
+    async def work(settings: Settings) -> tuple[list[OutboxMail], str]:
+        folder = outbox_folder(settings.home)
+        return list_mails(folder, tenant=await _slug(settings, tenant), limit=limit), f" in {folder}"
+
+    async def over_http(atlas: "AtlasClient") -> tuple[list[OutboxMail], str]:
+        found: list[OutboxMail] = []
+        async for page in atlas.list_mails().pages(limit=min(limit, LARGEST_PAGE)):
+            found += [row_of(OutboxMail, one) for one in page.items]
+            if len(found) >= limit:
+                break
+        return found[:limit], ""
+
+    mails, where = either(work, over_http, tenant=tenant)
     rows = [(mail.written_at, mail.tenant, mail.to, _subject(mail), mail.job_id) for mail in mails]
-    shown = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails in {folder}."
+    shown = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails{where}."
     say({"mails": mails}, shown, json=json)
 
 
@@ -47,8 +66,18 @@ def show_one(
     json: Json = False,
 ) -> None:
     """Show one mail."""
-    folder = _folder()
-    mail, message, content = read_mail(folder, _id(folder, job))
+
+    async def work(settings: Settings) -> tuple[OutboxMail, EmailMessage, bytes]:
+        folder = outbox_folder(settings.home)
+        ids = {id for path in folder.glob("*/*.eml") if (id := as_id(path.stem)) is not None}
+        return read_mail(folder, _id(job, ids))
+
+    async def over_http(atlas: "AtlasClient") -> tuple[OutboxMail, EmailMessage, bytes]:
+        id = as_id(job) or _id(job, {UUID(one.job_id) async for one in atlas.list_mails()})
+        content = b"".join([piece async for piece in atlas.download_mail(id)])
+        return row_of(OutboxMail, await atlas.get_mail(id)), message_from_bytes(content, policy=policy.default), content
+
+    mail, message, content = either(work, over_http)
     if raw and not json and not sys.stdout.isatty():
         typer.echo(content, nl=False)
         return
@@ -58,12 +87,6 @@ def show_one(
     text = content.decode("utf-8", "replace")
     document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
     say(document, text if raw else _text(mail, headers, body, files), json=json)
-
-
-def _folder() -> Path:
-    settings = load_settings()
-    require_database(settings)
-    return outbox_folder(settings.home)
 
 
 def _subject(mail: OutboxMail) -> str:
@@ -80,25 +103,21 @@ def _text(mail: OutboxMail, headers: dict[str, str], body: str, files: list[str]
     return "\n".join([f"Tenant: {mail.tenant}", *lines, "", body.replace("\r\n", "\n").rstrip()])
 
 
-def _slug(tenant: str | None) -> str | None:
+async def _slug(settings: Settings, tenant: str | None) -> str | None:
     """The slug of a tenant, which the folder of its mails has. Only an id is looked up in the database."""
     id = None if tenant is None else as_id(tenant)
     if id is None:
         return tenant
-
-    async def work(settings: Settings) -> str | None:
-        async with connected(settings, checks_inputs=False) as conn:
-            return (await names_of(conn, [{"tenant_id": id}])).slug(id)
-
-    return execute(work)
+    async with connected(settings, checks_inputs=False) as conn:
+        return (await names_of(conn, [{"tenant_id": id}])).slug(id)
 
 
-def _id(folder: Path, text: str) -> UUID:
+def _id(text: str, ids: Collection[UUID]) -> UUID:
+    """The id of a mail's job: whole, or the beginning of one of these."""
     whole = as_id(text)
     if whole is not None:
         return whole
     if not is_beginning(text):
         raise NotFound("mail of job", text, remedy="`atlas outbox list` shows the mails.")
     low, high = id_range("JOB", text)
-    ids = {id for path in folder.glob("*/*.eml") if (id := as_id(path.stem)) is not None}
     return only_one("job", text, sorted(id for id in ids if low <= id <= high))

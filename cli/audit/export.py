@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 from rich.text import Text
@@ -70,12 +70,15 @@ def tail(
     async def over_http(atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
         from atlas.cli.audit import over_http as log
 
+        place = await log.place(atlas) if follow_on else None
         newest, names = await log.newest(atlas, wanted, lines), await tenant_names(atlas)
-        if follow_on:
+        if place is not None:
             for entry in newest:
                 _print(entry, names, json=json)
-            async for entry in log.follow(atlas, wanted):
-                _print(entry, names, json=json)
+            shown = {entry.id for entry in newest}
+            async for entry in log.follow(atlas, wanted, place):
+                if entry.id not in shown:
+                    _print(entry, names, json=json)
         return newest, names
 
     try:
@@ -84,7 +87,7 @@ def tail(
         raise typer.Exit(130) from None
     if not follow_on:
         say(
-            {"events": [names.document(entry) for entry in entries]},
+            {"events": [_document(entry, names) for entry in entries]},
             Text("\n").join(_line(entry) for entry in entries),
             json=json,
         )
@@ -212,9 +215,14 @@ async def _show(atlas: Atlas, entry: AuditRow, *, json: bool) -> None:
 def _print(entry: AuditRow, names: TenantNames, *, json: bool) -> None:
     if json:
         with written_out():
-            sys.stdout.write(dump_json(names.document(entry)) + "\n")
+            sys.stdout.write(dump_json(_document(entry, names)) + "\n")
     else:
         say(None, _line(entry), json=False)
+
+
+def _document(entry: AuditRow, names: TenantNames) -> dict[str, Any]:
+    """A row without the transaction that wrote it, which only the order of the rows needs."""
+    return {name: value for name, value in names.document(entry).items() if name not in ("epoch", "xid")}
 
 
 def _line(entry: AuditRow) -> Text:

@@ -12,7 +12,7 @@ from atlas.cli.over_http_rows import row_of
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient
+    from atlas.client import AtlasClient, EntryShown
     from atlas.client.methods import AsyncPages
 
 FOLLOW_SECONDS = 1.0
@@ -22,26 +22,32 @@ async def newest(atlas: "AtlasClient", query: Query, lines: int) -> list[AuditRo
     """The newest rows, the last one at the end."""
     found: list[AuditRow] = []
     async for page in _matching(atlas, query).pages(limit=min(max(lines, 1), LARGEST_PAGE)):
-        found += [row_of(AuditRow, one) for one in page.items]
+        found += [_row(one) for one in page.items]
         if len(found) >= lines:
             break
     return list(reversed(found[:lines]))
 
 
-async def follow(atlas: "AtlasClient", query: Query) -> AsyncIterator[AuditRow]:
-    """Rows as they arrive."""
-    known = {one.id for one in (await _matching(atlas, query).page(limit=LARGEST_PAGE)).items}
+async def place(atlas: "AtlasClient") -> str:
+    """Where the audit log ends now."""
+    return (await atlas.list_new_audit_rows()).place
+
+
+async def follow(atlas: "AtlasClient", query: Query, place: str) -> AsyncIterator[AuditRow]:
+    """Rows as they arrive after a place."""
     while True:
+        found = await atlas.list_new_audit_rows(
+            place=place, actor_id=query.actor_id, action=query.actions, entity_id=query.entity_id, text=query.text
+        )
+        for one in found.items:
+            yield _row(one)
+        place = found.place
         await asyncio.sleep(FOLLOW_SECONDS)
-        fresh: list[AuditRow] = []
-        # A page that has a known row is the last to look at. A row can appear after one of a higher number.
-        async for page in _matching(atlas, query).pages():
-            fresh += [row_of(AuditRow, one) for one in page.items if one.id not in known]
-            if any(one.id in known for one in page.items):
-                break
-        known |= {row.id for row in fresh}
-        for row in reversed(fresh):
-            yield row
+
+
+def _row(shown: "EntryShown") -> AuditRow:
+    # The API orders the rows, and does not say by which transactions.
+    return row_of(AuditRow, shown, epoch=0, xid=0)
 
 
 def _matching(atlas: "AtlasClient", query: Query) -> "AsyncPages[Any]":

@@ -11,6 +11,7 @@ import pytest
 from atlas.audit.sealer import seal_and_sign
 from atlas.cli.command_table import COMMANDS, load_command
 from atlas.cli.needs_database import REASONS
+from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.up_report import reporting
 from atlas.workers.tick import tick
@@ -87,6 +88,8 @@ WORKING = {
     "audit export": "--out {export_file}",
     "audit verify": "",
     "audit proof": "{row_id}",
+    "outbox list": "",
+    "outbox show": "{mailed_id}",
     "engine off": "",
     "engine on": "",
     "offline": "--reason disks",
@@ -102,8 +105,6 @@ REFUSED = {
     "restore": "{home}/copy",
     "grant enqueue": "shop",
     "sign-in": "",
-    "outbox list": "",
-    "outbox show": "{job_id}",
     "workflow check": "greet-acme",
     "audit erase": "--subject ann@example.com",
     "audit prune": "--older-than 1d",
@@ -161,7 +162,10 @@ async def things(pool, conn, server, settings, database_url, tmp_path) -> dict[s
         "token_id": server.world.ids["acme", "enqueuer"],
         "home": tmp_path / "home",
     }
-    return {**found, **made, "export_file": tmp_path / "audit.ndjson"}
+    mail = outbox_folder(settings.home) / "acme" / f"{failed}.eml"
+    mail.parent.mkdir(parents=True)
+    mail.write_text("From: a@example.com\nTo: b@example.com\nSubject: Hello\n\nIt works.\n")
+    return {**found, **made, "mailed_id": failed, "export_file": tmp_path / "audit.ndjson"}
 
 
 def arguments(command: str, given: str, things: dict[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from atlas.client import (
 )
 from atlas.engine.jobs.types import job as handles
 from atlas.engine.jobs.types import registered
+from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import take_intents
 from atlas.workers.tick import tick
 from tests.api.given import furnish_installation, furnish_tenant
@@ -53,6 +54,9 @@ async def things(pool, server, settings) -> dict[str, Any]:
     await furnish_installation(pool)
     found = await furnish_tenant(pool, server.world.acme)
     await seal_and_sign(pool, settings)
+    mail = outbox_folder(settings.home) / "acme" / f"{found['job_id']}.eml"
+    mail.parent.mkdir(parents=True)
+    mail.write_text("From: a@example.com\nTo: b@example.com\nSubject: Hello\n\nIt works.\n")
     return {**found, "token_id": server.world.ids["acme", "enqueuer"]}
 
 
@@ -75,7 +79,9 @@ async def received(result: Any) -> Any:
 async def test_both_clients_read_the_same(atlas, sync, things):
     # What changes from call to call.
     passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series"}
-    passing |= {"get_status", "get_overview", "get_session", "summarize_jobs"}
+    passing |= {"get_status", "get_overview", "get_session", "summarize_jobs", "get_audit_status", "list_sessions"}
+    passing |= {"get_worker", "list_workers", "list_new_audit_rows", "list_tenant_activity"}
+    named = {"explain_jobs": {"id": [things["job_id"]]}}
     empty: list[str] = []
     verification = sync.start_verification()
     assert sync.wait_for_verification(verification, timeout=30).has_ended
@@ -85,7 +91,9 @@ async def test_both_clients_read_the_same(atlas, sync, things):
             continue
         own = {**known, "key": "echo.it"} if "definitions" in route.path else known
         given = [own[each] for each in route.in_path]
-        by_loop, by_blocking = [await received(getattr(one, name)(*given)) for one in (atlas, sync)]
+        by_loop, by_blocking = [
+            await received(getattr(one, name)(*given, **named.get(name, {}))) for one in (atlas, sync)
+        ]
 
         assert type(by_loop) is type(by_blocking), name
         if name not in passing:
