@@ -218,9 +218,12 @@ def _step_of_ids(ids: Sequence[str], position: int, most: int) -> _BulkStep:
 
 async def _step_of_filter(conn: Connection, held: Any, wanted: JobFilter, most: int) -> _BulkStep:
     began: datetime = held["created_at"]
+    cursor: str | None = held["list_cursor"]
     before = began if wanted.created_before is None else min(began, wanted.created_before)
     wanted = replace(wanted, tenant_id=held["tenant_id"], created_before=before)
-    page = await list_page(conn, wanted, before=held["before_id"], limit=most, most_read=MOST_READ, whole=False)
+    page = await list_page(
+        conn, wanted, before=None if cursor is None else UUID(cursor), limit=most, most_read=MOST_READ, whole=False
+    )
     # A retry may do again what was done already: such a job is retried by its id.
     unsure = {
         job.id: "unknown_outcome"
@@ -244,7 +247,7 @@ async def _apply(conn: Connection, held: Any, step: _BulkStep, rate: float | Non
         ADVANCE,
         id=held["id"],
         position=step.position,
-        before_id=step.before_id,
+        list_cursor=None if step.before_id is None else str(step.before_id),
         changed=changed,
         passed_over=verdicts.total() - changed,
         verdicts=orjson.dumps(verdicts).decode(),

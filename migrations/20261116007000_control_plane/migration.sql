@@ -29,7 +29,7 @@ create table idempotency_keys (
 create index idempotency_keys_created_at_idx on idempotency_keys (created_at);
 
 -- The same done to many jobs, in steps: a record of how far it is, from which any process goes on. Without a tenant it is an
--- operator's, over all of them. `selection` has the ids, or the filter of a list. `before_id` is where it goes on in that list, and
+-- operator's, over all of them. `selection` has the ids, or the filter of a list. `list_cursor` is where it goes on in that list, and
 -- `position` in the ids.
 create table bulk_actions (
   id               uuid primary key,
@@ -42,7 +42,7 @@ create table bulk_actions (
   total            int,
   rate_per_second  double precision check (rate_per_second > 0),
   position         int not null default 0,
-  before_id        uuid,
+  list_cursor      text,
   changed          int not null default 0,
   passed_over      int not null default 0,
   -- How often each thing became of a job.

@@ -2,7 +2,7 @@
 -- it adds to the counts, and the next step's time is on the database's clock.
 update atlas.bulk_actions b
 set position     = :position,
-    before_id    = :before_id,
+    list_cursor  = :list_cursor,
     changed      = b.changed + :changed,
     passed_over  = b.passed_over + :passed_over,
     verdicts     = (
