@@ -53,7 +53,7 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
         const value = search[name];
         return value === undefined ? null : <FilterChip key={name} name={NAMES[name]} value={shown(name, value)} onRemove={() => onChange({ [name]: undefined })} />;
       })}
-      <ChoiceFilter label="Status" values={STATUSES} chosen={search.status ?? []} onChange={(status) => onChange({ status: status.length === 0 ? undefined : status })} show={(status) => <StatusChip status={status} />} />
+      <ChoiceFilter label="Status" values={STATUSES} chosen={search.status ?? []} onChange={(status) => onChange({ status: status.length === 0 ? undefined : status, order: undefined })} show={(status) => <StatusChip status={status} />} />
       <TypeFilter onSet={(job_type) => onChange({ job_type })} />
       <FilterMenu label="Source">
         {(close) => <Options values={SOURCES.map((one) => [one, one] as const)} onSet={(source) => (onChange({ source }), close())} />}
@@ -66,10 +66,20 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
           />
         )}
       </FilterMenu>
+      {search.order === undefined && canOrderByEnd(search) && (
+        <FilterMenu label="Order">
+          {(close) => <Options values={[["By end, the last first", "ended" as const]]} onSet={(order) => (onChange({ order }), close())} />}
+        </FilterMenu>
+      )}
       <TextFilter label="Worker" placeholder="host:pid:id" onSet={(worker_id) => onChange({ worker_id })} />
       <TextFilter label="Error" placeholder="A part of the message" onSet={(error_text) => onChange({ error_text })} />
     </>
   );
+}
+
+/** What succeeded or is active is listed by its creation alone. */
+function canOrderByEnd({ status }: JobsSearch): boolean {
+  return status !== undefined && status.every((one) => one === "failed" || one === "dead_letter" || one === "canceled");
 }
 
 /** Finds a job by its id, the beginning of it, or a correlation id. */
@@ -149,7 +159,7 @@ export function StatusTabs({ search }: { search: JobsSearch }) {
         <Link
           key={label}
           to="/jobs"
-          search={(before) => ({ ...before, status: status === undefined ? undefined : [status], job: undefined, tab: undefined })}
+          search={(before) => ({ ...before, status: status === undefined ? undefined : [status], order: undefined, job: undefined, tab: undefined })}
           className={styles.tab}
           aria-current={status === only && (status !== undefined || search.status === undefined) ? "true" : undefined}
         >

@@ -16,7 +16,7 @@ export function LifeLine({ job, attempts }: { job: LifeJob; attempts: readonly L
           <li key={part.key} className={cx(styles.part, styles[part.tone])} style={{ flexGrow: Math.max(part.ms, 1) }} title={`${part.label}, ${duration(part.ms)}\n${exactTime(new Date(part.from))}`}>
             <span className={styles.words}>
               <span className="truncate">{part.label}</span>
-              <span className={styles.time}>{duration(part.ms)}</span>
+              <span>{duration(part.ms)}</span>
             </span>
           </li>
         ))}

@@ -25,7 +25,7 @@ interface Options {
 
 /** Enqueues one job; its form is made from what its type says about its input. */
 export function NewJobDialog({ onClose, onMade }: { onClose: () => void; onMade: (id: string) => void }) {
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, { staleTime: 60_000 });
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, { refetchInterval: 5000 });
   const known = (types.data?.items ?? []).filter((one) => !NOT_HERE.has(one.key));
   const [chosen, setChosen] = useState<string>();
   const type = known.find((one) => one.key === chosen) ?? known.find((one) => one.key === DEFAULT_TYPE) ?? known[0];
