@@ -26,6 +26,13 @@ it("finds a control for each field, through references and nulls", () => {
   expect(resolve(MAIL.properties?.["text"] ?? {}, MAIL).title).toBe("Text");
 });
 
+it("takes a text for what may be a text or something longer, and a list where that is the default", () => {
+  const one: Schema = { anyOf: [{ type: "string" }, { type: "object", properties: {} }, { type: "array", items: { type: "string" } }] };
+  expect(kindOf(resolve(one, one))).toBe("text");
+  expect(kindOf(resolve({ ...one, default: [] }, one))).toBe("list");
+  expect(kindOf(resolve({ anyOf: [{ type: "string" }, { type: "integer" }] }, one))).toBe("json");
+});
+
 it("writes what no control fits as JSON, and survives a schema that refers to itself", () => {
   expect(kindOf({})).toBe("json");
   expect(kindOf({ type: ["string", "number"] })).toBe("json");

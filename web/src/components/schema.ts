@@ -26,6 +26,7 @@ export type JsonObject = Record<string, unknown>;
 export type Kind = "choice" | "boolean" | "number" | "text" | "object" | "list" | "json";
 
 const MOST_STEPS = 10;
+const FORMS = new Set(["string", "object", "array"]);
 
 /** The schema that a reference leads to; of a value that may also be null, the other alternative. */
 export function resolve(schema: Schema, root: Schema, steps = 0): Schema {
@@ -39,11 +40,11 @@ export function resolve(schema: Schema, root: Schema, steps = 0): Schema {
   const others = choices?.filter((one) => one.type !== "null");
   const [only] = others ?? [];
   if (others?.length === 1 && only !== undefined) return resolve({ ...only, ...describing(schema) }, root, steps + 1);
-  // One text or several of them, as the recipients of a mail.
-  const list = others?.find((one) => one.type === "array");
+  // A text, or the same in another form, as the recipients of a mail: the text is the shortest form, or a list of texts.
   const plain = others?.find((one) => one.type === "string");
-  if (others?.length === 2 && list !== undefined && plain !== undefined) {
-    return resolve({ ...(Array.isArray(schema.default) ? list : plain), ...describing(schema) }, root, steps + 1);
+  if (plain !== undefined && others?.every((one) => FORMS.has(String(one.type))) === true) {
+    const list = Array.isArray(schema.default) ? others.find((one) => one.type === "array") : undefined;
+    return resolve({ ...(list ?? plain), ...describing(schema) }, root, steps + 1);
   }
   return schema;
 }
