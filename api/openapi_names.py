@@ -35,6 +35,7 @@ DESCRIPTIONS: dict[str, str] = {
     "child_id": "The job or run that the step waits for.",
     "child_status": "The state of that job or run.",
     "claimed_by": "The worker or host that runs it.",
+    "code": "What stands after `#sign-in=` in the link.",
     "comment": "Why it was decided so.",
     "complete": "False where there are more than were looked at.",
     "concurrency": "How many of its jobs may run at the same time; null for any number.",

@@ -28,7 +28,12 @@ Secret = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 class SignIn(Body):
     """A token of a person, or the code of a link that `atlas up` or `atlas sign-in` has printed."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"token": "atl_k3v9q2xa_…"}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"token": "atl_k3v9q2xa_…"}],
+            "oneOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in ("token", "code")],
+        }
+    )
 
     token: Secret | None = None
     code: Secret | None = None
