@@ -59,7 +59,8 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
         webhook, _ = await add_webhook(conn, tenant.id, f"https://{tenant.slug}.example/", ["job.*"], actor=DANA)
         hook, _ = await add_hook(conn, tenant.id, f"from-{tenant.slug}", actor=DANA)
-        bulk = await begin_bulk_action(conn, "discard", actor=DANA, ids=[job.id], tenant_id=tenant.id, reason="known")
+        slowly: dict[str, Any] = {"ids": [job.id, new_id()], "rate_per_second": 0.01, "reason": "known"}
+        bulk = await begin_bulk_action(conn, "discard", actor=DANA, tenant_id=tenant.id, **slowly)
     return {
         "job_id": job.id,
         "host_id": host.id,

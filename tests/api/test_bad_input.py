@@ -243,7 +243,7 @@ async def test_a_wrong_query_is_named(admin):
         "limit=" + "9" * 5000: "query.limit",
         "cursor=x": "query.cursor",
         "created_after=yesterday": "query.created_after",
-        "status=lost": "query.status",
+        "status=lost": "query.status.0",
         "tenant=No+Slug": "query.tenant",
     }.items():
         assert_problem(await admin.get(f"/jobs?{query}"), 422, field)
@@ -324,7 +324,7 @@ async def test_no_body_causes_an_internal_error(world, pool):
     rows += ["POST /jobs"] * len(rows)
     names = ("trigger_id", "run_id", "approval_id", "instance_id", "webhook_id")
     things = dict.fromkeys(names, world.acme.id)
-    things |= {"host_id": world.hosts["acme"].id, "slug_or_id": "acme", "key": "greet"}
+    things |= {"host_id": world.hosts["acme"].id, "slug_or_id": "acme", "key": "greet", "label": "rule"}
     client, worker = world.client(), world.client("acme", "worker")
     process = psutil.Process()
     slowest, counts, memory = [], {}, 0
