@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.api.problems import fields_of
@@ -52,7 +52,12 @@ class NewJobBody(Body):
     # Exactly one of the two is sent; the other stays empty, which no caller can send.
     job_type: JobTypeName = Field(default="", json_schema_extra=_without_default)
     definition_key: JobTypeName = Field(default="", json_schema_extra=_without_default)
-    payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
+    # By the name that everything else has for it, too.
+    payload: Document = Field(
+        default_factory=dict,
+        validation_alias=AliasChoices("payload", "input"),
+        description="The job's input: a JSON object under its own names. It may be sent as `input`, too.",
+    )
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
     scheduled_for: Timestamp | None = Field(default=None, description="Not before this time; now if left out.")
     delay_seconds: Annotated[Number, Field(ge=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(

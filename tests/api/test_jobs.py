@@ -31,6 +31,14 @@ async def test_a_response_of_201_means_that_the_job_is_committed(admin, world, c
     assert row["created_by"] == "tenant_admin@acme"
 
 
+async def test_a_payload_may_be_called_the_input_but_not_both(admin):
+    made = await make(admin, input={"n": 1})
+    both = await admin.post("/jobs", json={"job_type": "x.work", "payload": {"n": 1}, "input": {"n": 1}})
+
+    assert (await admin.get(f"/jobs/{made['id']}")).json()["payload"] == {"n": 1}
+    assert (both.status_code, both.json()["errors"][0]["field"]) == (422, "input")
+
+
 async def test_the_event_of_a_job_names_its_caller_address_and_request(admin, world, conn):
     answer = await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"})
     events = (await admin.get("/audit", params={"entity_id": answer.json()["id"]})).json()["items"]
