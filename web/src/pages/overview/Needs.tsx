@@ -25,23 +25,31 @@ function Nothing() {
 function List({ needs }: { needs: readonly Need[] }) {
   return (
     <ul className={styles.rows}>
-      {needs.map((need) => {
-        const { label, link } = placeOf(need);
-        return (
-          <li key={`${need.kind} ${need.subject ?? ""}`} className={styles.row} data-kind={need.kind}>
-            <CircleAlert size={14} className={styles.alert} aria-hidden />
-            <span className={styles.text}>{need.message}</span>
-            {need.since !== null && (
-              <span className={styles.aside}>
-                since <Time at={need.since} />
-              </span>
-            )}
-            <Link {...link} className={styles.go}>
-              {label}
-            </Link>
-          </li>
-        );
-      })}
+      {needs.map((need) => (
+        <li key={`${need.kind} ${need.message}`} className={styles.row} data-kind={need.kind}>
+          <CircleAlert size={14} className={styles.alert} aria-hidden />
+          <span className={styles.text}>{need.message}</span>
+          {need.since !== null && (
+            <span className={styles.aside}>
+              since <Time at={need.since} />
+            </span>
+          )}
+          <WhereToGo need={need} />
+        </li>
+      ))}
     </ul>
+  );
+}
+
+function WhereToGo({ need }: { need: Need }) {
+  const { label, to, jobs } = placeOf(need);
+  return jobs === undefined ? (
+    <Link to={to} className={styles.go}>
+      {label}
+    </Link>
+  ) : (
+    <Link to="/jobs" search={jobs} className={styles.go}>
+      {label}
+    </Link>
   );
 }

@@ -1,28 +1,29 @@
-import { linkOptions, type LinkProps } from "@tanstack/react-router";
+import type { Place } from "@/navigation";
+import type { JobFilters } from "@/pages/jobs/search";
 
-interface Place {
+interface Where {
   label: string;
-  link: LinkProps;
+  to: Place["to"];
+  /** Which jobs, where the place is their list. */
+  jobs?: JobFilters;
 }
 
-const PLACES: Record<string, Place> = {
-  dead_letters: { label: "Dead letters", link: linkOptions({ to: "/dead-letters" }) },
-  approvals: { label: "Decide", link: linkOptions({ to: "/approvals" }) },
-  schedules_late: { label: "Schedules", link: linkOptions({ to: "/schedules" }) },
-  triggers_failing: { label: "Schedules", link: linkOptions({ to: "/schedules" }) },
-  webhooks_disabled: { label: "Settings", link: linkOptions({ to: "/settings" }) },
-  seal_lag: { label: "Audit", link: linkOptions({ to: "/audit" }) },
-  worker_lost: { label: "Workers", link: linkOptions({ to: "/workers" }) },
-  host_silent: { label: "Workers", link: linkOptions({ to: "/workers" }) },
-  engine_silent: { label: "Workers", link: linkOptions({ to: "/workers" }) },
-  intents_stuck: { label: "Workflows", link: linkOptions({ to: "/runs" }) },
-  failures_rise: { label: "Failed jobs", link: linkOptions({ to: "/jobs", search: { status: ["failed", "dead_letter"] } }) },
+const PLACES: Record<string, Where> = {
+  dead_letters: { label: "Dead letters", to: "/dead-letters" },
+  approvals: { label: "Decide", to: "/approvals" },
+  schedules_late: { label: "Schedules", to: "/schedules" },
+  triggers_failing: { label: "Schedules", to: "/schedules" },
+  webhooks_disabled: { label: "Settings", to: "/settings" },
+  seal_lag: { label: "Audit", to: "/audit" },
+  worker_lost: { label: "Workers", to: "/workers" },
+  host_silent: { label: "Workers", to: "/workers" },
+  engine_silent: { label: "Workers", to: "/workers" },
+  intents_stuck: { label: "Workflows", to: "/runs" },
+  failures_rise: { label: "Failed jobs", to: "/jobs", jobs: { status: ["failed", "dead_letter"] } },
 };
 
 /** The page where something is looked into. */
-export function placeOf({ kind, subject }: { kind: string; subject: string | null }): Place {
-  if (kind === "no_worker" && subject !== null) {
-    return { label: "Jobs", link: linkOptions({ to: "/jobs", search: { status: ["queued"], job_type: subject } }) };
-  }
-  return PLACES[kind] ?? { label: "Jobs", link: linkOptions({ to: "/jobs" }) };
+export function placeOf({ kind, subject }: { kind: string; subject: string | null }): Where {
+  if (kind === "no_worker" && subject !== null) return { label: "Jobs", to: "/jobs", jobs: { status: ["queued"], job_type: subject } };
+  return PLACES[kind] ?? { label: "Jobs", to: "/jobs" };
 }
