@@ -11,6 +11,7 @@ from atlas.audit.seal_status import SealStatus
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.alerts import Alert, read_findings
+from atlas.engine.jobs.dead_letters import DeadLetterGroups, group_dead_letters
 from atlas.engine.workflows.approvals import count_pending
 
 ATTENTION = statement("engine/sql/attention.sql")
@@ -18,6 +19,10 @@ ATTENTION = statement("engine/sql/attention.sql")
 # A scheduler fires within a second, and another one takes over within some.
 LATE_SECONDS = 60.0
 LONGEST_SEAL_LAG = 60.0
+# Dead letters are grouped by cause up to so many, in some 20 ms, and so many causes are named.
+MOST_GROUPED = 1_000
+MOST_CAUSES = 3
+DEAD_LETTERS = "/jobs?status=dead_letter"
 
 # Where each kind of alert is looked into.
 ADDRESSES = {
@@ -69,7 +74,7 @@ async def find_attention(
     needs = [
         *([] if tenant_id is not None else _alerts(await read_findings(conn))),
         *(_no_worker(job_type, count) for job_type, count in unserved),
-        Need("dead_letters", dead_letters, f"{_many(dead_letters, 'dead letter')}.", "/jobs?status=dead_letter"),
+        *_dead_letters(dead_letters, await group_dead_letters(conn, tenant_id=tenant_id, most_read=MOST_GROUPED)),
         Need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
         Need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
         Need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
@@ -86,6 +91,21 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
         more = f" And {len(others):,} more." if others else ""
         subject = None if others else first.subject
         yield Need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
+
+
+def _dead_letters(count: int, found: DeadLetterGroups) -> Iterator[Need]:
+    """The most frequent causes, each on its own, and the rest; of very many dead letters only how many there are."""
+    if not found.complete:
+        yield Need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
+        return
+    shown = found.groups[:MOST_CAUSES]
+    for group in shown:
+        cause = group.message or group.error_type or "no error was recorded"
+        message = f"{_many(group.count, 'dead letter')} of {group.job_type}: {cause}"
+        address = f"{DEAD_LETTERS}&{urlencode({'job_type': group.job_type})}"
+        yield Need("dead_letters", group.count, message, address, group.job_type, group.first_at)
+    others = sum(group.count for group in found.groups[MOST_CAUSES:])
+    yield Need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
 
 
 def _no_worker(job_type: str, count: int) -> Need:

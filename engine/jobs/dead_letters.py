@@ -39,10 +39,12 @@ class DeadLetterGroups:
     complete: bool
 
 
-async def group_dead_letters(conn: Connection, *, tenant_id: UUID | None = None) -> DeadLetterGroups:
+async def group_dead_letters(
+    conn: Connection, *, tenant_id: UUID | None = None, most_read: int = MOST_READ
+) -> DeadLetterGroups:
     """The newest dead letters by type and error, the largest groups first."""
-    most = {"most_read": MOST_READ, "most_of_all": MOST_READ, "limit": MOST_GROUPS}
+    most = {"most_read": most_read, "most_of_all": most_read, "limit": MOST_GROUPS}
     rows = await fetch(conn, GROUPS, tenant_id=tenant_id, **most)
     examined = rows[0]["examined"] if rows else 0
     found = [DeadLetterGroup(**{name: row[name] for name in DeadLetterGroup.__slots__}) for row in rows]
-    return DeadLetterGroups(found, examined, examined < MOST_READ and len(found) < MOST_GROUPS)
+    return DeadLetterGroups(found, examined, examined < most_read and len(found) < MOST_GROUPS)

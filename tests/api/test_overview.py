@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from atlas.audit.seal import seal
+from atlas.engine import attention
 from atlas.engine.alerts import Alert, save_findings
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
@@ -68,7 +69,7 @@ async def test_a_tenant_sees_its_counts_types_failures_and_needs(world, admin, c
         ("ValueError: no 1", True, "acme"),
         ("never 0", False, "acme"),
     ]
-    assert needs(shown) == {"dead_letters": (1, None), "no_worker": (4, "y")}
+    assert needs(shown) == {"dead_letters": (1, "x"), "no_worker": (4, "y")}
     assert (shown["workers"], shown["gate"]["online"]) == (2, True)
 
 
@@ -98,11 +99,23 @@ async def test_an_operator_sees_the_installation_and_its_alerts(world, operator,
     shown = await overview(operator)
 
     assert (shown["counts"]["dead_letter"], shown["counts"]["queued"]) == (2, 2)
-    expected = {"worker_lost": (2, None), "host_silent": (1, "h"), "no_worker": (2, "y"), "dead_letters": (2, None)}
+    expected = {"worker_lost": (2, None), "host_silent": (1, "h"), "no_worker": (2, "y"), "dead_letters": (2, "x")}
     assert needs(shown) == expected
-    assert needs(await overview(admin)) == {"dead_letters": (1, None)}
+    assert needs(await overview(admin)) == {"dead_letters": (1, "x")}
     for need in shown["needs"]:
         assert (await operator.get(need["address"])).status_code == 200, need
+
+
+async def test_dead_letters_need_a_person_by_their_cause(world, admin, conn, monkeypatch):
+    await do_work(conn, world.acme, dead=3)
+    [need] = (await overview(admin))["needs"]
+    assert (need["count"], need["subject"]) == (3, "x")
+    assert need["message"].startswith("3 dead letters of x: ValueError: no ")
+
+    # Of too many to be grouped, only how many there are.
+    monkeypatch.setattr(attention, "MOST_GROUPED", 2)
+    [need] = (await overview(admin))["needs"]
+    assert (need["count"], need["subject"], need["message"]) == (3, None, "3 dead letters.")
 
 
 async def test_what_waits_for_a_person_is_counted(pool, world, admin, conn):
