@@ -29,10 +29,10 @@ export function LogTab() {
 
   const at = paused === null ? 0 : Math.max(0, entries.findIndex((one) => one.id === paused));
   const shown = useMemo(() => entries.slice(at), [entries, at]);
-  const whole_ = isWhole(search);
-  const seals = useSeals(whole_ ? shown : []);
-  const lines = useMemo(() => (whole_ ? withSeals(shown) : shown.map((entry) => ({ key: String(entry.id), entry }))), [shown, whole_]);
-  const columns = useColumns(!whole_);
+  const isAll = isWhole(search);
+  const seals = useSeals(isAll ? shown : []);
+  const lines = useMemo(() => (isAll ? withSeals(shown) : shown.map((entry) => ({ key: String(entry.id), entry }))), [shown, isAll]);
+  const columns = useColumns(!isAll);
 
   return (
     <div className={styles.log}>
@@ -57,7 +57,7 @@ export function LogTab() {
         hasMore={pages.hasNextPage}
         isLoadingMore={pages.isFetchingNextPage}
         onMore={() => void pages.fetchNextPage()}
-        empty={<Nothing filtered={!whole_} onClear={() => set({ text: undefined, action: undefined, level: undefined, actor_id: undefined, entity_type: undefined, entity_id: undefined, since: undefined, until: undefined })} />}
+        empty={<Nothing filtered={!isAll} onClear={() => set({ text: undefined, action: undefined, level: undefined, actor_id: undefined, entity_type: undefined, entity_id: undefined, since: undefined, until: undefined })} />}
       />
       {search.row !== undefined && <EntryPanel key={search.row} id={Number(search.row)} onClose={() => set({ row: undefined })} />}
     </div>
@@ -92,10 +92,10 @@ function useColumns(withSeal: boolean): Column<Line>[] {
   return useMemo(() => {
     const cell = (show: (entry: Entry) => ReactNode) => (line: Line) => ("entry" in line ? show(line.entry) : null);
     const columns: (Column<Line> | false)[] = [
-      { key: "time", header: "Time", width: "168px", cell: cell((one) => <time className="mono" dateTime={one.created_at}>{exactTime(new Date(one.created_at)).slice(0, 23)}</time>) },
+      { key: "time", header: "Time", width: "184px", cell: cell((one) => <time className="mono" dateTime={one.created_at}>{exactTime(new Date(one.created_at)).slice(0, 23)}</time>) },
       { key: "actor", header: "Actor", width: "minmax(120px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>{visible(one.actor_id)}</span>) },
       { key: "action", header: "Action", width: "minmax(150px, 1.4fr)", cell: cell((one) => <span className={styles.action} data-level={one.level}>{one.action}</span>) },
-      { key: "entity", header: "Thing", width: "minmax(150px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={one.entity_id}><span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span></span>) },
+      { key: "entity", header: "Thing", width: "minmax(190px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={one.entity_id}><span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span></span>) },
       { key: "message", header: "Message", width: "minmax(160px, 2fr)", wideOnly: true, cell: cell((one) => <span className="truncate">{visible(one.message)}</span>) },
       seesAll && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: cell((one) => <span className="mono quiet truncate">{one.tenant_id === null ? "none" : shortId(one.tenant_id)}</span>) },
       withSeal && { key: "seal", header: "Seal", width: "84px", align: "end" as const, cell: cell((one) => <span className="mono quiet">{one.seal === null ? "waits" : `#${one.seal}`}</span>) },
