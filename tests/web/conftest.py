@@ -103,8 +103,6 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
 
 def serious_violations(page: Page) -> list[str]:
     """What axe-core finds on a page that was opened with `axe=True`: serious and critical violations."""
-    # What fades in has too little contrast until it is there.
-    page.evaluate("() => Promise.all(document.getAnimations().map((one) => one.finished.catch(() => null)))")
     found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{one['id']}: {node['html'][:200]}"

@@ -96,7 +96,7 @@ def test_a_chosen_tenant_stays_chosen_from_page_to_page(visit: Visit):
     page.get_by_role("button", name="Tenant: all tenants").click()
     page.get_by_role("menuitem", name="Acme").click()
     expect(page).to_have_url(re.compile(r"\?tenant=acme$"))
-    page.get_by_role("link", name="Jobs").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
     expect(page).to_have_url(re.compile(r"/jobs\?tenant=acme$"))
 
 
@@ -139,7 +139,7 @@ def test_a_page_outlives_a_restart_of_the_api(site, visit: Visit):
     expect(live).to_contain_text("connecting")
     site.start_api()
     expect(live).to_have_attribute("data-live", "live", timeout=30_000)
-    page.get_by_role("link", name="Jobs").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
     expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
 
 
