@@ -41,7 +41,7 @@ class StandIns:
     def fill(self, text: str) -> str:
         """The text with the reader's own values."""
         text = re.sub(r"<(?:(\w+) id|id of ([^>]+))>", self._find_id, text)
-        text = re.sub(r"postgresql://(\w+)(?::[^@/]*)?@localhost/\w+", lambda found: self.address(found[1]), text)
+        text = re.sub(r"postgresql://(\w+(?::[^@/]*)?)@localhost/\w+", lambda found: self.address(found[1]), text)
         text = text.replace("https://atlas.example.com", "http://127.0.0.1:8080")
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}").replace("atl_…", self.token)
         return text.replace("whsec_…", self.secret).replace("/hooks/<key>", self.hook)
@@ -50,10 +50,10 @@ class StandIns:
         """What was printed, with the address that the page has."""
         return printed.replace(f"127.0.0.1:{self.port}", "127.0.0.1:8080")
 
-    def address(self, login: str) -> str:
-        """The page's database, for a login."""
+    def address(self, credentials: str) -> str:
+        """The page's database, for a login and its password."""
         parts = urlsplit(self.owner_url)
-        return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc.rpartition('@')[2]}"))
+        return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc.rpartition('@')[2]}"))
 
     def _find_id(self, stand_in: re.Match[str]) -> str:
         name = stand_in[1] or stand_in[2]
