@@ -11,7 +11,7 @@ PYTEST := .venv/bin/python -m pytest
 # Where the machine has no Node.js, the set-up has installed one there.
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: setup python up lint test proof soak wheel bench
+.PHONY: setup python up lint test proof soak screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -47,6 +47,10 @@ proof: setup
 # The long ones: an hour of mixed load with random faults.
 soak: setup
 	$(PYTEST) -s tests/soak/mixed_load.py
+
+# Pictures of every page, in both themes and on a phone, into docs/screenshots.
+screenshots: setup
+	$(PYTEST) tests/web/screenshots.py
 
 # What is in build/ from an earlier build would get into the wheel.
 wheel: setup

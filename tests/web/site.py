@@ -15,7 +15,7 @@ from atlas.test_databases import TestDatabases
 from tests.api.conftest import QUICK, World, furnish
 from tests.api.serving import Served
 from tests.cli.conftest import environment
-from tests.support import ROOT
+from tests.support import ROOT, until
 
 T = TypeVar("T")
 PROGRAMS = (("worker", "--all", "--poll-ms", "200"), ("scheduler",))
@@ -62,6 +62,8 @@ class Site:
         for program in PROGRAMS:
             argv = [sys.executable, "-m", "atlas.cli.main", *program, *APP]
             self._programs.append(subprocess.Popen(argv, cwd=ROOT, env=environ))
+        published = "select exists (select from atlas.job_types where key = 'report.build')"
+        self.run(until(lambda: self.pool.fetchval(published)))
 
     def stop(self) -> None:
         for program in self._programs:

@@ -17,6 +17,9 @@ interface SchemaFormProps {
 
 /** A form made from a JSON Schema. What no control fits is written as JSON. */
 export function SchemaForm({ schema, value, onChange, reasonOf = () => undefined }: SchemaFormProps) {
+  if (schema.properties === undefined) {
+    return <JsonField field={{ label: "Input", error: reasonOf(""), required: false }} value={value} onChange={(next) => onChange(isObject(next) ? next : {})} />;
+  }
   return <ObjectFields schema={schema} root={schema} value={value} onChange={onChange} path="" reasonOf={reasonOf} />;
 }
 

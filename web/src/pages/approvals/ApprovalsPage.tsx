@@ -1,5 +1,72 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { capitalized } from "@/format/words";
+import { useTenant } from "@/session/tenant";
+import { ApprovalPanel } from "./ApprovalPanel";
+import styles from "./Approvals.module.css";
+import { APPROVAL_STATUSES, type ApprovalStatus } from "./search";
 
+type Approval = Schemas["ApprovalShown"];
+
+const PAGE = 50;
+
+const COLUMNS: Column<Approval>[] = [
+  { key: "status", header: "Status", width: "112px", cell: (one) => <StatusChip status={one.status} /> },
+  { key: "title", header: "Question", width: "minmax(180px, 3fr)", cell: (one) => <span className="truncate">{one.title}</span> },
+  { key: "kind", header: "About", width: "minmax(100px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.kind === "intent" ? "a request" : `step ${one.step ?? ""}`}</span> },
+  { key: "by", header: "Asked by", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.requested_by}</span> },
+  { key: "created", header: "Asked", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
+  { key: "expires", header: "Ends", width: "112px", align: "end", wideOnly: true, cell: (one) => (one.status === "pending" ? <Time at={one.expires_at} /> : one.decided_at === null ? null : <Time at={one.decided_at} />) },
+];
+
+/** What waits for a person's decision, and what was decided. */
 export function ApprovalsPage() {
-  return <Page title="Approvals">{null}</Page>;
+  const { status = "pending", open } = useSearch({ from: "/approvals" });
+  const navigate = useNavigate({ from: "/approvals" });
+  const query = { status, tenant: useTenant(), limit: PAGE };
+  const approvals = usePages(["approvals", query], async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data, ["run"]);
+  const show = (id: string | undefined): void => void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
+  return (
+    <Page title="Approvals" fill filters={<StatusLine status={status} onChange={(next) => void navigate({ search: ({ tenant }) => ({ tenant, status: next }) })} />}>
+      <DataTable
+        label="Approvals"
+        rows={approvals.rows}
+        rowKey={(one: Approval) => one.id}
+        columns={COLUMNS}
+        query={approvals}
+        onOpen={(one) => show(one.id)}
+        openKey={open}
+        hasMore={approvals.hasNextPage}
+        isLoadingMore={approvals.isFetchingNextPage}
+        onMore={() => void approvals.fetchNextPage()}
+        empty={
+          status === "pending" ? (
+            <EmptyState title="Nothing waits for a decision">A workflow asks here before it goes on, and policy before a request becomes a run. Who asked may not decide.</EmptyState>
+          ) : (
+            <EmptyState title={`No ${status} approvals`} action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Show what waits</Button>} />
+          )
+        }
+      />
+      {open !== undefined && <ApprovalPanel key={open} approvalId={open} onClose={() => show(undefined)} />}
+    </Page>
+  );
+}
+
+function StatusLine({ status, onChange }: { status: ApprovalStatus; onChange: (status: ApprovalStatus) => void }) {
+  return (
+    <div className={styles.statuses} role="group" aria-label="Status">
+      {APPROVAL_STATUSES.map((one) => (
+        <button key={one} type="button" className={styles.status} aria-pressed={one === status} onClick={() => onChange(one)}>
+          {capitalized(one)}
+        </button>
+      ))}
+    </div>
+  );
 }

@@ -1,6 +1,16 @@
-import type { RawSearch } from "@/search";
+import { oneOf, text, type RawSearch } from "@/search";
 
-/** What the page keeps in its address. */
-export function approvalsSearch(_search: RawSearch) {
-  return {};
+export const APPROVAL_STATUSES = ["pending", "approved", "rejected", "expired", "canceled"] as const;
+
+export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
+
+export interface ApprovalsSearch {
+  status?: ApprovalStatus | undefined;
+  /** The approval that is open beside the list. */
+  open?: string | undefined;
+}
+
+/** What the inbox keeps in its address. */
+export function approvalsSearch(search: RawSearch): ApprovalsSearch {
+  return { status: oneOf(search, "status", APPROVAL_STATUSES), open: text(search, "open") };
 }

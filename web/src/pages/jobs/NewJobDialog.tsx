@@ -7,8 +7,8 @@ import { Field, Input, Select, TextArea } from "@/components/Form";
 import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
 import { useToast } from "@/components/Toast";
-import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { TenantField } from "@/session/TenantField";
 import styles from "./Jobs.module.css";
 
 const MOST = 200;
@@ -84,7 +84,7 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
             </Select>
           )}
         </Field>
-        <TenantField value={tenant} onChange={setTenant} />
+        <TenantField value={tenant} onChange={setTenant} none="Atlas itself" />
       </div>
       {hasForm ? (
         <SchemaForm schema={schema} value={payload} onChange={setPayload} reasonOf={reasonOf} />
@@ -98,26 +98,6 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
         <OptionFields options={options} onChange={setOptions} retries={type.max_retries} limit={type.input_limit} />
       </details>
     </ConfirmDialog>
-  );
-}
-
-function TenantField({ value, onChange }: { value: string | undefined; onChange: (tenant: string | undefined) => void }) {
-  const seesAll = useSeesAll();
-  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { enabled: seesAll, staleTime: 60_000 });
-  if (!seesAll) return null;
-  return (
-    <Field label="Tenant">
-      {(control) => (
-        <Select {...control} value={value ?? ""} onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value)}>
-          <option value="">Atlas itself</option>
-          {tenants.data?.items.map((one) => (
-            <option key={one.id} value={one.slug}>
-              {one.name}
-            </option>
-          ))}
-        </Select>
-      )}
-    </Field>
   );
 }
 

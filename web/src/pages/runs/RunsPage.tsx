@@ -1,5 +1,123 @@
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Play } from "lucide-react";
+import { useState } from "react";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { FilterChip, FilterMenu, TextFilter } from "@/components/FilterChips";
+import { Id } from "@/components/Id";
 import { Page } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Duration, Time } from "@/components/Time";
+import { JOB_MAKERS, useCan } from "@/session/session";
+import styles from "./Runs.module.css";
+import { type Run, useRuns } from "./runs";
+import { RUN_STATUSES, type RunsSearch } from "./search";
+import { StartRunDialog } from "./StartRunDialog";
 
+const COLUMNS: Column<Run>[] = [
+  { key: "status", header: "Status", width: "120px", cell: (run) => <StatusChip status={run.status} /> },
+  {
+    key: "workflow",
+    header: "Workflow",
+    width: "minmax(140px, 2fr)",
+    cell: (run) => (
+      <>
+        <span className="truncate">{run.workflow}</span>
+        <span className="quiet">v{run.version}</span>
+      </>
+    ),
+  },
+  { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
+  { key: "waits", header: "Next", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <Next run={run} /> },
+  { key: "by", header: "Asked for by", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <span className="truncate">{run.requested_by}</span> },
+  { key: "created", header: "Created", width: "104px", align: "end", cell: (run) => <Time at={run.created_at} /> },
+  { key: "duration", header: "Took", width: "96px", align: "end", wideOnly: true, cell: (run) => <Duration from={run.created_at} to={run.finished_at} /> },
+];
+
+/** All runs of workflows. */
 export function RunsPage() {
-  return <Page title="Workflows">{null}</Page>;
+  const search = useSearch({ from: "/runs" });
+  const navigate = useNavigate({ from: "/runs" });
+  const makes = useCan(JOB_MAKERS);
+  const [starting, setStarting] = useState(false);
+  const runs = useRuns({ status: search.status, workflow: search.workflow });
+  const set = (changes: RunsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }) });
+  const open = (id: string): void => void navigate({ to: "/runs/$runId", params: { runId: id }, search: ({ tenant }) => ({ tenant }) });
+  const start = makes && (
+    <Button kind="primary" icon={<Play size={14} aria-hidden />} onClick={() => setStarting(true)}>
+      Start a workflow
+    </Button>
+  );
+  const isFiltered = search.status !== undefined || search.workflow !== undefined;
+  return (
+    <Page title="Workflows" fill actions={start} filters={<Filters search={search} onChange={set} />}>
+      <DataTable
+        label="Workflow runs"
+        rows={runs.rows}
+        rowKey={(run: Run) => run.id}
+        columns={COLUMNS}
+        query={runs}
+        onOpen={(run) => open(run.id)}
+        hasMore={runs.hasNextPage}
+        isLoadingMore={runs.isFetchingNextPage}
+        onMore={() => void runs.fetchNextPage()}
+        empty={
+          isFiltered ? (
+            <EmptyState title={`No ${search.status ?? ""} runs${search.workflow === undefined ? "" : ` of ${search.workflow}`}`} action={<Button onClick={() => set({ status: undefined, workflow: undefined })}>Clear filters</Button>} />
+          ) : (
+            <EmptyState title="No runs yet" command={`atlas workflow run daily-brief --tenant demo --input '{"to": "team@example.com", "topic": "tea"}'`} action={start}>
+              A workflow is work in steps that survives any crash, and that may wait for days: for time, an event, a person. Each execution is a run.
+            </EmptyState>
+          )
+        }
+      />
+      {starting && <StartRunDialog onClose={() => setStarting(false)} onStarted={open} />}
+    </Page>
+  );
+}
+
+/** When a run that waits goes on by itself; where one that was started by another came from. */
+function Next({ run }: { run: Run }) {
+  if (run.status === "waiting" && run.wakes_at !== null) {
+    return (
+      <span className="quiet truncate">
+        goes on <Time at={run.wakes_at} />
+      </span>
+    );
+  }
+  if (run.parent_run_id === null) return null;
+  return (
+    <Link to="/runs/$runId" params={{ runId: run.parent_run_id }} search={({ tenant }) => ({ tenant })} onClick={(event) => event.stopPropagation()} className="truncate">
+      part of another run
+    </Link>
+  );
+}
+
+function Filters({ search, onChange }: { search: RunsSearch; onChange: (changes: RunsSearch) => void }) {
+  return (
+    <>
+      <FilterMenu label="Status">
+        {(close) =>
+          RUN_STATUSES.map((status) => (
+            <button
+              key={status}
+              type="button"
+              className={styles.choice}
+              aria-pressed={search.status === status}
+              onClick={() => {
+                onChange({ status });
+                close();
+              }}
+            >
+              <StatusChip status={status} />
+            </button>
+          ))
+        }
+      </FilterMenu>
+      <TextFilter label="Workflow" placeholder="its key" onSet={(workflow) => onChange({ workflow })} />
+      {search.status !== undefined && <FilterChip name="Status" value={search.status} onRemove={() => onChange({ status: undefined })} />}
+      {search.workflow !== undefined && <FilterChip name="Workflow" value={search.workflow} onRemove={() => onChange({ workflow: undefined })} />}
+    </>
+  );
 }

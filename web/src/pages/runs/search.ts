@@ -1,10 +1,28 @@
-import type { RawSearch } from "@/search";
+import { oneOf, text, type RawSearch } from "@/search";
 
-/** What the page keeps in its address. */
-export function runsSearch(_search: RawSearch) {
-  return {};
+export const RUN_STATUSES = ["queued", "waiting", "running", "succeeded", "failed", "canceled"] as const;
+export const RUN_TABS = ["steps", "input", "output"] as const;
+
+export type RunStatus = (typeof RUN_STATUSES)[number];
+export type RunTab = (typeof RUN_TABS)[number];
+
+export interface RunsSearch {
+  status?: RunStatus | undefined;
+  workflow?: string | undefined;
 }
 
-export function runSearch(_search: RawSearch) {
-  return {};
+/** What the list of runs keeps in its address. */
+export function runsSearch(search: RawSearch): RunsSearch {
+  return { status: oneOf(search, "status", RUN_STATUSES), workflow: text(search, "workflow") };
+}
+
+export interface RunSearch {
+  tab?: RunTab | undefined;
+  /** The step whose details are open. */
+  step?: string | undefined;
+}
+
+/** What the page of a run keeps in its address. */
+export function runSearch(search: RawSearch): RunSearch {
+  return { tab: oneOf(search, "tab", RUN_TABS), step: text(search, "step") };
 }

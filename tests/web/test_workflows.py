@@ -1,0 +1,65 @@
+"""A workflow with an approval, from its start to its end, as the people who take part in it see it."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.web.conftest import Visit, serious_violations
+
+NOT_HTML = "<img src=x onerror=alert(1)>"
+
+
+def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
+    requester = visit("/runs", role="tenant_admin", tenant="acme", axe=True)
+    requester.get_by_role("button", name="Start a workflow").first.click()
+    dialog = requester.get_by_role("dialog", name="Start a workflow")
+    dialog.get_by_label("Workflow").select_option("payout")
+    dialog.get_by_label("To required").fill("ann@example.com")
+    dialog.get_by_label("Amount cents").fill("1250")
+    dialog.get_by_role("button", name="Start payout").click()
+
+    expect(requester.get_by_role("heading", name="payout", level=1)).to_be_visible()
+    expect(requester.get_by_text("It waits for")).to_be_visible(timeout=30_000)
+    requester.get_by_role("button", name=re.compile("^approve")).click()
+    assert serious_violations(requester) == []
+    requester.get_by_role("link", name="Open the approval").click()
+    expect(requester.get_by_text("another person decides")).to_be_visible()
+
+    decider = visit("/approvals", axe=True)
+    expect(decider.get_by_role("navigation").get_by_role("link", name="Approvals")).to_contain_text("1")
+    decider.get_by_role("row", name=re.compile("Pay ann@example.com")).click()
+    panel = decider.get_by_role("dialog", name="Pay ann@example.com?")
+    expect(panel.get_by_role("group", name="input")).to_contain_text("1250")
+    assert serious_violations(decider) == []
+    panel.get_by_label("Comment").fill(NOT_HTML)
+    panel.get_by_role("button", name="Approve").click()
+    expect(decider.get_by_text("Nothing waits for a decision")).to_be_visible()
+
+    requester.goto("/approvals?status=approved")
+    requester.get_by_role("row", name=re.compile("Pay ann@example.com")).click()
+    expect(requester.get_by_text(NOT_HTML)).to_be_visible()
+
+    requester.goto("/runs?workflow=payout")
+    expect(requester.get_by_role("row", name=re.compile("payout"))).to_be_visible()
+    requester.get_by_role("button", name="Remove the filter Workflow").click()
+    expect(requester).to_have_url(f"{site.address}/runs")
+
+
+def test_a_run_is_signaled_and_canceled(visit: Visit):
+    page = visit("/runs", role="tenant_admin", tenant="other")
+    expect(page.get_by_text("No runs yet")).to_be_visible()
+    page.get_by_role("button", name="Start a workflow").first.click()
+    dialog = page.get_by_role("dialog", name="Start a workflow")
+    dialog.get_by_label("Workflow").select_option("payout")
+    dialog.get_by_label("To required").fill("ann@example.com")
+    dialog.get_by_label("Amount cents").fill("1")
+    dialog.get_by_role("button", name="Start payout").click()
+
+    expect(page.get_by_text("It waits for")).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="Signal").click()
+    page.get_by_label("Event").fill("nothing.awaits.this")
+    page.get_by_role("dialog").get_by_role("button", name="Send").click()
+    expect(page.get_by_text("nothing waits for it yet")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
+    expect(page.get_by_text("It was canceled.")).to_be_visible(timeout=30_000)

@@ -1,0 +1,105 @@
+import { useMutation } from "@tanstack/react-query";
+import { RotateCw, Send, Square } from "lucide-react";
+import { useState } from "react";
+import { client } from "@/api/client";
+import { Button } from "@/components/Button";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input, TextArea } from "@/components/Form";
+import { useToast } from "@/components/Toast";
+import { plural } from "@/format/numbers";
+import { useShortcut } from "@/frame/shortcuts";
+import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { type Run, type RunVerb, useRunVerb } from "./runs";
+
+const ENDED = new Set(["succeeded", "failed", "canceled"]);
+
+/** What a person can do with a run in its present state. */
+export function RunActions({ run, awaited }: { run: Run; awaited: string | undefined }) {
+  const manages = useCan(MANAGERS);
+  const makes = useCan(JOB_MAKERS);
+  const [asked, setAsked] = useState<RunVerb | "signal" | null>(null);
+  const verb = useRunVerb(run.id);
+  const ended = ENDED.has(run.status);
+  const retries = manages && (run.status === "failed" || run.status === "canceled");
+  useShortcut("r", "Retry the run", () => setAsked("retry"), retries);
+  const close = (): void => setAsked(null);
+  return (
+    <>
+      {makes && !ended && (
+        <Button icon={<Send size={14} aria-hidden />} onClick={() => setAsked("signal")}>
+          Signal
+        </Button>
+      )}
+      {retries && (
+        <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked("retry")}>
+          Retry
+        </Button>
+      )}
+      {manages && !ended && run.cancel_requested_at === null && (
+        <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
+          Cancel
+        </Button>
+      )}
+      {asked === "signal" && <SignalDialog runId={run.id} awaited={awaited} onClose={close} />}
+      {(asked === "cancel" || asked === "retry") && (
+        <ConfirmDialog
+          open
+          onClose={close}
+          title={asked === "cancel" ? "Cancel this run?" : "Retry this run?"}
+          description={asked === "cancel" ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing." : "Steps that are recorded keep their results; it goes on with the one that failed."}
+          action={asked === "cancel" ? "Cancel the run" : "Retry the run"}
+          danger={asked === "cancel"}
+          busy={verb.isPending}
+          error={verb.error}
+          onConfirm={() => verb.mutate(asked, { onSuccess: close })}
+        />
+      )}
+    </>
+  );
+}
+
+/** Sends an event to this run alone. */
+function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: string | undefined; onClose: () => void }) {
+  const tenant = useTenant();
+  const toast = useToast();
+  const [name, setName] = useState(awaited ?? "");
+  const [context, setContext] = useState("{}");
+  const value = objectOf(context);
+  const send = useMutation({
+    mutationFn: async () => (await client.POST("/api/v1/runs/{run_id}/signal", { params: { path: { run_id: runId }, query: { tenant } }, body: { name: name.trim(), context: value ?? {} } })).data,
+    onSuccess: (sent) => {
+      toast(sent?.woken === 0 ? "Sent; nothing waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`);
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title="Signal this run"
+      description="A step of this run that waits for an event of this name gets it, and no other run does. One that waits later gets it then."
+      action="Send"
+      busy={send.isPending}
+      error={send.error}
+      disabled={name.trim() === "" || value === null}
+      onConfirm={() => send.mutate()}
+    >
+      <Field label="Event" required>
+        {(control) => <Input {...control} value={name} placeholder="order.paid" onChange={(event) => setName(event.target.value)} />}
+      </Field>
+      <Field label="Context" hint="A JSON object that the step receives" error={value === null ? "This is not a JSON object yet." : undefined}>
+        {(control) => <TextArea {...control} value={context} onChange={(event) => setContext(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+function objectOf(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}
