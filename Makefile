@@ -48,7 +48,7 @@ proof: setup
 soak: setup
 	$(PYTEST) -s tests/soak/mixed_load.py
 
-# Pictures of every page, in both themes and on a phone, into docs/screenshots.
+# Pictures of every page, in both themes and on a phone, into a folder `screenshots` beside the pages of docs/.
 screenshots: setup
 	$(PYTEST) tests/web/screenshots.py
 
