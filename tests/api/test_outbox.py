@@ -89,9 +89,9 @@ async def test_the_html_of_a_mail_runs_nothing_and_loads_nothing(admin, post):
     assert "script-src" not in policy
     assert '<p style="color:red">Hello <b>Ann</b></p>' in answer.text
     assert f'src="{PICTURE}"' in answer.text
-    assert 'href="https://shop.example/order"' in answer.text
+    assert "three" in answer.text
     assert not re.search(
-        r"script|alert|evil|iframe|object|embed|form|onerror|javascript:|@import|<base|<meta http|svg", answer.text
+        r"script|alert|evil|iframe|object|embed|form|onerror|javascript:|@import|<base|<meta http|svg|href", answer.text
     )
 
 

@@ -30,6 +30,9 @@ export function useLog(search: AuditSearch) {
   const tenant = useTenant();
   const filters = useMemo(() => filtersOf(search, tenant), [search, tenant]);
   const { since, until } = search;
+  const key = JSON.stringify([filters, since, until]);
+  const queries = useQueryClient();
+  const tail = useTail(key, filters, until === undefined, () => void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit"] }));
   const pages = api.useInfiniteQuery(
     "get",
     "/api/v1/audit",
@@ -38,15 +41,16 @@ export function useLog(search: AuditSearch) {
       pageParamName: "cursor",
       initialPageParam: null,
       getNextPageParam: (page: Schemas["Page_EntryShown_"]) => page.next_cursor ?? undefined,
-      // New rows come by following the log.
+      // The place to follow from is known first: so no row is missed between the two.
+      enabled: until !== undefined || tail.place !== undefined,
+      // New rows come by following the log, for as long as it is shown.
       staleTime: Infinity,
+      gcTime: 0,
       refetchOnWindowFocus: false,
     },
   );
   const older = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data]);
-  const key = JSON.stringify([filters, since, until]);
-  const tail = useTail(key, filters, until === undefined && pages.isSuccess, () => void pages.refetch());
-  const entries = useMemo(() => merged(tail, older), [tail, older]);
+  const entries = useMemo(() => merged(tail.rows, older), [tail.rows, older]);
   const seals = useSealNumbers(entries, filters, since, until);
   const sealed = useMemo(() => entries.map((one) => (one.seal === null ? { ...one, seal: seals.get(one.id) ?? null } : one)), [entries, seals]);
   return { pages, entries: sealed };
@@ -55,7 +59,7 @@ export function useLog(search: AuditSearch) {
 type Filters = ReturnType<typeof filtersOf>;
 
 /** What was recorded since the page was opened, newest first. */
-function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => void): Entry[] {
+function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => void): Tail {
   const queries = useQueryClient();
   const queryKey = ["audit tail", key];
   const { data } = useQuery({
@@ -66,19 +70,21 @@ function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => v
     queryFn: async (): Promise<Tail> => {
       const before = queries.getQueryData<Tail>(queryKey);
       const { data: found } = await client.GET("/api/v1/audit/new", { params: { query: { ...filters, place: before?.place } } });
-      if (found === undefined) return before ?? { place: undefined, rows: [] };
+      if (found === undefined) return before ?? NOTHING;
       if (found.is_cut) onCut();
       const rows = found.is_cut ? [] : [...found.items.toReversed(), ...(before?.rows ?? [])];
       return { place: found.place, rows: rows.slice(0, MOST_TAIL) };
     },
   });
-  return data?.rows ?? [];
+  return data ?? NOTHING;
 }
 
 interface Tail {
   place: string | undefined;
   rows: Entry[];
 }
+
+const NOTHING: Tail = { place: undefined, rows: [] };
 
 /** Rows that were shown before they were sealed: their seals, once they have one. */
 function useSealNumbers(entries: Entry[], filters: Filters, since: string | undefined, until: string | undefined): Map<number, number> {

@@ -83,7 +83,7 @@ function Preview({ address }: { address: string }) {
   return (
     <>
       <iframe className={styles.preview} title="HTML of the mail" sandbox="" referrerPolicy="no-referrer" src={address} />
-      <p className={styles.note}>Scripts, forms and pictures from elsewhere are left out.</p>
+      <p className={styles.note}>Scripts, forms, links and pictures from elsewhere are left out.</p>
     </>
   );
 }
