@@ -23,6 +23,29 @@ ATTRIBUTES: dict[str, set[str]] = {
     "table": {"border", "cellpadding", "cellspacing"},
     "font": {"face", "size"},
 }
+# None of these takes an address.
+STYLES = {
+    *(
+        "color",
+        "background-color",
+        "direction",
+        "display",
+        "vertical-align",
+        "width",
+        "height",
+        "max-width",
+        "min-width",
+    ),
+    *("font", "font-family", "font-size", "font-style", "font-weight", "letter-spacing", "line-height", "white-space"),
+    *("text-align", "text-decoration", "text-transform", "text-indent", "word-break", "overflow-wrap"),
+    *(
+        f"{kind}{side}"
+        for kind in ("margin", "padding", "border")
+        for side in ("", "-top", "-right", "-bottom", "-left")
+    ),
+    *("border-collapse", "border-color", "border-radius", "border-spacing", "border-style", "border-width"),
+    *("table-layout", "list-style-type"),
+}
 SCHEMES = {"data"}
 _PICTURE = re.compile(r"data:image/(png|gif|jpeg|webp);base64,", re.IGNORECASE)
 _DOCUMENT = (
@@ -33,7 +56,14 @@ _DOCUMENT = (
 
 def safe_document(html: str) -> str:
     """A whole document with what is harmless of a mail's HTML."""
-    cleaned = nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, attribute_filter=_kept, url_schemes=SCHEMES)
+    cleaned = nh3.clean(
+        html,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=_kept,
+        url_schemes=SCHEMES,
+        filter_style_properties=STYLES,
+    )
     return _DOCUMENT.format(cleaned)
 
 
