@@ -58,7 +58,9 @@ class Site:
         self._served = self._serve()
         self.pool = self.run(open_pool(self._url, size=4))
         self.world = self.run(furnish(self.pool, self._served.app))
-        environ = environment(self._home, DATABASE_URL=self._url, ATLAS_LOG_LEVEL="error")
+        environ = environment(
+            self._home, DATABASE_URL=self._url, ATLAS_LOG_LEVEL="error", OUTBOUND_EMAIL_PROVIDER="outbox"
+        )
         for program in PROGRAMS:
             argv = [sys.executable, "-m", "atlas.cli.main", *program, *APP]
             self._programs.append(subprocess.Popen(argv, cwd=ROOT, env=environ))

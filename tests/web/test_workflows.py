@@ -20,6 +20,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
 
     expect(requester.get_by_role("heading", name="payout", level=1)).to_be_visible()
     expect(requester.get_by_text("It waits for")).to_be_visible(timeout=30_000)
+    run_id = re.search(r"/runs/([0-9a-f-]{36})", requester.url)[1]
     requester.get_by_role("button", name=re.compile("^approve")).click()
     assert serious_violations(requester) == []
     requester.get_by_role("link", name="Open the approval").click()
@@ -35,13 +36,15 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     panel.get_by_role("button", name="Approve").click()
     expect(decider.get_by_text("Nothing waits for a decision")).to_be_visible()
 
+    requester.goto(f"/runs/{run_id}")
+    expect(requester.get_by_text("It succeeded after")).to_be_visible(timeout=30_000)
     requester.goto("/approvals?status=approved")
     requester.get_by_role("row", name=re.compile("Pay ann@example.com")).click()
     expect(requester.get_by_text(NOT_HTML)).to_be_visible()
 
-    requester.goto("/runs?workflow=payout")
+    requester.goto("/runs?status=succeeded")
     expect(requester.get_by_role("row", name=re.compile("payout"))).to_be_visible()
-    requester.get_by_role("button", name="Remove the filter Workflow").click()
+    requester.get_by_role("button", name="Remove the filter Status").click()
     expect(requester).to_have_url(f"{site.address}/runs")
 
 

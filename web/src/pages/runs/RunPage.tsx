@@ -117,7 +117,7 @@ function RunFacts({ run }: { run: Run }) {
       <Fact name={run.finished_at === null ? "Running for" : "Took"}>
         <Duration from={run.created_at} to={run.finished_at} />
       </Fact>
-      <Fact name="Version">{run.version}</Fact>
+      <Fact name="Version">{run.version === 0 ? "in code" : run.version}</Fact>
       <Fact name="Taken up">{run.attempt_count} times</Fact>
       <Fact name="Source">{run.source_ref === null ? run.source : `${run.source} ${run.source_ref}`}</Fact>
       {run.correlation_id !== null && (

@@ -24,7 +24,7 @@ const COLUMNS: Column<Run>[] = [
     cell: (run) => (
       <>
         <span className="truncate">{run.workflow}</span>
-        <span className="quiet">v{run.version}</span>
+        {run.version > 0 && <span className="quiet">v{run.version}</span>}
       </>
     ),
   },
