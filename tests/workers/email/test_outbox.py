@@ -4,6 +4,7 @@ import email
 import email.policy
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -127,23 +128,29 @@ def test_the_outbox_is_the_default_of_the_embedded_set_up_and_nothing_is_elsewhe
     assert Routes(Settings(database_url="postgresql://db/atlas"))._order == ("none",)
 
 
+def show(*arguments: str) -> Result:
+    """Run the command in a thread: the tests have an event loop, and it makes its own."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(CliRunner().invoke, app, ["outbox", *arguments]).result()
+
+
 async def test_the_outbox_is_listed_and_shown_by_the_command(post, monkeypatch):
     first, second = await post.enqueue(FULL), await post.enqueue()
     await post.drain()
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
 
-    listed = orjson.loads(CliRunner().invoke(app, ["outbox", "list", "--json"]).stdout)
+    listed = orjson.loads(show("list", "--json").stdout)
     assert {mail["job_id"] for mail in listed["mails"]} == {str(first), str(second)}
-    table = CliRunner().invoke(app, ["outbox", "list", "--tenant", "system"]).stdout
+    table = show("list", "--tenant", "system").stdout
     assert "Grüße aus dem Süden" in table
 
-    shown = CliRunner().invoke(app, ["outbox", "show", str(first)]).stdout
+    shown = show("show", str(first)).stdout
     assert "Bcc: dan@example.com" in shown
     assert "in lines — two of them." in shown
     assert "Attachment: Übersicht.pdf" in shown
-    document = orjson.loads(CliRunner().invoke(app, ["outbox", "show", str(first), "--json"]).stdout)
+    document = orjson.loads(show("show", str(first), "--json").stdout)
     assert document["attachments"] == ["Übersicht.pdf"]
-    raw = CliRunner().invoke(app, ["outbox", "show", str(second), "--raw"]).stdout
+    raw = show("show", str(second), "--raw").stdout
     assert f"X-Atlas-Job: {second}" in raw
 
 
@@ -151,11 +158,7 @@ async def test_the_outbox_is_listed_and_shown_by_the_command(post, monkeypatch):
 async def test_a_mail_that_does_not_exist_is_not_found(post, monkeypatch, name):
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
 
-    assert "There is no mail of job" in str(CliRunner().invoke(app, ["outbox", "show", name]).exception)
-
-
-def show(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["outbox", *arguments])
+    assert "There is no mail of job" in str(show("show", name).exception)
 
 
 async def test_a_mail_cannot_steer_the_terminal_that_shows_it(post, monkeypatch):
