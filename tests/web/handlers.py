@@ -49,3 +49,12 @@ async def payout(run: Run, input: Payout) -> dict[str, bool]:
 async def check(cents: int) -> int:
     """Refuse what is not a payout."""
     return cents
+
+
+@job("report.once", max_retries=0)
+async def fail_once(input: dict[str, object], ctx: JobContext) -> dict[str, int]:
+    """Fail at the first attempt, and not when it is retried."""
+    ctx.log.info("looking for the printer", attempt=ctx.attempt)
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
+    return {"attempt": ctx.attempt}
