@@ -71,10 +71,13 @@ async def find_attention(
     approvals = await count_pending(conn, tenant_id=tenant_id)
     late, failing, disabled = (row[name] for name in ("late_schedules", "failing_triggers", "disabled_webhooks"))
     triggers = "/jobs/triggers"
+    causes = None
+    if 0 < dead_letters < MOST_GROUPED:
+        causes = await group_dead_letters(conn, tenant_id=tenant_id, most_read=MOST_GROUPED)
     needs = [
         *([] if tenant_id is not None else _alerts(await read_findings(conn))),
         *(_no_worker(job_type, count) for job_type, count in unserved),
-        *_dead_letters(dead_letters, await group_dead_letters(conn, tenant_id=tenant_id, most_read=MOST_GROUPED)),
+        *_dead_letters(dead_letters, causes),
         Need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
         Need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
         Need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
@@ -93,9 +96,9 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
         yield Need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
 
 
-def _dead_letters(count: int, found: DeadLetterGroups) -> Iterator[Need]:
+def _dead_letters(count: int, found: DeadLetterGroups | None) -> Iterator[Need]:
     """The most frequent causes, each on its own, and the rest; of very many dead letters only how many there are."""
-    if not found.complete:
+    if found is None or not found.complete:
         yield Need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
         return
     shown = found.groups[:MOST_CAUSES]

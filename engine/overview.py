@@ -139,7 +139,7 @@ async def _types(conn: Connection, tenant_id: UUID | None) -> list[TypeActivity]
         depths = await fetch(conn, TYPE_DEPTH, most=MOST_OF_TYPE)
     else:
         depths = await fetch(conn, TYPE_DEPTH_OF_TENANT, tenant_id=tenant_id, most=MOST_OF_QUEUE)
-    series = await read_series(conn, SeriesQuery(tenant_id, by_type=True))
+    series = await read_series(conn, SeriesQuery(tenant_id, by_type=True, with_points=False))
     flows = {one.job_type: one.total for one in series.series}
     served = {row["job_type"] for row in await fetch(conn, SERVED_TYPES)}
     now = {row["job_type"]: row for row in depths}

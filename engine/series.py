@@ -92,6 +92,8 @@ class SeriesQuery:
     end: datetime | None = None
     job_type: str | None = None
     by_type: bool = False
+    # False: the sums alone.
+    with_points: bool = True
 
 
 async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
@@ -109,13 +111,17 @@ async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
         end=end,
         job_type=wanted.job_type,
         by_type=wanted.by_type,
+        with_points=wanted.with_points,
         most_types=MOST_TYPES,
     )
     found: dict[str, dict[datetime | None, Any]] = {} if wanted.by_type else {"": {}}
     for row in rows:
         found.setdefault(row["job_type"], {})[row["begins_at"]] = _flow(row, state["bounds"])
     metered = state["metered_until"]
-    steps = [(at, metered is not None and at + step <= metered) for at in _steps(start, end, step)]
+    steps = [
+        (at, metered is not None and at + step <= metered)
+        for at in (_steps(start, end, step) if wanted.with_points else ())
+    ]
     series = [
         TypeSeries(
             job_type or wanted.job_type,

@@ -32,4 +32,5 @@ select c.job_type, c.begins_at, sum(c.enqueued)::bigint as enqueued, sum(c.succe
 from chosen c
 join busiest b on b.job_type = c.job_type
 group by grouping sets ((c.job_type, c.begins_at), (c.job_type))
+having :with_points::boolean or grouping(c.begins_at) = 1
 order by max(b.events) desc, c.job_type, c.begins_at;
