@@ -28,7 +28,8 @@ def _events() -> None:
 def publish(
     name: Annotated[str, typer.Argument(help="The event's name, such as order.paid.")],
     tenant: Annotated[
-        str | None, typer.Option(help="The tenant of the event; that of the token, or system, if not given.")
+        str | None,
+        typer.Option(help="The tenant of the event, by slug or id; that of the token, or system, if not given."),
     ] = None,
     context: Annotated[str, typer.Option(metavar=OBJECT, help="Facts about the event, a JSON object.")] = "{}",
     correlation_id: Annotated[str | None, typer.Option(help="Passed on to the jobs and runs it starts.")] = None,

@@ -194,7 +194,8 @@ def show_times(
     cron: CronExpr = None,
     timezone: Zone = None,
     tenant: Annotated[
-        str | None, typer.Option(help="The tenant whose time zone --cron uses; that of the token, or system.")
+        str | None,
+        typer.Option(help="The tenant whose time zone --cron uses, by slug or id; that of the token, or system."),
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=500)] = 20,
     json: Json = False,
