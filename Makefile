@@ -41,13 +41,18 @@ lint-web:
 	$(NODE) web/node_modules/.bin/spectral lint --quiet --fail-severity=warn --ruleset api/spectral.yaml .venv/openapi.json
 	cd web && $(NODE) npm run --silent check
 
-# What failed beside others, on a machine that may be busy, is run once more alone, and must pass there.
+# What failed beside others, on a machine that may be busy, is run once more alone, and must pass there. The browser tests have
+# processes of their own: Playwright keeps an event loop running, beside which no other can run.
+QUICK := $(PYTEST) -m "not slow"
+AGAIN := --last-failed --last-failed-no-failures none
 test: lint
-	$(PYTEST) -m "not slow" -n 2 --dist worksteal || $(PYTEST) -m "not slow" --last-failed --last-failed-no-failures none
+	$(QUICK) --ignore tests/web -n 2 --dist worksteal || $(QUICK) --ignore tests/web $(AGAIN)
+	$(QUICK) tests/web -n 2 --dist loadfile || $(QUICK) tests/web $(AGAIN)
 
 # Every test, the slow ones too, and those of faults and security at their full sizes.
 proof: setup
-	ATLAS_PROOF=1 $(PYTEST) -n 2 --dist worksteal
+	ATLAS_PROOF=1 $(PYTEST) --ignore tests/web -n 2 --dist worksteal
+	ATLAS_PROOF=1 $(PYTEST) tests/web -n 2 --dist loadfile
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup

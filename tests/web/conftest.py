@@ -36,11 +36,12 @@ Visit = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if CHROMIUM:
-        return
-    skip = pytest.mark.skip(reason="no Chromium was found: install it, or set ATLAS_CHROMIUM to its program")
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
+    """Run the browser tests after all others of the process: from then on Playwright's event loop runs in it."""
+    ours = [item for item in items if Path(__file__).parent in item.path.parents]
+    items[:] = [item for item in items if item not in ours] + ours
+    if not CHROMIUM:
+        skip = pytest.mark.skip(reason="no Chromium was found: install it, or set ATLAS_CHROMIUM to its program")
+        for item in ours:
             item.add_marker(skip)
 
 

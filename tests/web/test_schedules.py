@@ -30,7 +30,7 @@ def test_a_schedule_is_previewed_added_fired_disabled_and_removed(visit: Visit):
     assert serious_violations(page) == []
     panel.get_by_role("button", name="Fire now").click()
     page.get_by_role("dialog", name="Fire Night report now?").get_by_role("button", name="Fire now").click()
-    expect(panel.get_by_role("grid", name="Firings").get_by_text("fired")).to_be_visible()
+    expect(panel.get_by_role("grid", name="Firings").get_by_text("fired", exact=True)).to_be_visible()
 
     panel.get_by_role("switch", name="Night report is enabled").click()
     expect(panel).to_contain_text("It is disabled")
