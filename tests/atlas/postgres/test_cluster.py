@@ -132,6 +132,7 @@ def is_another_server(home, pid) -> bool:
         return False
 
 
+@pytest.mark.slow
 async def test_a_killed_server_is_back_for_its_users_with_the_settings_it_had(home):
     server = await start_embedded(home, settings={"work_mem": "7MB"})
     url = server.url("postgres")

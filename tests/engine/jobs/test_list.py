@@ -77,6 +77,7 @@ async def costs_of_pages(conn: Any, tenant: UUID | None) -> list[int]:
     return costs
 
 
+@pytest.mark.slow
 async def test_a_list_behind_row_level_security_costs_the_same_beside_others(conn, owner):
     mine, other = await given_tenant(conn), await given_tenant(conn, "other")
     await owner.execute(FILL, mine, 700, MIXED, 1000)
