@@ -11,7 +11,7 @@ PYTEST := .venv/bin/python -m pytest
 # Where the machine has no Node.js, the set-up has installed one there.
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: setup python up lint lint-python lint-web test proof soak screenshots wheel bench
+.PHONY: setup python up lint lint-python described lint-api lint-types lint-web test proof soak screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -29,17 +29,26 @@ up: python
 # The linters and tests of the web pages, and what the browser tests take from npm, are installed for these.
 lint test proof: SETUP := --lint
 lint: setup
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint-python lint-web
+	@$(MAKE) --no-print-directory -j3 --output-sync=target lint-python lint-api lint-types lint-web
 
 lint-python:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-lint-web:
+# The description of the API, and the types that the web pages make of it.
+described:
 	.venv/bin/python -c 'import json, atlas.api.app as api; print(json.dumps(api.read_description()))' > .venv/openapi.json
+	cd web && $(NODE) npm run --silent types >/dev/null
+
+lint-api: described
 	$(NODE) web/node_modules/.bin/spectral lint --quiet --fail-severity=warn --ruleset api/spectral.yaml .venv/openapi.json
-	cd web && $(NODE) npm run --silent check
+
+lint-types: described
+	cd web && $(NODE) npm run --silent typecheck
+
+lint-web: described
+	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
 
 # What failed beside others, on a machine that may be busy, is run once more alone, and must pass there. The browser tests have
 # processes of their own: Playwright keeps an event loop running, beside which no other can run.

@@ -286,6 +286,7 @@ async def test_readers_that_stop_reading_hold_no_connection(server, pool, settin
         one.close()
 
 
+@pytest.mark.slow
 async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(atlas.api.resources.audit, "READ_SECONDS", 3.0)
     monkeypatch.setattr(atlas.api.resources.audit, "LEAST_RATE", 1024 * 1024)

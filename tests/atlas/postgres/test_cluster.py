@@ -153,6 +153,7 @@ async def test_a_killed_server_is_back_for_its_users_with_the_settings_it_had(ho
     await until(lambda: not guardians(home))
 
 
+@pytest.mark.slow
 async def test_a_killed_server_stays_down_once_its_last_user_has_ended(home):
     server = await start_embedded(home)
     with kept_down(home):
@@ -164,6 +165,7 @@ async def test_a_killed_server_stays_down_once_its_last_user_has_ended(home):
     server.release()
 
 
+@pytest.mark.slow
 async def test_a_killed_servers_last_processes_are_waited_for(home):
     user, _ = await use_in_a_process(home)
     postmaster = server_pid(home)
