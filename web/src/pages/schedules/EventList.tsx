@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
@@ -35,19 +36,9 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
   const tenant = useTenant();
   const may = useCan(JOB_MAKERS);
   const [publishing, setPublishing] = useState(false);
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/events",
-    { params: { query: { tenant, name: search.name, limit: 100 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_EventShown_"]) => page.next_cursor,
-      refetchInterval: 5000,
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
-  const open = rows?.find((one) => one.id === search.event);
+  const query = { tenant, name: search.name, limit: 100 };
+  const pages = usePages(["get", "/api/v1/events", query], async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data, [], 5000);
+  const open = pages.rows?.find((one) => one.id === search.event);
   const publish = may && (
     <Button onClick={() => setPublishing(true)}>Publish an event</Button>
   );
@@ -63,15 +54,15 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
       </div>
       <DataTable
         label="Events"
-        rows={rows}
+        rows={pages.rows}
         rowKey={(one) => one.id}
         columns={COLUMNS}
-        query={query}
+        query={pages}
         onOpen={(one) => onChange({ event: one.id })}
         openKey={search.event}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
         empty={
           search.name === undefined ? (
             <EmptyState title="No events yet" command={'atlas event publish invoice.paid --context \'{"invoice": 4711}\''}>

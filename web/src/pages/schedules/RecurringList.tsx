@@ -1,5 +1,5 @@
-import { useMemo } from "react";
-import { api, type Schemas } from "@/api/client";
+import { api, client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { DataTable, type Column } from "@/components/DataTable";
 import { SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -26,32 +26,22 @@ const COLUMNS: readonly Column<Recurring>[] = [
 /** The functions that programs have registered to be called again and again. */
 export function RecurringList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const tenant = useTenant();
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/recurring",
-    { params: { query: { tenant, limit: 100 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_RecurringShown_"]) => page.next_cursor,
-      refetchInterval: 5000,
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
-  const shown = rows?.find((one) => keyOf(one) === open);
+  const query = { tenant, limit: 100 };
+  const pages = usePages(["get", "/api/v1/recurring", query], async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data, [], 5000);
+  const shown = pages.rows?.find((one) => keyOf(one) === open);
   return (
     <>
       <DataTable
         label="Recurring functions"
-        rows={rows}
+        rows={pages.rows}
         rowKey={keyOf}
         columns={COLUMNS}
-        query={query}
+        query={pages}
         onOpen={(one) => onOpen(keyOf(one))}
         openKey={open}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No recurring functions">
             Programs register them in code: a function that is called every so often, in one process at a time. docs/scheduler.md shows how.

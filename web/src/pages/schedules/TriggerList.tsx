@@ -1,6 +1,6 @@
 import { Clock, Zap } from "lucide-react";
-import { useMemo } from "react";
-import { api, type Schemas } from "@/api/client";
+import { client } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -25,32 +25,21 @@ const COLUMNS: readonly Column<Trigger>[] = [
 export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined; onOpen: (id: string | undefined) => void; onAdd: () => void }) {
   const tenant = useTenant();
   const may = useCan(MANAGERS);
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/jobs/triggers",
-    { params: { query: { tenant, limit: 100 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_TriggerShown_"]) => page.next_cursor,
-      refetchInterval: 10_000,
-      meta: { live: ["trigger"] },
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const query = { tenant, limit: 100 };
+  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, ["trigger"], 10_000);
   return (
     <>
       <DataTable
         label="Triggers"
-        rows={rows}
+        rows={pages.rows}
         rowKey={(one) => one.id}
         columns={COLUMNS}
-        query={query}
+        query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState
             title="Nothing starts by itself yet"

@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Pencil, Play, Trash2 } from "lucide-react";
-import { useMemo, useState } from "react";
-import { api, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { api, client } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button, IconButton } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
@@ -144,23 +145,13 @@ function Started({ fire }: { fire: Fire }) {
 }
 
 function Fires({ trigger }: { trigger: Trigger }) {
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/jobs/triggers/{trigger_id}/fires",
-    { params: { path: { trigger_id: trigger.id }, query: { limit: 20 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_FireShown_"]) => page.next_cursor,
-      refetchInterval: 10_000,
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const query = { limit: 20 };
+  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, [], 10_000);
   return (
     <>
-      <DataTable inline label="Firings" rows={rows} rowKey={(one) => one.id} columns={FIRES} query={query} empty={<EmptyState title="It has not fired yet" />} />
-      {query.hasNextPage && (
-        <Button kind="ghost" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+      <DataTable inline label="Firings" rows={pages.rows} rowKey={(one) => one.id} columns={FIRES} query={pages} empty={<EmptyState title="It has not fired yet" />} />
+      {pages.hasNextPage && (
+        <Button kind="ghost" busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
           Show older firings
         </Button>
       )}

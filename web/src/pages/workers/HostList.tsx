@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { api, client } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
@@ -35,33 +36,23 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
   const tenant = useTenant();
   const may = useCan(MANAGERS);
   const [adding, setAdding] = useState(false);
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/hosts",
-    { params: { query: { tenant, limit: 100 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_HostShown_"]) => page.next_cursor,
-      refetchInterval: 5000,
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const query = { tenant, limit: 100 };
+  const pages = usePages(["get", "/api/v1/hosts", query], async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data, [], 5000);
   const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
   return (
     <>
-      {rows !== undefined && rows.length > 0 && <div className={styles.line}>{add}</div>}
+      {pages.rows !== undefined && pages.rows.length > 0 && <div className={styles.line}>{add}</div>}
       <DataTable
         label="Hosts"
-        rows={rows}
+        rows={pages.rows}
         rowKey={(one) => one.id}
         columns={COLUMNS}
-        query={query}
+        query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No hosts yet" command="atlas host add backup-box" action={add}>
             A host is a machine that fetches its own jobs over HTTPS, so that nothing has to reach it.

@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
@@ -35,31 +36,21 @@ const COLUMNS: readonly Column<Worker>[] = [
 
 /** The worker processes of the last day. */
 export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/workers",
-    { params: { query: { limit: 100 } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_WorkerStatus_"]) => page.next_cursor,
-      refetchInterval: HEARTBEAT_MS,
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const query = { limit: 100 };
+  const pages = usePages(["get", "/api/v1/workers", query], async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data, [], HEARTBEAT_MS);
   return (
     <>
       <DataTable
         label="Workers"
-        rows={rows}
+        rows={pages.rows}
         rowKey={(one) => one.worker_id}
         columns={COLUMNS}
-        query={query}
+        query={pages}
         onOpen={(one) => onOpen(one.worker_id)}
         openKey={open}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No worker runs" command="atlas worker --app shop.jobs">
             Jobs wait until a worker takes them. `atlas up` starts workers too.
