@@ -14,7 +14,7 @@ HTML = {"Accept": "text/html,application/xhtml+xml"}
 
 @pytest.fixture
 def visitor(world):
-    """A browser in which nobody has signed in."""
+    """A browser without a session."""
     client = world.client()
     client.headers = {"Host": "atlas.test", "Accept-Encoding": "gzip"}
     return client

@@ -64,7 +64,7 @@ def site(databases: TestDatabases, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def visit(site: Site, browser: Browser) -> Iterator[Visit]:
-    """`visit("/jobs", role="auditor")` opens a page in a browser of its own; without a role nobody is signed in.
+    """`visit("/jobs", role="auditor")` opens a page in a browser of its own; without a role no one is signed in.
 
     At the end of the test no page may have failed, or tried what its policy refuses.
     """

@@ -89,7 +89,7 @@ async def test_a_public_address_is_reached_by_tls_alone(calls, names):
 
 
 async def test_a_name_that_changes_its_address_gains_nothing(calls, receiver, names):
-    """The name is looked up once: what it means a moment later is not asked."""
+    """The name is looked up once: what it means later is not asked."""
     names["rebinding.example"] = [["127.0.0.1"], [str(METADATA)]]
 
     job = await calls.call(url=f"http://rebinding.example:{receiver.port}/")

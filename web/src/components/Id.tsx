@@ -15,7 +15,7 @@ export function Id({ value, whole = false }: { value: string; whole?: boolean })
   );
 }
 
-/** Copies a text, and shows for a moment that it did. */
+/** Copies a text, and shows briefly that it did. */
 export function CopyButton({ text, label }: { text: string; label: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {

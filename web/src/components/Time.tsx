@@ -25,7 +25,7 @@ export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now);
 }
 
-/** A moment: relative, and exact in the local zone and in UTC on hover. */
+/** A time: relative, and exact in the local zone and in UTC on hover. */
 export function Time({ at, className }: { at: string | number | Date; className?: string }) {
   const present = useNow();
   const date = new Date(at);

@@ -14,7 +14,7 @@ describe("times", () => {
     [NOW - 30 * 3_600_000, "30 h ago"],
     [NOW - 72 * 3_600_000, "3 d ago"],
     [NOW + 90_000, "in 1 min"],
-    [NOW + 1_000, "in a moment"],
+    [NOW + 1_000, "in a few seconds"],
   ])("are relative", (at, words) => {
     expect(relativeTime(at, NOW)).toBe(words);
   });

@@ -2,10 +2,10 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** "3 min ago", "in 2 h": how far a moment is away. Within the first seconds "just now". */
+/** "3 min ago", "in 2 h": how far a time is away. Within the first seconds "just now". */
 export function relativeTime(at: number, now: number): string {
   const distance = Math.abs(at - now);
-  if (distance < 5000) return at > now ? "in a moment" : "just now";
+  if (distance < 5000) return at > now ? "in a few seconds" : "just now";
   const words = coarse(distance);
   return at > now ? `in ${words}` : `${words} ago`;
 }

@@ -12,7 +12,7 @@ export const READERS: readonly Role[] = ["operator", "tenant_admin", "auditor"];
 export const JOB_MAKERS: readonly Role[] = ["operator", "tenant_admin", "enqueuer"];
 export const PEOPLE: readonly Role[] = ["operator", "tenant_admin", "enqueuer", "auditor"];
 
-/** Who is signed in: undefined until it is known, null for nobody. */
+/** Who is signed in: undefined until it is known, null for a visitor. */
 export function useSessionQuery() {
   return useQuery({ queryKey: SESSION_KEY, queryFn: readSession, staleTime: 60_000, refetchInterval: 300_000 });
 }
@@ -20,7 +20,7 @@ export function useSessionQuery() {
 /** The session of the signed-in person; for everything within the frame. */
 export function useSession(): Session {
   const { data } = useSessionQuery();
-  if (data === null || data === undefined) throw new Error("Nobody is signed in.");
+  if (data === null || data === undefined) throw new Error("There is no session.");
   return data;
 }
 

@@ -16,7 +16,7 @@ import { LogTab } from "./LogTab";
 import { SealsTab } from "./SealsTab";
 import { VerificationsTab, useStartVerification } from "./VerificationsTab";
 
-/** The audit log as a ledger: what happened, who did it, and the proof that nobody changed it. */
+/** The audit log as a ledger: what happened, who did it, and the proof that it was not changed. */
 export function AuditPage() {
   const search = useSearch({ from: "/audit" });
   const navigate = useNavigate({ from: "/audit" });

@@ -170,7 +170,7 @@ function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void
   }
   return (
     <EmptyState title="Nothing is recorded yet" command="atlas enqueue EMAIL_SEND --tenant demo --input '{&quot;to&quot;: &quot;ann@example.com&quot;}'">
-      Every change of a job, a workflow or a setting leaves a row here that nobody can change afterwards.
+      Every change of a job, a workflow or a setting leaves a row here that cannot be changed afterwards.
     </EmptyState>
   );
 }

@@ -51,7 +51,7 @@ export function SessionsTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="Nobody is signed in">Sessions last twelve hours, or until their token is revoked.</EmptyState>}
+        empty={<EmptyState title="No session is open">Sessions last twelve hours, or until their token is revoked.</EmptyState>}
       />
       {ending !== null && (
         <ConfirmDialog
