@@ -319,7 +319,8 @@ class ClaimLoop:
 
     def _take(self, turn: TurnResult) -> None:
         """Hold and run what was claimed."""
-        self._drain.began(turn.claimed)
+        if self._drain.most_jobs is not None:
+            self._drain.began(turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
         if self._phase is Phase.CLAIMING:
             self._run_jobs(turn.claimed)

@@ -15,27 +15,26 @@ class Drain:
         self.when_empty = when_empty
         self.ended = asyncio.Event()
         self.found_gate_closed = False
-        self._most_jobs = most_jobs
+        self.most_jobs = most_jobs
         self._begun = 0
         self.begun_types: Counter[str] = Counter()
 
     @property
     def has_begun_all(self) -> bool:
         """True when the worker has begun as many jobs as it may."""
-        return self._most_jobs is not None and self._begun >= self._most_jobs
+        return self.most_jobs is not None and self._begun >= self.most_jobs
 
     def limit(self, request: Request, *, in_flight: int) -> Request:
         """The part of a request that is left to it. With a limit nothing is prefetched."""
-        if self._most_jobs is None:
+        if self.most_jobs is None:
             return request
-        left = min(request.slots, self._most_jobs - self._begun - in_flight)
+        left = min(request.slots, self.most_jobs - self._begun - in_flight)
         return Request(left, 0, request.alone) if left > 0 else NO_JOBS
 
     def began(self, jobs: Sequence[ClaimedJob]) -> None:
-        """Count what was claimed; by type, where few are."""
+        """Count what was claimed, where the worker may begin a number of jobs only."""
         self._begun += len(jobs)
-        if self._most_jobs is not None:
-            self.begun_types.update(job.job_type for job in jobs)
+        self.begun_types.update(job.job_type for job in jobs)
 
     def check(self, turn: TurnResult, *, found_nothing: bool) -> bool:
         """Called when nothing is held, recorded or asked for. False: the worker has to ask once more."""
