@@ -1,6 +1,8 @@
 """The overview in a browser: is Atlas on, does work flow, and where does it not."""
 
 import re
+from datetime import datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -52,6 +54,40 @@ def test_an_operator_sees_what_flows_what_failed_and_what_needs_a_person(site: S
     page.go_back()
     page.get_by_role("region", name="Needs a person").get_by_role("link", name="Dead letters").click()
     expect(page).to_have_url(re.compile("/dead-letters"))
+
+
+def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_menu(visit: Visit):
+    page = visit("/?last=6h", axe=True)
+    expect(page.get_by_role("button", name="Remove the filter Time last 6 hours")).to_be_visible(timeout=SLOW)
+    chart = page.get_by_role("slider", name=re.compile("^Jobs per minute"))
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 40)
+    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"\d\d:\d\d – .*enqueued \d+, finished \d+"))
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60, steps=4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"\?since=.*&until="))
+    dragged = page.url
+
+    chart.focus()
+    page.keyboard.press("End")
+    for _ in range(9):
+        page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(page).not_to_have_url(dragged)
+    search = {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+    since, until = (datetime.fromisoformat(search[name]) for name in ("since", "until"))
+    assert until - since == timedelta(minutes=10)
+    expect(page.get_by_role("slider", name=re.compile("^Jobs per minute"))).to_have_attribute("aria-valuemax", "9")
+    assert serious_violations(page) == []
+
+    page.get_by_role("button", name=re.compile("^Remove the filter Time")).click()
+    expect(page).to_have_url(re.compile("/$"))
+    page.get_by_role("button", name="Last hour").click()
+    page.get_by_role("button", name="Last 24 hours").click()
+    expect(page).to_have_url(re.compile(r"\?last=24h$"))
+    expect(page.get_by_role("heading", name="Jobs per hour")).to_be_visible(timeout=SLOW)
 
 
 def test_tenants_stand_side_by_side_and_a_quiet_one_needs_no_one(site: Site, visit: Visit):

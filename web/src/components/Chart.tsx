@@ -1,4 +1,5 @@
 import { lazy, Suspense } from "react";
+import type { Unit } from "./chart";
 import { Skeleton } from "./Skeleton";
 
 export interface Series {
@@ -18,18 +19,17 @@ export interface ChartProps {
   times: readonly number[];
   series: readonly Series[];
   height?: number;
-  /** The top of the scale where all values are smaller. */
-  atLeast?: number;
+  /** What is counted; jobs if not given. */
+  unit?: Unit;
   /** Shades the gap between the first two lines, in the colour of the upper one. */
   gap?: boolean;
-  format?: (value: number) => string;
-  /** Called with a range of seconds that was drawn with the mouse. */
+  /** Called with the seconds of a range that was drawn with the mouse or the keys: whole buckets. */
   onRange?: (from: number, to: number) => void;
 }
 
 const Drawn = lazy(() => import("./DrawnChart"));
 
-/** Thin lines over time, labelled at their ends; y from zero; hover shows the exact bucket. */
+/** Thin lines over time, y from zero. The values above it are those of the bucket under the pointer or the arrow keys, or else of the last one. */
 export function LineChart({ height = 160, ...rest }: ChartProps) {
   return (
     <Suspense fallback={<Skeleton height={height} />}>

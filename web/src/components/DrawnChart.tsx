@@ -1,81 +1,60 @@
-import { useEffect, useEffectEvent, useRef, useState } from "react";
+import { useEffect, useEffectEvent, useId, useRef, useState, type KeyboardEvent } from "react";
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { short } from "@/format/numbers";
-import { exactTime } from "@/format/time";
+import { timeSpan } from "@/format/time";
+import { bucketSeconds, isolated, SCALES, timeTick } from "./chart";
+import type { ChartProps, Series } from "./Chart";
 import styles from "./Chart.module.css";
-import type { ChartProps } from "./Chart";
 
-interface Hover {
-  time: number;
-  values: (number | null)[];
-}
+/** Shorter draws are clicks. */
+const LEAST_PIXELS = 4;
 
 /** The chart itself, loaded when a page shows the first one. */
-export default function DrawnChart({ label, times, series, height, atLeast = 1, gap = false, format = short, onRange }: ChartProps & { height: number }) {
+export default function DrawnChart({ label, times, series, height, unit = "count", gap = false, onRange }: ChartProps & { height: number }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
-  const [hover, setHover] = useState<Hover | null>(null);
-  const [theme, setTheme] = useState(0);
-  const range = useEffectEvent((from: number, to: number) => onRange?.(from, to));
-  const shown = useEffectEvent((value: number) => format(value));
-  const data: UPlot.AlignedData = [[...times], ...series.map((one) => [...one.values])];
-  const current = useEffectEvent(() => data);
-  // Other lines or colours need another drawing; other values do not.
-  const shape = JSON.stringify([series.map((one) => [one.label, one.colour, one.filled]), height, atLeast, gap, theme]);
-  const lines = useEffectEvent(() => series.map((one) => ({ ...one, ink: inkOf(one.colour) })));
-  // Each line is filled down to the other, where that is lower.
-  const bands = useEffectEvent((inks: readonly string[]): UPlot.Band[] => (gap ? [band(1, 2, inks[0]), band(2, 1, inks[1])] : []));
-  const top = useEffectEvent((highest: number) => Math.max(atLeast, highest * 1.1));
+  // Where Shift was first held while the keys move.
+  const anchor = useRef<number | null>(null);
+  const [hovered, setHovered] = useState<number | null>(null);
+  const theme = useThemeChanges();
+  const hint = useId();
+  const { show } = SCALES[unit];
+  const step = bucketSeconds(times);
+  const last = Math.max(0, times.length - 1);
+  const found = hovered === null ? -1 : times.indexOf(hovered);
+  const index = found < 0 ? last : found;
 
-  useEffect(() => {
-    const again = (): void => setTheme((before) => before + 1);
-    const system = window.matchMedia("(prefers-color-scheme: dark)");
-    window.addEventListener("atlas:theme", again);
-    system.addEventListener("change", again);
-    return () => {
-      window.removeEventListener("atlas:theme", again);
-      system.removeEventListener("change", again);
-    };
-  }, []);
+  const data = useEffectEvent((): UPlot.AlignedData => [[...times], ...series.map((one) => [...one.values])]);
+  const choose = (one: number, other: number): void => {
+    const from = times[Math.min(one, other)];
+    const to = times[Math.max(one, other)];
+    if (from !== undefined && to !== undefined) onRange?.(from, to + step);
+  };
+  const dragged = useEffectEvent(choose);
+  const options = useEffectEvent((width: number): UPlot.Options => ({
+    ...drawing(series, unit, gap),
+    width,
+    height,
+    cursor: { y: false, drag: { x: onRange !== undefined, y: false, setScale: false, dist: LEAST_PIXELS }, points: { size: 5 } },
+    hooks: {
+      setCursor: [(self) => setHovered(typeof self.cursor.idx === "number" ? (self.data[0][self.cursor.idx] ?? null) : null)],
+      setSelect: [
+        (self) => {
+          const { left, width: drawn } = self.select;
+          if (drawn < LEAST_PIXELS) return;
+          self.setSelect(NOTHING, false);
+          dragged(self.posToIdx(left), self.posToIdx(left + drawn));
+        },
+      ],
+    },
+  }));
+  // Other lines or colours need another drawing; other values do not.
+  const shape = JSON.stringify([series.map((one) => [one.label, one.colour, one.filled]), height, unit, gap, onRange !== undefined, theme]);
 
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const axis = { stroke: inkOf("--ink-quiet"), grid: { stroke: inkOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const drawnLines = lines();
-    const drawn = new UPlot(
-      {
-        width: element.clientWidth,
-        height,
-        legend: { show: false },
-        cursor: { y: false, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
-        scales: { y: { range: (_, __, highest) => [0, top(highest)] } },
-        axes: [
-          { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, ticks, __, ___, step) => ticks.map((tick) => tickLabel(tick, step)) },
-          { ...axis, size: 48, values: (_, ticks) => ticks.map((tick) => shown(tick)) },
-        ],
-        bands: bands(drawnLines.map((one) => one.ink)),
-        series: [{}, ...drawnLines.map((one) => ({ label: one.label, stroke: one.ink, width: 1.5, points: { show: false }, ...(one.filled === true ? { fill: pale(one.ink) } : {}) }))],
-        hooks: {
-          setCursor: [
-            (self) => {
-              const index = self.cursor.idx;
-              const time = index === null || index === undefined ? undefined : self.data[0][index];
-              setHover(time === undefined ? null : { time, values: self.data.slice(1).map((column) => column[index ?? 0] ?? null) });
-            },
-          ],
-          setSelect: [
-            (self) => {
-              if (self.select.width < 4) return;
-              range(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x"));
-            },
-          ],
-        },
-      },
-      current(),
-      element,
-    );
+    const drawn = new UPlot(options(element.clientWidth), data(), element);
     plot.current = drawn;
     const sizes = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
     sizes.observe(element);
@@ -87,41 +66,120 @@ export default function DrawnChart({ label, times, series, height, atLeast = 1, 
   }, [shape, height]);
 
   useEffect(() => {
-    plot.current?.setData(current());
+    plot.current?.setData(data());
   }, [times, series]);
 
+  const moveTo = (drawn: UPlot, next: number, chooses: boolean): void => {
+    const to = Math.max(0, Math.min(last, next));
+    const left = drawn.valToPos(times[to] ?? 0, "x");
+    drawn.setCursor({ left, top: 0 });
+    anchor.current = chooses ? (anchor.current ?? index) : null;
+    const from = drawn.valToPos(times[anchor.current ?? to] ?? 0, "x");
+    drawn.setSelect({ left: Math.min(from, left), width: Math.abs(left - from), top: 0, height: drawn.over.clientHeight }, false);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const drawn = plot.current;
+    if (drawn === null) return;
+    const moves: Record<string, number> = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: last };
+    const next = moves[event.key];
+    if (next !== undefined) moveTo(drawn, next, event.shiftKey && onRange !== undefined);
+    else if (event.key === "Enter" && anchor.current !== null) choose(anchor.current, index);
+    else if (event.key !== "Escape" || anchor.current === null) return;
+    event.preventDefault();
+    if (next !== undefined) return;
+    anchor.current = null;
+    drawn.setSelect(NOTHING, false);
+  };
+
+  const values = series.map((one) => shownValue(one.values[index], show));
+  const bucket = timeSpan(new Date((times[index] ?? 0) * 1000), new Date(((times[index] ?? 0) + step) * 1000));
   return (
     <figure className={styles.chart}>
       <figcaption className={styles.caption}>
-        {series.map((one, index) => (
+        {series.map((one, at) => (
           <span key={one.label} style={{ color: `var(${one.colour})` }}>
-            {one.label} <strong>{shownValue(hover === null ? one.values.at(-1) : hover.values[index], format)}</strong>
+            {one.label} <strong>{values[at]}</strong>
           </span>
         ))}
-        {hover !== null && <span className="quiet">{exactTime(new Date(hover.time * 1000)).slice(0, 16)}</span>}
+        <span className={styles.bucket}>{bucket}</span>
       </figcaption>
-      <div ref={box} role="img" aria-label={label} />
+      <div
+        ref={box}
+        className={styles.drawing}
+        role="slider"
+        tabIndex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={last}
+        aria-valuenow={index}
+        aria-valuetext={`${bucket}: ${series.map((one, at) => `${one.label} ${values[at]}`).join(", ")}`}
+        aria-describedby={onRange === undefined ? undefined : hint}
+        onKeyDown={onKeyDown}
+        onBlur={() => plot.current?.setCursor({ left: -10, top: -10 })}
+      />
+      {onRange !== undefined && (
+        <p id={hint} className={styles.hint}>
+          Drag, or Shift with ← → and Enter, to show a part of it
+        </p>
+      )}
     </figure>
   );
 }
 
-function shownValue(value: number | null | undefined, format: (value: number) => string): string {
-  return value === null || value === undefined ? "–" : format(value);
+const NOTHING = { left: 0, top: 0, width: 0, height: 0 };
+
+/** Lines, axes and the space between two lines. */
+function drawing(series: readonly Series[], unit: NonNullable<ChartProps["unit"]>, gap: boolean): Pick<UPlot.Options, "legend" | "scales" | "axes" | "bands" | "series"> {
+  const { tick, steps, atLeast } = SCALES[unit];
+  const axis = { stroke: inkOf("--ink-quiet"), grid: { stroke: inkOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  const inks = series.map((one) => inkOf(one.colour));
+  return {
+    legend: { show: false },
+    scales: { y: { range: (_, __, highest) => [0, Math.max(atLeast, highest * 1.1)] } },
+    axes: [
+      { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, ticks, __, ___, step) => ticks.map((at) => timeTick(at, step)) },
+      { ...axis, size: 48, incrs: steps, values: (_, ticks) => ticks.map(tick) },
+    ],
+    // Each line is filled down to the other, where that is lower.
+    bands: gap ? [band(1, 2, inks[0]), band(2, 1, inks[1])] : [],
+    series: [
+      {},
+      ...series.map((one, at) => ({
+        label: one.label,
+        stroke: inks[at] ?? "",
+        width: 1.5,
+        points: { show: true, size: 4, fill: inks[at] ?? "", filter: (self: UPlot, nth: number) => isolated([...(self.data[nth] ?? [])]) },
+        ...(one.filled === true && { fill: pale(inks[at]) }),
+      })),
+    ],
+  };
 }
 
-const DAY = 86_400;
-
-/** 13:05, or the day where ticks are days apart. */
-function tickLabel(seconds: number, step: number): string {
-  const exact = exactTime(new Date(seconds * 1000));
-  return step >= DAY ? exact.slice(5, 10) : exact.slice(11, 16);
+/** Counts up whenever the colours change. */
+function useThemeChanges(): number {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const again = (): void => setCount((before) => before + 1);
+    const system = window.matchMedia("(prefers-color-scheme: dark)");
+    window.addEventListener("atlas:theme", again);
+    system.addEventListener("change", again);
+    return () => {
+      window.removeEventListener("atlas:theme", again);
+      system.removeEventListener("change", again);
+    };
+  }, []);
+  return count;
 }
 
-function band(upper: number, lower: number, ink = ""): UPlot.Band {
+function shownValue(value: number | null | undefined, show: (value: number) => string): string {
+  return value === null || value === undefined ? "–" : show(value);
+}
+
+function band(upper: number, lower: number, ink: string | undefined): UPlot.Band {
   return { series: [upper, lower], fill: pale(ink) };
 }
 
-function pale(ink: string): string {
+function pale(ink = ""): string {
   return `color-mix(in srgb, ${ink} 14%, transparent)`;
 }
 

@@ -25,6 +25,11 @@ export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now);
 }
 
+/** The present minute, for what is asked of the server by time: it changes once a minute. */
+export function useMinute(): number {
+  return useSyncExternalStore(subscribe, () => now - (now % 60_000));
+}
+
 /** A time: relative, and exact in the local zone and in UTC on hover. */
 export function Time({ at, className }: { at: string | number | Date; className?: string }) {
   const present = useNow();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { plural, short } from "./numbers";
-import { duration, exactTime, relativeTime } from "./time";
+import { duration, exactTime, relativeTime, timeSpan } from "./time";
 import { shortId } from "./words";
 
 const NOW = Date.UTC(2026, 10, 15, 2, 14, 7, 123);
@@ -31,6 +31,13 @@ describe("times", () => {
     [-5, "0 s"],
   ])("last", (ms, words) => {
     expect(duration(ms)).toBe(words);
+  });
+
+  it("span minutes of a day, or days", () => {
+    const at = (day: number, hour: number, minute: number): Date => new Date(2026, 10, day, hour, minute);
+    expect(timeSpan(at(15, 2, 0), at(15, 2, 14), at(15, 9, 0))).toBe("02:00 – 02:14");
+    expect(timeSpan(at(14, 2, 0), at(14, 2, 14), at(15, 9, 0))).toBe("2026-11-14 02:00 – 02:14");
+    expect(timeSpan(at(14, 23, 0), at(15, 1, 0), at(15, 9, 0))).toBe("2026-11-14 23:00 – 2026-11-15 01:00");
   });
 
   it("are exact in any zone", () => {

@@ -58,6 +58,13 @@ export function clockTime(at: Date, now = new Date()): string {
   return exact.slice(0, 10) === exactTime(now).slice(0, 10) ? exact.slice(11, 16) : exact.slice(0, 16);
 }
 
+/** 13:05 – 13:20 today; with the date of another day, or both. */
+export function timeSpan(from: Date, to: Date, now = new Date()): string {
+  const begin = exactTime(from).slice(0, 16);
+  const end = exactTime(to).slice(0, 16);
+  return begin.slice(0, 10) === end.slice(0, 10) ? `${clockTime(from, now)} – ${end.slice(11)}` : `${begin} – ${end}`;
+}
+
 function two(value: number): string {
   return String(value).padStart(2, "0");
 }

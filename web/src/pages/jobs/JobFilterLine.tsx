@@ -4,6 +4,8 @@ import { useState, type SyntheticEvent } from "react";
 import { api } from "@/api/client";
 import { ChoiceFilter, FilterChip, FilterMenu, TextFilter } from "@/components/FilterChips";
 import { StatusChip } from "@/components/StatusChip";
+import { boundsOf, type TimeRange } from "@/components/timeRange";
+import { TimeRangeMenu } from "@/components/TimeRangeFilter";
 import { short } from "@/format/numbers";
 import { clockTime } from "@/format/time";
 import { capitalized, shortId, spaced } from "@/format/words";
@@ -27,13 +29,6 @@ const NAMES: Record<TextFilterName, string> = {
   finished_after: "Ended after",
   finished_before: "Ended before",
 };
-const SPANS = [
-  ["Last 15 minutes", 15],
-  ["Last hour", 60],
-  ["Last 24 hours", 24 * 60],
-  ["Last 7 days", 7 * 24 * 60],
-] as const;
-
 interface FilterProps {
   search: JobsSearch;
   onChange: (changes: Partial<JobsSearch>) => void;
@@ -58,14 +53,7 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
       <FilterMenu label="Source">
         {(close) => <Options values={SOURCES.map((one) => [one, one] as const)} onSet={(source) => (onChange({ source }), close())} />}
       </FilterMenu>
-      <FilterMenu label="Time">
-        {(close) => (
-          <Options
-            values={SPANS}
-            onSet={(minutes) => (onChange({ created_after: new Date(Date.now() - minutes * 60_000).toISOString() }), close())}
-          />
-        )}
-      </FilterMenu>
+      <TimeRangeMenu unset="Time" onChange={(range) => onChange(createdIn(range))} />
       {search.order === undefined && canOrderByEnd(search) && (
         <FilterMenu label="Order">
           {(close) => <Options values={[["By end, the last first", "ended" as const]]} onSet={(order) => (onChange({ order }), close())} />}
@@ -75,6 +63,12 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
       <TextFilter label="Error" placeholder="A part of the message" onSet={(error_text) => onChange({ error_text })} />
     </>
   );
+}
+
+/** The times themselves, also of a range that ends now: what is done to all jobs of a filter is done to those that were listed. */
+function createdIn(range: TimeRange): Pick<JobsSearch, "created_after" | "created_before"> {
+  const { start, end } = boundsOf(range, Date.now());
+  return { created_after: start, created_before: end };
 }
 
 /** What succeeded or is active is listed by its creation alone. */

@@ -1,8 +1,9 @@
 import { api, type Schemas } from "@/api/client";
 import { LineChart, type Series } from "@/components/Chart";
+import { useMinute } from "@/components/Time";
+import { between, type Bounds, stepOf, type TimeRange } from "@/components/timeRange";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
-import { duration } from "@/format/time";
 import { useTenant } from "@/session/tenant";
 import styles from "./Overview.module.css";
 
@@ -10,10 +11,15 @@ type Point = Schemas["PointShown"];
 
 const HEIGHT = 140;
 
-/** What was enqueued and finished in each minute of the last hour, and how long jobs waited. */
-export function Flow() {
-  const query = { params: { query: { tenant: useTenant() } } };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/jobs/series", query, { refetchInterval: 10_000 });
+interface FlowProps {
+  bounds: Bounds;
+  onRange: (range: TimeRange) => void;
+}
+
+/** What was enqueued and finished in each minute or hour of the page's time, and how long jobs waited. A part of it is chosen by dragging. */
+export function Flow({ bounds, onRange }: FlowProps) {
+  const query = { params: { query: { tenant: useTenant(), step: stepOf(bounds, useMinute()), ...bounds } } };
+  const { data, error, refetch } = api.useQuery("get", "/api/v1/jobs/series", query, { refetchInterval: 10_000, placeholderData: (before) => before });
   if (data === undefined) {
     if (error !== null) return <ProblemView error={error} onRetry={() => void refetch()} />;
     return (
@@ -23,21 +29,22 @@ export function Flow() {
       </>
     );
   }
-  // The minute that has begun would look like a drop.
+  // The step that has begun would look like a drop.
   const points = (data.series[0]?.points ?? []).filter((one) => one.is_complete);
   const times = points.map((one) => Date.parse(one.at) / 1000);
+  const choose = (from: number, to: number): void => onRange(between(from, to));
   const enqueued: Series = { label: "enqueued", values: points.map((one) => one.enqueued), colour: "--queued" };
   const finished: Series = { label: "finished", values: points.map((one) => one.finished), colour: "--succeeded" };
   return (
     <>
       <section className={styles.chart}>
-        <h2>Jobs per minute</h2>
-        {points.length === 0 ? <Unmetered /> : <LineChart label={flowLabel(points)} times={times} series={[enqueued, finished]} gap height={HEIGHT} />}
+        <h2>Jobs per {data.step}</h2>
+        {points.length === 0 ? <NoSteps metered={data.metered_until !== null} /> : <LineChart label={flowLabel(points, data.step)} times={times} series={[enqueued, finished]} gap height={HEIGHT} onRange={choose} />}
       </section>
       <section className={styles.chart}>
         <h2>Time until a job starts</h2>
         {points.length === 0 ? (
-          <Unmetered />
+          <NoSteps metered={data.metered_until !== null} />
         ) : (
           <LineChart
             label="How long jobs waited, median and 95th percentile"
@@ -47,8 +54,8 @@ export function Flow() {
               { label: "p95", values: points.map((one) => one.wait_p95), colour: "--waiting" },
             ]}
             height={HEIGHT}
-            atLeast={0.01}
-            format={(seconds) => duration(seconds * 1000)}
+            unit="seconds"
+            onRange={choose}
           />
         )}
       </section>
@@ -56,11 +63,11 @@ export function Flow() {
   );
 }
 
-function Unmetered() {
-  return <p className={styles.unmetered}>Nothing is metered yet. A scheduler does it: `atlas scheduler`.</p>;
+function NoSteps({ metered }: { metered: boolean }) {
+  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400." : "Nothing is metered yet. A scheduler does it: `atlas scheduler`."}</p>;
 }
 
-function flowLabel(points: readonly Point[]): string {
+function flowLabel(points: readonly Point[], step: string): string {
   const sum = (pick: (point: Point) => number): number => points.reduce((total, point) => total + pick(point), 0);
-  return `Jobs per minute in the last hour: ${sum((one) => one.enqueued)} enqueued, ${sum((one) => one.finished)} finished`;
+  return `Jobs per ${step}: ${sum((one) => one.enqueued)} enqueued, ${sum((one) => one.finished)} finished`;
 }

@@ -1,7 +1,11 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { api } from "@/api/client";
 import { Page } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
+import { useMinute } from "@/components/Time";
+import { boundsOf, type TimeRange } from "@/components/timeRange";
+import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { Failures } from "./Failures";
@@ -15,6 +19,10 @@ import { Types } from "./Types";
 
 /** Whether Atlas is on, whether work flows, and where it does not. */
 export function OverviewPage() {
+  const range = useSearch({ from: "/" });
+  const navigate = useNavigate({ from: "/" });
+  const setRange = (next: TimeRange): void => void navigate({ search: (before) => ({ ...before, ...next }) });
+  const bounds = boundsOf(range, useMinute());
   const tenant = useTenant();
   const all = useSeesAll() && tenant === undefined;
   const query = { params: { query: { tenant } } };
@@ -27,10 +35,10 @@ export function OverviewPage() {
     );
   }
   return (
-    <Page title="Overview">
+    <Page title="Overview" actions={<TimeRangeFilter range={range} unset="Last hour" onChange={setRange} />}>
       <div className={styles.first}>
         <GatePanel overview={data} />
-        <Flow />
+        <Flow bounds={bounds} onRange={setRange} />
       </div>
       {data === undefined ? <Skeleton height={64} /> : <StatusBar counts={data.counts} estimated={data.estimated} />}
       <Needs needs={data?.needs} />
