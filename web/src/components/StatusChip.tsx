@@ -1,4 +1,4 @@
-import { Ban, Check, Circle, CircleDashed, Clock, Loader, RotateCw, Skull, X, type LucideIcon } from "lucide-react";
+import { Ban, Check, Circle, CircleDashed, Clock, Loader, RotateCw, SkipForward, Skull, X, type LucideIcon } from "lucide-react";
 import { cx, spaced } from "@/format/words";
 import styles from "./StatusChip.module.css";
 
@@ -23,6 +23,7 @@ const LOOKS: Record<string, Look> = {
   canceled: { icon: Ban, tone: "canceled" },
   expired: { icon: Ban, tone: "canceled" },
   disabled: { icon: Ban, tone: "canceled" },
+  skipped: { icon: SkipForward, tone: "canceled" },
   waiting: { icon: Clock, tone: "waiting" },
   sleeping: { icon: Clock, tone: "waiting" },
   pending: { icon: Clock, tone: "waiting" },
@@ -33,14 +34,20 @@ const UNKNOWN: Look = { icon: CircleDashed, tone: "canceled" };
 
 /** A status as icon, word and colour. */
 export function StatusChip({ status, label }: { status: string; label?: string }) {
-  const { icon: Icon, tone } = LOOKS[status] ?? UNKNOWN;
+  const { tone } = LOOKS[status] ?? UNKNOWN;
   return (
     // A key, so that a change cross-fades.
     <span key={status} className={cx(styles.chip, styles[tone])} data-status={status}>
-      <Icon size={12} strokeWidth={2.5} aria-hidden />
+      <StatusIcon status={status} />
       {label ?? spaced(status)}
     </span>
   );
+}
+
+/** The icon of a status, where the word stands beside it. */
+export function StatusIcon({ status, size = 12 }: { status: string; size?: number }) {
+  const { icon: Icon } = LOOKS[status] ?? UNKNOWN;
+  return <Icon size={size} strokeWidth={2.5} aria-hidden />;
 }
 
 /** The variable that holds a status's colour, for charts and bars. */

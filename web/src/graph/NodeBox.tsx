@@ -1,0 +1,132 @@
+import { Binary, Box, ChevronDown, ChevronRight, CirclePlay, CircleStop, Code, Hourglass, Layers, Radio, TriangleAlert, Undo2, UserCheck, Workflow, type LucideIcon } from "lucide-react";
+import { memo } from "react";
+import { IconButton } from "@/components/Button";
+import { statusColour, StatusIcon } from "@/components/StatusChip";
+import { cx, spaced } from "@/format/words";
+import type { GraphNode, NodeKind, NodeStatus } from "./graph";
+import styles from "./Graph.module.css";
+import { GROUP_HEAD, type PlacedNode } from "./layout";
+
+const ICONS: Record<NodeKind, LucideIcon> = {
+  start: CirclePlay,
+  end: CircleStop,
+  step: Code,
+  job: Box,
+  child: Workflow,
+  sleep: Hourglass,
+  event: Radio,
+  approval: UserCheck,
+  value: Binary,
+  failure: TriangleAlert,
+  undo: Undo2,
+  fold: Layers,
+};
+
+/** What a kind of node is called. */
+export const KIND_WORDS: Record<NodeKind, string> = {
+  start: "start",
+  end: "end",
+  step: "step",
+  job: "job",
+  child: "sub-run",
+  sleep: "wait",
+  event: "event",
+  approval: "approval",
+  value: "value",
+  failure: "failure",
+  undo: "undoing",
+  fold: "group",
+};
+
+const STATUS_WORDS: Partial<Record<NodeStatus, string>> = { unreached: "not reached" };
+
+/** A node's status in words. */
+export function statusWord(status: NodeStatus): string {
+  return STATUS_WORDS[status] ?? spaced(status);
+}
+
+/** Everything that is drawn of a node, in words. */
+export function nodeName(node: GraphNode): string {
+  const parts = [node.label, KIND_WORDS[node.kind], node.status && statusWord(node.status), node.detail, ...(node.badges ?? []).map((badge) => badge.title), node.problem];
+  return parts.filter((part) => part !== undefined && part !== "").join(", ");
+}
+
+interface NodeBoxProps {
+  placed: PlacedNode;
+  isSelected: boolean;
+  isLit: boolean;
+  /** The one that Tab leads to. */
+  isReached: boolean;
+  onSelect: ((id: string) => void) | undefined;
+  onLight: ((id: string | undefined) => void) | undefined;
+  onToggle: ((id: string) => void) | undefined;
+  onFocus: (id: string) => void;
+}
+
+/** One node: the ring and icon of its status, its name, and a line about it. An open group is a frame with that as its title. */
+export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReached, onSelect, onLight, onToggle, onFocus }: NodeBoxProps) {
+  const { node, x, y, width, height } = placed;
+  const box = { transform: `translate(${x}px, ${y}px)`, width, height };
+  if (node.kind === "start" || node.kind === "end") return <Dot node={node} box={box} />;
+  const isGroup = node.inner !== undefined;
+  const Kind = ICONS[node.kind];
+  return (
+    <div className={cx(styles.node, isGroup && styles.group, isLit && styles.lit, isSelected && styles.selected, node.problem !== undefined && styles.problem)} style={box} data-status={node.status}>
+      <button
+        type="button"
+        className={styles.body}
+        style={isGroup ? { height: GROUP_HEAD - 4 } : undefined}
+        data-node={node.id}
+        aria-label={nodeName(node)}
+        aria-current={isSelected ? "true" : undefined}
+        tabIndex={isReached ? 0 : -1}
+        title={node.problem}
+        onClick={() => onSelect?.(node.id)}
+        onPointerEnter={() => onLight?.(node.id)}
+        onFocus={() => {
+          onFocus(node.id);
+          onLight?.(node.id);
+        }}
+        onBlur={() => onLight?.(undefined)}
+      >
+        <span className={styles.ring} style={node.status === undefined ? undefined : { color: statusColour(node.status) }}>
+          {node.status === undefined ? <Kind size={13} aria-hidden /> : <StatusIcon status={node.status} size={13} />}
+        </span>
+        <span className={styles.text}>
+          <span className={styles.label}>
+            <span className={cx(styles.title, "truncate")}>{node.label}</span>
+            {node.badges?.map((badge) => (
+              <span key={badge.label} className={styles.badge} title={badge.title}>
+                {badge.label}
+              </span>
+            ))}
+          </span>
+          <span className={styles.detail}>
+            {node.status !== undefined && <Kind size={11} aria-hidden />}
+            <span className="truncate">{[node.status && statusWord(node.status), node.detail].filter(Boolean).join(" · ") || KIND_WORDS[node.kind]}</span>
+          </span>
+        </span>
+      </button>
+      {node.folds === true && onToggle !== undefined && (
+        <IconButton
+          label={isGroup ? `Fold ${node.label}` : `Unfold ${node.label}`}
+          aria-expanded={isGroup}
+          className={styles.toggle}
+          tabIndex={isReached ? 0 : -1}
+          onClick={() => onToggle(node.id)}
+        >
+          {isGroup ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />}
+        </IconButton>
+      )}
+    </div>
+  );
+});
+
+function Dot({ node, box }: { node: GraphNode; box: object }) {
+  const Icon = ICONS[node.kind];
+  return (
+    <div className={styles.dot} style={{ ...box, ...(node.status !== undefined && { color: statusColour(node.status) }) }} title={node.label}>
+      {node.status === undefined ? <Icon size={18} aria-hidden /> : <StatusIcon status={node.status} size={16} />}
+    </div>
+  );
+}
