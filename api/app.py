@@ -33,6 +33,7 @@ from atlas.api.resources import (
     host_agent,
     hosts,
     inbound_hooks,
+    insights,
     intents,
     job_actions,
     jobs,
@@ -73,6 +74,7 @@ CLEAN_BATCH = 1000
 ROUTERS = (
     jobs.router,
     series.router,
+    insights.router,
     host_agent.router,
     remote_worker.router,
     triggers.router,

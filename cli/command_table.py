@@ -29,6 +29,7 @@ COMMANDS = {
     "offline": ("status:offline", "Start no more jobs."),
     "engine": ("engine:app", "Switch the engine of workflows."),
     "usage": ("usage:usage", "Show finished attempts, their outcomes, times and cost, by job type."),
+    "insights": ("insights:insights", "Show usage, outcomes, times and cost over days, by job type or tenant."),
     "bench": ("bench:bench", "Measure Atlas on this machine, beside plain SQL and comparable queues."),
     "enqueue": ("enqueue:enqueue_job", "Enqueue a job."),
     "audit": ("audit:app", "The audit log of all changes: read it, verify it, prove it."),

@@ -13,10 +13,11 @@ from atlas.audit.seal_status import SealStatus, seal_status
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.attention import Need, find_attention
+from atlas.engine.flow import Flow
 from atlas.engine.jobs.counts import Transaction
 from atlas.engine.jobs.gate import Gate, read_gate
 from atlas.engine.jobs.summary import Summary, summarize
-from atlas.engine.series import Flow, SeriesQuery, read_series
+from atlas.engine.series import SeriesQuery, read_series
 
 TYPE_DEPTH = statement("engine/jobs/sql/type_depth.sql")
 TYPE_DEPTH_OF_TENANT = statement("engine/jobs/sql/type_depth_of_tenant.sql")

@@ -1,16 +1,14 @@
 """Routes for the audit log: search it, follow it, prove a row, export a part."""
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import StringConstraints
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
+from atlas.api.export import Export
 from atlas.api.live.changes import place_of, write_place
 from atlas.api.models.common import Document, Timestamp
 from atlas.api.paging import Limit
@@ -25,19 +23,13 @@ from atlas.audit.proof import leaf_position, prove
 from atlas.client.models import Page
 from atlas.client.models.audit import EntryDetails, EntryShown, NewEntries
 from atlas.errors import FieldError, InvalidInput
-from atlas.logs import get_logger
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
 NEWEST = 2**63 - 1
 # A follower that is more rows behind, of all tenants together, reads the first page again.
 MOST_NEW = 5000
-# An export ends when its reader takes nothing for so long, or falls so far behind the least rate, in bytes a second.
-# Few can export at the same time.
-READ_SECONDS = 60.0
-LEAST_RATE = 64 * 1024
-
-log = get_logger("api")
+MEDIA_TYPE = "application/x-ndjson"
 
 Text = Annotated[str | None, Query(max_length=200)]
 Action = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,99}$")]
@@ -117,7 +109,7 @@ async def show_new(
     summary="The audit log, or a tenant's part of it, as lines that verify offline",
     responses={
         200: {
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
             "description": "One JSON object a line.",
         }
     },
@@ -135,11 +127,11 @@ async def export_rows(
         raise Forbidden("Personal values are exported by operators only.")
     headers = {"Content-Disposition": 'attachment; filename="audit.ndjson"'}
     if request.method == "HEAD":
-        return Response(headers=headers, media_type="application/x-ndjson")
+        return Response(headers=headers, media_type=MEDIA_TYPE)
     lines = _lines(call, Extract(call.tenant_id, since, until, personal))
     # The first line before the response begins, so that a refusal still has its own status.
     first = await anext(lines)
-    return _Export(first, lines, headers)
+    return Export(first, lines, headers, media_type=MEDIA_TYPE)
 
 
 @router.get("/{row_id}", operation_id="get_audit_row", summary="One row of the audit log")
@@ -184,47 +176,3 @@ async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes
         async with call.api.db.connection(watched=False, share=call.caller.share) as conn:
             async for line in export(conn, extract, actor=call.actor):
                 yield line
-
-
-class _ReaderTooSlow(Exception):
-    """The reader takes nothing more. Not a TimeoutError, which a slow statement raises."""
-
-
-class _Export(StreamingResponse):
-    """Streams the lines. It holds a connection, which is released when the reader has left or is too slow."""
-
-    def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None], headers: dict[str, str]) -> None:
-        super().__init__(_chained(first, rest), media_type="application/x-ndjson", headers=headers)
-        self._rest = rest
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._rest.aclose()
-
-    async def stream_response(self, send: Send) -> None:
-        allowance = READ_SECONDS
-
-        async def send_in_time(message: Any) -> None:
-            nonlocal allowance
-            began = time.monotonic()
-            try:
-                async with asyncio.timeout(allowance):
-                    await send(message)
-            except TimeoutError as error:
-                raise _ReaderTooSlow from error
-            earned = len(message.get("body", b"")) / LEAST_RATE
-            allowance = min(READ_SECONDS, allowance - (time.monotonic() - began) + earned)
-
-        try:
-            await super().stream_response(send_in_time)
-        except _ReaderTooSlow:
-            # What was sent lacks its last line, and so cannot pass for a whole export.
-            log.warning("an export was ended: its reader is too slow")
-
-
-async def _chained(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes]:
-    yield first
-    async for line in rest:
-        yield line

@@ -1,4 +1,4 @@
-"""Route for what happened to jobs in each minute or hour."""
+"""Route for what happened to jobs in each minute, hour or day."""
 
 from typing import Annotated, Literal
 
@@ -14,13 +14,13 @@ from atlas.engine.series import MOST_TYPES, SeriesQuery, read_series
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 
-@router.get("/jobs/series", operation_id="list_job_series", summary="What happened to jobs in each minute or hour")
+@router.get("/jobs/series", operation_id="list_job_series", summary="What happened to jobs in each minute, hour or day")
 @requires(*JOB_READERS)
 async def show_series(
     call: Calling,
     step: Annotated[
-        Literal["minute", "hour"],
-        Query(description="Minutes are kept for 3 days, hours for 400. A response has 750 of them at most."),
+        Literal["minute", "hour", "day"],
+        Query(description="Minutes are kept for 3 days, hours for 400, days for 1,100. A response has 750 at most."),
     ] = "minute",
     start: Timestamp | None = None,
     end: Timestamp | None = None,
@@ -29,7 +29,7 @@ async def show_series(
         bool, Query(description=f"A series for each of the {MOST_TYPES} busiest job types instead of one of all.")
     ] = False,
 ) -> SeriesShown:
-    """The last hour by default, of hours the last day. An operator who names no tenant sees all of them together.
+    """The last hour by default, of hours the last day, of days the last 30. Without a tenant, operators see all.
 
     What happens appears within seconds; `metered_until` says how far it is. A transaction that commits late is added to
     the minute in which its change was made.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from atlas.client.models.base import Listed, Page, ProblemField
     from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
+    from atlas.client.models.insights import GroupShown, InsightsShown
     from atlas.client.models.jobs import (
         Attempt,
         Canceled,
@@ -147,10 +148,12 @@ __all__ = [
     "Frame",
     "GateEvent",
     "GateStatus",
+    "GroupShown",
     "Hello",
     "HookMade",
     "HookShown",
     "HostShown",
+    "InsightsShown",
     "InstanceShown",
     "IntentShown",
     "Job",
@@ -230,6 +233,7 @@ _MODULES = (
     "models.audit",
     "models.base",
     "models.hosts",
+    "models.insights",
     "models.jobs",
     "models.outbox",
     "models.overview",

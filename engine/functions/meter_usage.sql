@@ -1,4 +1,4 @@
--- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types, series by the minute and hour.
+-- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types, series by the minute, hour and day.
 -- Returns whether there may be more. Null: another meter is at work.
 --
 -- What happens to a job has an audit row, written in the transaction that did it. The meter reads each row exactly once; its
@@ -9,6 +9,7 @@ set search_path from current set plan_cache_mode = force_custom_plan set jit = o
 declare
   batch audit_log[];
   events job_event[];
+  attempts ended_attempt[];
   more boolean;
 begin
   if not pg_try_advisory_xact_lock(lock_class('metering'), 0) then
@@ -16,11 +17,12 @@ begin
   end if;
   select n.batch, n.more into batch, more from next_audit_rows('usage_meter', p_limit, null) n;
   if cardinality(batch) > 0 then
-    perform add_to_usage(batch);
+    attempts := ended_attempts(batch);
+    perform add_to_usage(attempts);
     perform add_to_job_counts(batch);
     events := job_events(batch);
     perform add_to_job_totals(events);
-    perform add_to_job_series(events);
+    perform add_to_job_series(events, attempts);
   end if;
   return more;
 end $$;

@@ -4,10 +4,13 @@
 create type trigger_type as enum ('event', 'schedule');
 create type misfire_policy as enum ('skip', 'latest', 'all');
 create type fire_result as enum ('fired', 'swallowed', 'failed');
-create type series_step as enum ('minute', 'hour');
+create type series_step as enum ('minute', 'hour', 'day');
 -- What an audit row about a job says: what happened to it and when; how long it waited for its first attempt, and how long the attempt
 -- ran that ended, in seconds.
 create type job_event as (tenant_id uuid, job_type text, kind text, happened_at timestamptz(6), wait float8, run float8);
+-- An attempt that ended, as the meter sees it. Its cost is what its job has cost since the meter last saw it.
+create type ended_attempt as (
+  tenant_id uuid, job_type text, status text, finished_at timestamptz(6), run_seconds float8, queue_seconds float8, cost_cents bigint);
 create type recurring_outcome as enum ('succeeded', 'failed', 'timeout', 'stopped', 'lost');
 
 create table job_triggers (
@@ -171,7 +174,7 @@ create table job_totals (
   run_seconds   float8 not null
 ) with (fillfactor = 50);
 
--- What happened to jobs by the minute and by the hour. The tenant 00000000-0000-0000-0000-000000000000 is all of them together. Times
+-- What happened to jobs by the minute, the hour and the day, in UTC. The tenant 00000000-0000-0000-0000-000000000000 is all of them together. Times
 -- are counted by the buckets of `duration_bounds`, and the one above them, so that steps and types can be added up; empty: none.
 create table job_series (
   tenant_id     uuid not null,
@@ -184,6 +187,12 @@ create table job_series (
   dead_lettered bigint not null,
   retried       bigint not null,
   canceled      bigint not null,
+  -- Attempts that ended, those of them that took too long or lost their worker, and what they took.
+  attempts      bigint not null,
+  timed_out     bigint not null,
+  lost          bigint not null,
+  run_seconds   float8 not null,
+  cost_cents    bigint not null,
   waits         bigint[] not null,
   runs          bigint[] not null,
   primary key (tenant_id, step, begins_at, job_type)

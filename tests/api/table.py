@@ -118,6 +118,8 @@ TABLE = {
     "POST /workers/{worker_id}/drain": "operator",
     "GET /job-types": f"{PEOPLE} worker",
     "GET /usage": READERS,
+    "GET /insights": READERS,
+    "GET /insights/export": READERS,
     "GET /live": PEOPLE,
     "GET /audit": READERS,
     "GET /audit/new": READERS,

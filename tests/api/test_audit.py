@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-import atlas.api.resources.audit
+import atlas.api.export
 import atlas.api.resources.verifications
 from atlas.api.resources.audit import MOST_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
@@ -230,13 +230,13 @@ async def test_an_export_verifies_after_a_key_rotation(audit_log, auditor, owner
 
 
 async def test_a_slow_database_is_not_reported_as_a_slow_reader(monkeypatch):
-    monkeypatch.setattr(atlas.api.resources.audit, "log", log := Mock())
+    monkeypatch.setattr(atlas.api.export, "log", log := Mock())
 
     async def lines():
         yield b"one\n"
         raise TimeoutError
 
-    response = atlas.api.resources.audit._Export(b"first\n", lines(), {})
+    response = atlas.api.export.Export(b"first\n", lines(), {}, media_type="text/plain")
     with pytest.raises(TimeoutError):
         await response.stream_response(AsyncMock())
     assert not log.warning.called
@@ -261,7 +261,7 @@ async def grow_account(server, pool, settings, seals=1):
 
 
 async def test_readers_that_stop_reading_hold_no_connection(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.resources.audit, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.export, "READ_SECONDS", 3.0)
     world = server.world
     await grow_account(server, pool, settings)
 
@@ -288,8 +288,8 @@ async def test_readers_that_stop_reading_hold_no_connection(server, pool, settin
 
 @pytest.mark.slow
 async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.resources.audit, "READ_SECONDS", 3.0)
-    monkeypatch.setattr(atlas.api.resources.audit, "LEAST_RATE", 1024 * 1024)
+    monkeypatch.setattr(atlas.api.export, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.export, "LEAST_RATE", 1024 * 1024)
     token = server.world.tokens["acme", "auditor"]
     await grow_account(server, pool, settings, seals=40)
     slow = ask_and_read_nothing(server, token, room=16 * 1024)

@@ -27,6 +27,7 @@ WORKING = {
     "status": "",
     "doctor": "",
     "usage": "",
+    "insights": "",
     "jobs list": "--tenant acme",
     "jobs show": "{job_id}",
     "jobs logs": "{job_id}",

@@ -29,6 +29,7 @@ LOADED = (
         "doctor",
         "status",
         "usage",
+        "insights",
         "enqueue",
         "jobs",
         "workflow",

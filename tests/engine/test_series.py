@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from atlas.engine.flow import quantile
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
-from atlas.engine.series import SeriesQuery, prune_series, quantile, read_series
+from atlas.engine.series import SeriesQuery, prune_series, read_series
 from atlas.engine.tenants import add_tenant
 from atlas.engine.usage import meter_usage
 from atlas.errors import InvalidInput
@@ -54,7 +55,7 @@ async def test_what_happened_is_in_its_minute_and_hour_by_type_and_for_all(conn)
     await metered(conn)
     await metered(conn)
 
-    for step in ("minute", "hour"):
+    for step in ("minute", "hour", "day"):
         by_type = {"other.work": (2, 0, 0, 1), "report.build": (1, 1, 0, 0)}
         assert await totals(conn, step=step, by_type=True) == by_type
         assert await totals(conn, step=step) == {None: (3, 1, 0, 1)}
@@ -132,7 +133,7 @@ async def test_times_are_added_up_over_types_and_minutes(conn):
 
 def test_a_quantile_lies_within_its_bucket():
     bounds = [1.0, 2.0, 10.0]
-    assert quantile([None, None, None, None], bounds, 0.5) is None
+    assert quantile([0, 0, 0, 0], bounds, 0.5) is None
     assert quantile([4, 0, 0, 0], bounds, 0.5) == 0.5
     assert quantile([1, 2, 1, 0], bounds, 0.5) == 1.5
     assert quantile([50, 0, 50, 0], bounds, 0.95) == pytest.approx(9.2)
@@ -146,6 +147,7 @@ def test_a_quantile_lies_within_its_bucket():
         {"start": NOW + timedelta(days=1)},
         {"start": NOW - timedelta(days=2)},
         {"start": NOW - timedelta(days=60), "step": "hour"},
+        {"start": NOW - timedelta(days=900), "step": "day"},
     ],
 )
 async def test_a_time_that_is_too_long_or_empty_is_refused(conn, wanted):
@@ -157,11 +159,12 @@ async def test_old_steps_are_removed_and_young_ones_stay(pool, conn):
     await do_something(conn)
     await metered(conn)
     await conn.execute(
-        "insert into atlas.job_series select tenant_id, step, begins_at - age, job_type, 1, 1, 1, 1, 1, 1, waits, runs"
-        " from atlas.job_series, unnest(array[interval '2 days', interval '4 days', interval '401 days']) age"
+        "insert into atlas.job_series"
+        " select tenant_id, step, begins_at - age, job_type, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, waits, runs from atlas.job_series,"
+        " unnest(array[interval '2 days', interval '4 days', interval '401 days', interval '1101 days']) age"
     )
     await Maintenance(pool).prune(asyncio.Event())
 
     ages = "select step::text, count(distinct begins_at::date) as days from atlas.job_series group by 1"
-    assert {row["step"]: row["days"] for row in await conn.fetch(ages)} == {"minute": 2, "hour": 3}
+    assert {row["step"]: row["days"] for row in await conn.fetch(ages)} == {"minute": 2, "hour": 3, "day": 4}
     assert [removed async for removed in prune_series(pool)] == [0]

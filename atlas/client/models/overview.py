@@ -1,4 +1,4 @@
-"""The first look at a tenant or the installation, and what happened to jobs by the minute and hour."""
+"""The first look at a tenant or the installation, and what happened to jobs by the minute, hour and day."""
 
 from datetime import datetime
 from typing import Annotated, TypeAlias
@@ -28,6 +28,14 @@ class FlowShown(ApiModel):
     dead_lettered: int = Field(description="Jobs that failed after their last retry, or were lost three times.")
     retried: int = Field(description="Attempts that failed and are tried again.")
     canceled: int = Field(description="Jobs that were canceled.")
+    attempts: int = Field(description="Attempts that ended.")
+    timed_out: int
+    lost: int = Field(description="Attempts whose worker was lost; their jobs run again.")
+    run_seconds: float = Field(description="How long the attempts ran, all together.")
+    cost_cents: int = Field(description="What the jobs reported that they cost, in cents.")
+    success_rate: float | None = Field(description="Of the jobs that were not canceled, the share that succeeded.")
+    retry_rate: float | None = Field(description="Of the attempts, the share that failed and is tried again.")
+    dead_letter_rate: float | None = Field(description="Of the jobs that were not canceled, the dead letters.")
     wait_p50: float | None = Field(description="Half of the jobs waited no longer to start after they were due.")
     wait_p95: float | None = Field(description="Of 100 jobs, 95 waited no longer.")
     run_p50: float | None = Field(description="Half of the attempts ran no longer.")
@@ -35,7 +43,7 @@ class FlowShown(ApiModel):
 
 
 class PointShown(FlowShown):
-    """One minute or hour."""
+    """One minute, hour or day."""
 
     at: datetime = Field(description="Its beginning, in UTC.")
     is_complete: bool = Field(description="False while more of it may come: the newest steps are metered last.")
@@ -52,7 +60,7 @@ class TypeSeriesShown(ApiModel):
 class SeriesShown(ApiModel):
     """What happened to jobs, step by step."""
 
-    step: Annotated[str, known("minute", "hour")]
+    step: Annotated[str, known("minute", "hour", "day")]
     start: datetime
     end: datetime
     metered_until: datetime | None = Field(description="What was committed before this time is in it.")

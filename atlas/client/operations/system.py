@@ -16,6 +16,7 @@ from atlas.client.models.audit import (
     VerificationShown,
 )
 from atlas.client.models.base import Document
+from atlas.client.models.insights import InsightsShown
 from atlas.client.models.outbox import MailDetails, MailShown
 from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
 from atlas.client.models.system import (
@@ -69,7 +70,31 @@ class SystemOperations(ApiCaller):
         job_type: str | None = ...,
         by_type: bool = ...,
     ) -> SeriesShown:
-        """What happened to jobs in each minute or hour."""
+        """What happened to jobs in each minute, hour or day."""
+
+    @operation("GET", "/insights")
+    def get_insights(
+        self,
+        *,
+        start: datetime | None = ...,
+        end: datetime | None = ...,
+        step: str | None = ...,
+        job_type: str | None = ...,
+        by: str = ...,
+    ) -> InsightsShown:
+        """Usage, outcomes, times and cost over hours and days, by job type or tenant."""
+
+    @stream("/insights/export")
+    def export_insights(
+        self,
+        *,
+        start: datetime | None = ...,
+        end: datetime | None = ...,
+        step: str | None = ...,
+        job_type: str | None = ...,
+        by: str = ...,
+    ) -> bytes:
+        """The same as CSV, for each step."""
 
     @listing("/system/findings", by_tenant=False)
     def list_findings(self) -> FindingShown:

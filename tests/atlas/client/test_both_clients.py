@@ -78,7 +78,7 @@ async def received(result: Any) -> Any:
 
 async def test_both_clients_read_the_same(atlas, sync, things):
     # What changes from call to call.
-    passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series"}
+    passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series", "get_insights"}
     passing |= {"get_status", "get_overview", "get_session", "summarize_jobs", "get_audit_status", "list_sessions"}
     passing |= {"get_worker", "list_workers", "list_new_audit_rows", "list_tenant_activity"}
     named = {"explain_jobs": {"id": [things["job_id"]]}}

@@ -1,0 +1,81 @@
+"""Routes for insights: usage, outcomes, times and cost over hours and days, as JSON and as CSV."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from atlas.api.export import Export
+from atlas.api.models.common import Timestamp
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.roles import READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models.insights import InsightsShown
+from atlas.engine.insights import InsightsQuery, read_insights
+from atlas.engine.insights_csv import csv_lines
+
+router = APIRouter(prefix=f"{PREFIX}/insights", route_class=GuardedRoute, tags=["usage"])
+
+
+async def _read_query(
+    call: Calling,
+    start: Annotated[
+        Timestamp | None, Query(description="From this time on; a week before the end if not given.")
+    ] = None,
+    end: Annotated[Timestamp | None, Query(description="Up to this time, now at the latest.")] = None,
+    step: Annotated[
+        Literal["minute", "hour", "day"] | None,
+        Query(
+            description="By the length of the time if not given. Minutes are kept for 3 days, hours for 400, days"
+            " for 1,100; a response has 750 of them at most. Hours and days are those of UTC."
+        ),
+    ] = None,
+    job_type: Annotated[str | None, Query(max_length=200)] = None,
+    by: Annotated[
+        Literal["all", "type", "tenant"], Query(description="What is compared: job types, tenants, or nothing.")
+    ] = "type",
+) -> InsightsQuery:
+    """What both addresses take."""
+    return InsightsQuery(call.tenant_id, start, end, step, job_type, by)
+
+
+Wanted = Annotated[InsightsQuery, Depends(_read_query)]
+
+
+@router.get("", operation_id="get_insights", summary="Usage, outcomes, times and cost over hours and days")
+@requires(*READERS)
+async def show_insights(call: Calling, wanted: Wanted) -> InsightsShown:
+    """Sums, with those of the time before, each step, and the 100 busiest job types or tenants.
+
+    An operator who names no tenant sees all of them. What happens appears within seconds.
+    """
+    async with call.transaction(read_only=True) as conn:
+        return InsightsShown.model_validate(await read_insights(conn, wanted))
+
+
+@router.get(
+    "/export",
+    operation_id="export_insights",
+    response_model=None,
+    summary="The same as CSV: a row for each step, and for each job type or tenant in it",
+    responses={
+        200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A header, then a row a line."}
+    },
+)
+@requires(*READERS, own_pages=True)
+async def export_insights(request: Request, call: Calling, wanted: Wanted) -> Response:
+    """Steps in which nothing happened have no row. Text that a spreadsheet would run as a formula begins with `'`."""
+    headers = {"Content-Disposition": 'attachment; filename="insights.csv"'}
+    if request.method == "HEAD":
+        return Response(headers=headers, media_type="text/csv")
+    lines = _lines(call, wanted)
+    # The first line before the response begins, so that a refusal still has its own status.
+    first = await anext(lines)
+    return Export(first, lines, headers, media_type="text/csv")
+
+
+async def _lines(call: RequestContext, wanted: InsightsQuery) -> AsyncGenerator[bytes, None]:
+    with call.api.exports.taken(call.caller.share):
+        async for line in csv_lines(lambda: call.transaction(read_only=True), wanted):
+            yield line
