@@ -91,6 +91,7 @@ ROUTERS = (
     inbound_hooks.router,
     webhooks.router,
     workflows.router,
+    workflows.schema_router,
     intents.router,
     runs.router,
     approvals.router,

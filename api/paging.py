@@ -24,7 +24,7 @@ Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many
 # Lists are ordered by ids, by names, or by several columns, whose values are in the cursor.
 IdCursor = Annotated[Id | None, Query(description=_NEXT)]
 NameCursor = Annotated[str | None, Query(min_length=1, max_length=200, description=_NEXT)]
-NumberCursor = Annotated[int | None, Query(ge=1, le=2**63 - 1, description=_NEXT)]
+NumberCursor = Annotated[int | None, Query(ge=0, le=2**63 - 1, description=_NEXT)]
 Cursor = Annotated[str | None, Query(pattern=r"^[A-Za-z0-9_-]{1,8000}$", description=_NEXT)]
 
 R = TypeVar("R")

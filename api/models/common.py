@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, StrictBool, StrictInt, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StrictBool, StrictInt, StringConstraints
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 _ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -41,6 +41,7 @@ Flag = StrictBool
 # JSON has one kind of number: 3.0 is a whole one, "3" is none.
 Whole = Annotated[StrictInt, BeforeValidator(_whole)]
 Number = Annotated[float, Strict()]
+Spend = Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Document = dict[str, Any]

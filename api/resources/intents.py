@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
 from atlas.api.middleware import header
-from atlas.api.models.common import Body, Document, Id, Name, Whole
+from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.runs import Workflow
@@ -30,7 +30,7 @@ class NewIntentBody(Body):
     workflow: Name
     input: Document = Field(default_factory=dict)
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = 0
-    spend_cents: Annotated[Whole, Field(ge=0, le=2_000_000_000, description="What it may cost, for policy to see.")] = 0
+    spend_cents: Spend = 0
     correlation_id: Name | None = None
     allow_unknown: bool = Field(default=False, description="Accept a workflow that is not published yet.")
 

@@ -1,20 +1,22 @@
 """Routes for policies: the rules by which requests for workflows are decided."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, StringConstraints
 
 from atlas.api.etags import IfMatch
-from atlas.api.models.common import Body, Name, Whole
+from atlas.api.models.common import Body, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Page
-from atlas.client.models.approvals import RuleAdded, RuleShown
-from atlas.engine.workflows.policy import Rule
+from atlas.client.models.approvals import RuleAdded, RuleShown, VerdictShown
+from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.policy import Rule, check_policy
 from atlas.engine.workflows.policy_rules import add_rule, edit_rule, find_rule, list_rules, remove_rule, rule_etag
 
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
@@ -53,6 +55,13 @@ class RuleBody(Body):
     runs_per_day: Count | None = None
 
 
+class PolicyQuestion(Body):
+    """A request for a workflow that might be made."""
+
+    workflow: Name
+    spend_cents: Spend = 0
+
+
 @router.get(
     "",
     operation_id="list_policies",
@@ -81,6 +90,16 @@ async def add(body: RuleBody, call: Calling) -> RuleAdded:
     """It holds for requests that are decided from now on."""
     async with call.transaction() as conn:
         return RuleAdded(id=await add_rule(conn, **dict(body), actor=call.actor, tenant_id=call.tenant_id))
+
+
+@router.post("/check", operation_id="check_policy", summary="What policy would say to a request, without making one")
+@requires(*READERS, no_key="the call changes nothing and may be repeated without one")
+async def check(body: PolicyQuestion, call: Calling) -> VerdictShown:
+    """By the rules and the figures of now. An operator who names no tenant asks for Atlas's own."""
+    async with call.transaction(read_only=True) as conn:
+        verdict = await check_policy(conn, call.home, body.workflow, spend_cents=body.spend_cents)
+        is_known = bool(await list_workflows(conn, tenant_id=call.home, key=body.workflow, limit=1))
+    return VerdictShown(workflow=body.workflow, is_known=is_known, **asdict(verdict))
 
 
 @router.get("/{label}", operation_id="get_policy", summary="One rule")

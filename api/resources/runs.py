@@ -12,12 +12,21 @@ from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import Page
-from atlas.client.models.workflows import RunId, RunShown, RunStatus, Signaled, StepShown, Stopped, WorkflowShown
+from atlas.client.models import Listed, Page
+from atlas.client.models.workflows import (
+    RunCountsShown,
+    RunId,
+    RunShown,
+    RunStatus,
+    Signaled,
+    StepShown,
+    Stopped,
+    WorkflowShown,
+)
 from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
-from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps
+from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps, summarize_runs
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 
@@ -61,6 +70,15 @@ async def show_list(
             limit=limit,
             contents=lambda one: (one.input, one.output, one.error),
         )
+
+
+@router.get("/runs/summary", operation_id="summarize_runs", summary="Count the newest runs by workflow and version")
+@requires(*PEOPLE)
+async def summarize(call: Calling) -> Listed[RunCountsShown]:
+    """Of the newest 1,000 runs. A version that none of them is of is not in the list; those in code have version 0."""
+    async with call.transaction(read_only=True) as conn:
+        found = await summarize_runs(conn, tenant_id=call.tenant_id)
+    return Listed(items=[RunCountsShown.model_validate(one) for one in found])
 
 
 @router.get("/runs/{run_id:uuid}", operation_id="get_run", summary="One run")

@@ -9,7 +9,7 @@ from atlas.cli.output import Json, hint_at_more, say, shown_age, table
 from atlas.cli.over_http_rows import row_of, tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.workflow import approvals, policy, request, steer, workflows
+from atlas.cli.workflow import approvals, dry_run, policy, request, steer, versions, workflows
 from atlas.cli.workflow.arguments import (
     Before,
     Limit,
@@ -99,6 +99,7 @@ def show(run_id: RunId, json: Json = False) -> None:
 
 
 app.command("check")(workflows.check)
+app.command("dry-run")(dry_run.command)
 app.command("signal")(steer.signal)
 app.command("approve")(approvals.approve)
 app.command("approvals")(approvals.approvals)
@@ -106,6 +107,9 @@ app.command("cancel")(steer.cancel)
 app.command("retry")(steer.retry)
 app.command("fork")(steer.fork)
 app.command("save")(workflows.save)
+app.command("versions")(versions.versions)
+app.command("diff")(versions.diff)
+app.command("rollback")(versions.rollback)
 app.command("enable")(workflows.enable)
 app.command("disable")(workflows.disable)
 app.add_typer(policy.app, name="policy")

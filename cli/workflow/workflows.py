@@ -10,7 +10,7 @@ from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.parameters import read_json_file
-from atlas.cli.runtime import caller, connected, execute
+from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import Saved, WorkflowRow, enable_workflow, list_workflows, save_workflow
@@ -29,7 +29,10 @@ Owner = Annotated[
 
 def check(
     workflow: Annotated[str, typer.Argument(help="A workflow's key, or a JSON file with a declared one.")],
-    tenant: Annotated[str, typer.Option(help="For whom policy is asked, by slug or id.")] = "system",
+    tenant: Annotated[
+        str | None,
+        typer.Option(help="For whom policy is asked, by slug or id; of the token, or system, if not given."),
+    ] = None,
     spend_cents: Annotated[int, typer.Option(min=0, help="What it would cost.")] = 0,
     json: Json = False,
 ) -> None:
@@ -44,11 +47,15 @@ def check(
 
     async def work(settings: Settings) -> tuple[Verdict, bool]:
         async with connected(settings, checks_inputs=False) as conn:
-            owner = await tenant_id(conn, tenant)
+            owner = await tenant_id(conn, tenant or "system")
             known = {one.key for one in await list_workflows(conn, tenant_id=owner)}
             return await check_policy(conn, owner, workflow, spend_cents=spend_cents), workflow in known
 
-    verdict, is_known = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[Verdict, bool]:
+        found = await atlas.check_policy(workflow, spend_cents=spend_cents)
+        return row_of(Verdict, found), found.is_known
+
+    verdict, is_known = either(work, over_http, tenant=tenant)
     text = f"{verdict.effect}: {verdict.reason}"
     if not is_known:
         text += f"\nNo worker and no saved document is known for {workflow!r}; a run of it would fail."

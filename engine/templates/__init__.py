@@ -8,7 +8,7 @@ An expression is short and has few filters. Whatever looks at a whole value meas
 proportion to its size. So the sum of what a rendering measures, its work, bounds its time.
 """
 
-from atlas.engine.templates.expressions import TemplateError, check_expressions, is_constant, references
+from atlas.engine.templates.expressions import TemplateError, check_expressions, is_constant, references, template_names
 from atlas.engine.templates.filters import MOST_WORK, Budget
 from atlas.engine.templates.render import check_template, evaluate, render
 from atlas.engine.templates.turns import LONGEST_HOLD_SECONDS, compile_in_turns
@@ -25,4 +25,5 @@ __all__ = [
     "is_constant",
     "references",
     "render",
+    "template_names",
 ]

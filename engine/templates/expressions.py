@@ -109,6 +109,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 _SANDBOX = _Sandbox()
 
 
+def template_names() -> dict[str, list[str]]:
+    """The names of the filters and tests that an expression may use."""
+    return {"filters": sorted(set(_SANDBOX.filters) - {_MEASURED}), "tests": sorted(_SANDBOX.tests)}
+
+
 def references(template: Any) -> set[tuple[str, ...]]:
     """The paths a template reads: `{{ steps.a.output.y }}` gives ("steps", "a", "output", "y")."""
     pieces = [piece for text in _texts(template) for piece in split(text)]

@@ -8,7 +8,7 @@ from uuid import UUID
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
-from atlas.db.statements import statement
+from atlas.db.statements import fetch, statement
 from atlas.engine.workflows.find_intents import IntentRow, list_intents
 from atlas.engine.workflows.rows import check_status, id_filter, read_rows
 from atlas.errors import NotFound
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from atlas.generated.types import WorkflowRunStateWhereInput
 
 STEPS = statement("engine/workflows/sql/list_steps.sql")
+SUMMARY = statement("engine/workflows/sql/summarize_runs.sql")
 
 RUN_STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "canceled")
 # Where a step is in the order of its run's steps: its start, its branch, and its position there.
@@ -48,6 +49,20 @@ class RunRow:
     wakes_at: datetime | None
     cancel_requested_at: datetime | None
     finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """How the newest runs of one version of a workflow went."""
+
+    workflow: str
+    version: int
+    total: int
+    active: int
+    succeeded: int
+    failed: int
+    canceled: int
+    last_created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,11 @@ async def list_runs(
         where["parentRunId"] = str(parent_run_id)
     rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_run(row) for row in rows]
+
+
+async def summarize_runs(conn: Queryable, *, tenant_id: UUID | None = None) -> list[RunCounts]:
+    """The newest 1,000 runs, counted by workflow and version."""
+    return [RunCounts(**row) for row in await fetch(conn, SUMMARY, tenant_id=tenant_id)]
 
 
 async def list_steps(

@@ -115,15 +115,19 @@ def _fits(workflow: str, pattern: str) -> bool:
     return fnmatchcase(workflow, pattern.replace("[", "[[]"))
 
 
-async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]]) -> Policy:
-    """The policy for (tenant, workflow). Transactions that load a tenant's counting rules follow one another."""
+async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]], *, decides: bool = True) -> Policy:
+    """The policy for (tenant, workflow). Transactions that load a tenant's counting rules follow one another.
+
+    One that `decides` nothing does not wait for those that do.
+    """
     pairs = sorted(set(wanted), key=str)
     tenants = sorted({tenant for tenant, _ in pairs})
     rules = [Rule(**row) for row in await fetch(conn, RULES, tenants=tenants)]
     counted = [tenant for tenant in tenants if any(rule.counts and rule.tenant_id in (None, tenant) for rule in rules)]
     usage: list[Any] = []
     if counted:
-        await fetch(conn, LOCK, tenants=[str(tenant) for tenant in counted])
+        if decides:
+            await fetch(conn, LOCK, tenants=[str(tenant) for tenant in counted])
         # Read in a statement of its own, so that it sees what the decision before this one counted.
         usage = await fetch(conn, USAGE, tenants=counted)
     return Policy(rules, usage, await load_disabled(conn, pairs))
@@ -137,6 +141,5 @@ async def load_disabled(conn: Connection, wanted: Sequence[tuple[UUID, str]]) ->
 
 async def check_policy(conn: Connection, tenant_id: UUID, workflow: str, *, spend_cents: int = 0) -> Verdict:
     """The verdict on a request now, without making one."""
-    async with conn.transaction():
-        policy = await load_policy(conn, [(tenant_id, workflow)])
+    policy = await load_policy(conn, [(tenant_id, workflow)], decides=False)
     return policy.judge(tenant_id, workflow, spend_cents)

@@ -80,6 +80,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "slug_or_id": tenant.slug,
         "label": f"rule-{tenant.slug}",
         "key": f"greet-{tenant.slug}",
+        "version": 1,
     }
 
 

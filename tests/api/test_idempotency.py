@@ -22,6 +22,8 @@ UNREPEATABLE = {
     "POST /jobs/tick",
     "POST /jobs/triggers/preview",
     "POST /workflows/check",
+    "POST /workflows/dry-run",
+    "POST /policies/check",
     "POST /tokens",
     "POST /webhooks",
     "POST /inbound-hooks",

@@ -27,12 +27,15 @@ BODIES = {
     "PATCH /webhooks/{webhook_id}": {"description": "d"},
     "POST /workflows": {"document": {"key": "made", "steps": [{"id": "wait", "sleep": "1m"}]}},
     "POST /workflows/check": {"document": {}},
+    "POST /workflows/dry-run": {"document": {}},
+    "POST /workflows/{key}/rollback": {"version": 1},
     "PATCH /workflows/{key}": {"is_enabled": True},
     "POST /intents": {"workflow": "made", "allow_unknown": True},
     "POST /runs/{run_id}/fork": {"step": "wait"},
     "POST /runs/{run_id}/signal": {"name": "go"},
     "POST /approvals/{approval_id}/decision": {"approve": True},
     "POST /policies": {"label": "l", "effect": "allow"},
+    "POST /policies/check": {"workflow": "made"},
     "PATCH /policies/{label}": {"effect": "allow"},
     "POST /hosts": {"name": "h"},
     "PATCH /hosts/{host_id}": {"is_active": True},
@@ -54,6 +57,8 @@ BY_KEY = ("POST /hooks/{key}",)
 UNVERSIONED = ("/healthz", "/readyz", "/metrics", "/hooks/{key}")
 # What is said about an object of another tenant must be what is said about one that never was.
 SHARED = {"slug_or_id", "key", "label"}
+# A workflow that there is not has no version at all.
+NO_NUMBERS = {"row_id": 2**40, "version": 1}
 
 
 def body_of(row):
@@ -85,7 +90,7 @@ async def things(pool, world):
     for slug in found:
         found[slug] |= {"token_id": world.ids[slug, "enqueuer"], "verification_id": uuid4()}
     found["nobody"] = {
-        name: 2**40 if name == "row_id" else "nobodys" if name in SHARED else uuid4() for name in found["acme"]
+        name: NO_NUMBERS.get(name) or ("nobodys" if name in SHARED else uuid4()) for name in found["acme"]
     }
     return found
 

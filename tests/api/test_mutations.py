@@ -10,6 +10,7 @@ import pytest
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.workflows.declared.store import save_workflow
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_matrix import body_of, filled
@@ -19,6 +20,8 @@ from tests.support import DANA
 NO_CHANGE = {
     "POST /jobs/triggers/preview",
     "POST /workflows/check",
+    "POST /workflows/dry-run",
+    "POST /policies/check",
     "POST /agent/hosts/{host_id}/jobs/{job_id}/heartbeat",
     "POST /agent/hosts/{host_id}/jobs/{job_id}/progress",
     "POST /worker/jobs/claim",
@@ -87,6 +90,9 @@ async def prepared(row, world, things, pool):
             await conn.execute(statement, *(own[name] for name in names))
         if row == "DELETE /hosts/{host_id}":
             own["host_id"] = (await add_host(conn, tenant_id=world.acme.id, name="empty", actor=DANA)).id
+        if row.endswith("/rollback"):
+            second = {"key": own["key"], "steps": [{"id": "wait", "sleep": "20m"}]}
+            await save_workflow(conn, second, actor=DANA, tenant_id=world.acme.id)
         if row.endswith("/fork"):
             await conn.execute(
                 "insert into atlas.workflow_steps (tenant_id, run_id, branch, position, name, kind, status)"

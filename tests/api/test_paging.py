@@ -14,11 +14,12 @@ from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
 
 THINGS = 7
-# Lists that need no pages: a bounded number of times, groups or chosen jobs, a token's own host, what is new in the audit log.
+# Lists that need no pages: a bounded number of times, groups or chosen jobs, counted runs, a token's own host, what is new in the audit log.
 SHORT = {
     "/api/v1/jobs/triggers/{trigger_id}/preview",
     "/api/v1/jobs/dead-letters",
     "/api/v1/jobs/explain",
+    "/api/v1/runs/summary",
     "/api/v1/agent/hosts",
     "/api/v1/audit/new",
 }
@@ -56,6 +57,7 @@ async def things(pool, world, settings, operator):
         await admin.post("/intents", json={"workflow": "greet-acme"})
         await admin.post("/workflows", json={"document": {"key": f"w{n // 2}", "steps": [{"id": f"s{n}", "sleep": 0}]}})
         await operator.post("/workflows", json={"document": {"key": f"w{n}", "steps": [{"id": "a", "sleep": 0}]}})
+        await operator.post("/workflows", json={"document": {"key": "x", "steps": [{"id": f"s{n}", "sleep": 0}]}})
         await admin.post("/jobs", json={"job_type": "x.work"})
         await admin.post("/jobs/bulk", json={"action": "retry", "ids": [str(found["job_id"])]})
         await admin.post("/hosts", json={"name": f"h{n}"})

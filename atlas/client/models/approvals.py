@@ -67,6 +67,19 @@ class RuleShown(ApiModel):
     runs_per_day: int | None
 
 
+class VerdictShown(ApiModel):
+    """What policy would say to a request now."""
+
+    workflow: str
+    effect: Annotated[str, known("allow", "review", "block")] = Field(
+        description="Whether it would start, wait for a person's approval, or be refused.",
+        json_schema_extra={"enum": ["allow", "review", "block"]},
+    )
+    reason: str
+    facts: Document = Field(description="The rule that decides, if one does, and the figures it saw.")
+    is_known: bool = Field(description="Whether the workflow is saved, or in the code of a worker.")
+
+
 class RuleAdded(ApiModel):
     """The id of a new rule."""
 

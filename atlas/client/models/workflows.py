@@ -55,6 +55,58 @@ class Checked(ApiModel):
     errors: list[ProblemField]
 
 
+class WorkflowSchema(ApiModel):
+    """What an editor of declared workflows needs to know."""
+
+    document_schema: Document = Field(description="JSON Schema of a declared workflow.")
+    template_filters: list[str] = Field(description="The filters that expressions in templates may use.")
+    template_tests: list[str] = Field(description="The tests that expressions may use after `is`.")
+
+
+class DryStepShown(ApiModel):
+    """What would become of a step."""
+
+    id: str = Field(description="The step's id in the document.")
+    kind: Annotated[str, known("job", "workflow", "sleep", "event", "approval")]
+    target: Any = Field(description="The job type, the workflow, the event, the duration or the question.")
+    decision: Annotated[str, known("runs", "depends", "skipped", "fails", "unreached")] = Field(
+        description="`depends`: outputs that are not known decide; `unreached`: a step before it would fail.",
+        json_schema_extra={"enum": ["runs", "depends", "skipped", "fails", "unreached"]},
+    )
+    reason: str
+    items: int | None = Field(
+        description="How many items its `each` has; null without `each`, or where it is not known."
+    )
+    inputs: list[Any] = Field(description="Its `with`, filled in: one, or one for each of the first 10 items.")
+    pending: list[ProblemField] = Field(description="What stays as it is written, because it reads what is not known.")
+    errors: list[ProblemField] = Field(description="Why the run would fail here.")
+    warnings: list[ProblemField] = Field(description="What would keep the step waiting.")
+
+
+class DryRunShown(ApiModel):
+    """What a run of a document would do, as far as that is known before it."""
+
+    ok: bool = Field(description="False if the document or the input is refused, or a step would fail.")
+    errors: list[ProblemField] = Field(description="What is wrong with the document, the input or the given outputs.")
+    steps: list[DryStepShown] = Field(description="Its steps in the order of the document; none if there are errors.")
+    output: Any = Field(description="What the run would return, as far as it is known.")
+    pending: list[ProblemField] = Field(description="What of the output stays as it is written.")
+    is_shortened: bool = Field(description="True if inputs are left out, because all of them are over 1 MiB.")
+
+
+class RunCountsShown(ApiModel):
+    """How the newest runs of one version of a workflow went."""
+
+    workflow: str
+    version: int
+    total: int = Field(description="How many of the newest runs are of it.")
+    active: int = Field(description="Those that have not ended.")
+    succeeded: int = Field(description="Those that succeeded.")
+    failed: int = Field(description="Those that failed.")
+    canceled: int = Field(description="Those that were canceled.")
+    last_created_at: datetime = Field(description="When the newest of them was created.")
+
+
 class IntentShown(ApiModel):
     """A request for a workflow, in its present state."""
 

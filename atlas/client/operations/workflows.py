@@ -8,18 +8,22 @@ from typing import Any
 
 from atlas.client.errors import ApiNotFound
 from atlas.client.methods import listing, method, operation
-from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
+from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown, VerdictShown
+from atlas.client.models.base import Listed
 from atlas.client.models.workflows import (
     Checked,
+    DryRunShown,
     EventPublished,
     EventShown,
     IntentShown,
+    RunCountsShown,
     RunId,
     RunShown,
     SavedWorkflow,
     Signaled,
     StepShown,
     Stopped,
+    WorkflowSchema,
     WorkflowShown,
 )
 from atlas.client.route import ApiCaller, Id
@@ -38,12 +42,36 @@ class WorkflowOperations(ApiCaller):
         """One workflow in its newest version; a tenant's own comes before one for all tenants."""
 
     @operation("POST", "/workflows")
-    def save_workflow(self, document: Mapping[str, Any], *, if_match: str = ...) -> SavedWorkflow:
-        """Save a declared workflow as its newest version."""
+    def save_workflow(
+        self, document: Mapping[str, Any], *, expected_version: int = ..., if_match: str = ...
+    ) -> SavedWorkflow:
+        """Save a declared workflow as its newest version; ApiConflict if that follows another than the expected one."""
 
     @operation("POST", "/workflows/check", keyed=False)
     def check_workflow(self, document: Mapping[str, Any]) -> Checked:
         """Every error of a declared workflow, without saving it."""
+
+    @operation("POST", "/workflows/dry-run", keyed=False)
+    def dry_run_workflow(
+        self, document: Mapping[str, Any], *, input: Mapping[str, Any] = ..., outputs: Mapping[str, Any] = ...
+    ) -> DryRunShown:
+        """What a run of a document would do with an input, without doing it. `outputs` are those of its steps."""
+
+    @operation("GET", "/workflow-schema", by_tenant=False)
+    def get_workflow_schema(self) -> WorkflowSchema:
+        """The JSON Schema of declared workflows, and the names that templates may use."""
+
+    @listing("/workflows/{key}/versions")
+    def list_workflow_versions(self, key: str) -> WorkflowShown:
+        """The versions of a workflow, newest first."""
+
+    @operation("GET", "/workflows/{key}/versions/{version}")
+    def get_workflow_version(self, key: str, version: int) -> WorkflowShown:
+        """One version of a workflow."""
+
+    @operation("POST", "/workflows/{key}/rollback")
+    def roll_back_workflow(self, key: str, *, version: int, expected_version: int = ...) -> SavedWorkflow:
+        """Save what an old version holds as the newest one. Runs keep the version they started with."""
 
     @operation("PATCH", "/workflows/{key}")
     def edit_workflow(self, key: str, *, is_enabled: bool, if_match: str = ...) -> None:
@@ -76,6 +104,10 @@ class WorkflowOperations(ApiCaller):
         self, *, workflow: str | None = ..., status: str | None = ..., parent_run_id: Id | None = ...
     ) -> RunShown:
         """The runs that match, newest first."""
+
+    @operation("GET", "/runs/summary")
+    def summarize_runs(self) -> Listed[RunCountsShown]:
+        """The newest 1,000 runs, counted by workflow and version."""
 
     @operation("GET", "/runs/{run_id}")
     def get_run(self, run_id: Id) -> RunShown:
@@ -168,6 +200,10 @@ class WorkflowOperations(ApiCaller):
         runs_per_day: int | None = ...,
     ) -> RuleAdded:
         """Add a rule, for one tenant or for all."""
+
+    @operation("POST", "/policies/check", keyed=False)
+    def check_policy(self, workflow: str, *, spend_cents: int = ...) -> VerdictShown:
+        """What policy would say to a request for a workflow, without making one."""
 
     @operation("GET", "/policies/{label}")
     def get_policy(self, label: str) -> RuleShown:

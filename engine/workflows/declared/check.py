@@ -144,7 +144,7 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
             )
     if step.retries is not None and step.kind not in _RETRIED:
         yield FieldError(f"{path}.retries", f"means nothing for a {step.kind} step")
-    if step.sleep is not None and not _is_time(step.sleep):
+    if step.sleep is not None and not is_time(step.sleep):
         yield FieldError(f"{path}.sleep", "is neither seconds, nor a duration such as 10m, nor a time, nor a template")
     before = document.ancestors(step.id)
     names = scope_names(document, step)
@@ -204,7 +204,8 @@ def scope_names(document: Document, step: Step) -> set[str]:
     return names | ({"item", "index"} if step.each is not None else set())
 
 
-def _is_time(value: Seconds) -> bool:
+def is_time(value: Seconds) -> bool:
+    """Whether a sleep may last so long: a duration, seconds, a time, or a template."""
     if isinstance(value, str) and "{{" in value:
         return True
     if seconds_of(value) is not None:

@@ -27,27 +27,46 @@ class _Part(BaseModel):
 class UndoStep(_Part):
     """What is done if the run fails after its step has succeeded."""
 
-    job: Text | None = None
-    workflow: Text | None = None
-    with_: dict[str, Any] = Field(default_factory=dict, alias="with")
+    job: Text | None = Field(default=None, description="The type of the job that undoes it.")
+    workflow: Text | None = Field(default=None, description="The key of the workflow that undoes it.")
+    with_: dict[str, Any] = Field(default_factory=dict, alias="with", description="Its input; templates are filled in.")
 
 
 class Step(_Part):
     """One step: exactly one of job, workflow, sleep, event and approval is its kind."""
 
-    id: Name
-    needs: tuple[Name, ...] = ()
-    if_: str | bool | None = Field(default=None, alias="if")
-    each: str | list[Any] | None = None
-    job: Text | None = None
-    workflow: Text | None = None
-    sleep: Seconds | None = None
-    event: Text | None = None
-    approval: Text | None = None
-    with_: dict[str, Any] = Field(default_factory=dict, alias="with")
-    retries: Annotated[int, Field(ge=0, le=100)] | None = None
-    timeout: Seconds | None = None
-    on_failure: Literal["fail", "continue"] | UndoStep = Field(default="fail", alias="onFailure")
+    id: Name = Field(description="Its name in the workflow, by which others need it and read its output.")
+    needs: tuple[Name, ...] = Field(default=(), description="The steps that end before it begins.")
+    if_: str | bool | None = Field(
+        default=None,
+        alias="if",
+        description="A condition. Where it is false, the step is skipped with all that need it.",
+    )
+    each: str | list[Any] | None = Field(
+        default=None, description="A list: the step is done for each `item` (and `index`) of it, side by side."
+    )
+    job: Text | None = Field(default=None, description="Enqueues a job of this type and waits for its output.")
+    workflow: Text | None = Field(default=None, description="Starts a run of this workflow and waits for its output.")
+    sleep: Seconds | None = Field(default=None, description="Waits: a duration such as 10m, seconds, or until a time.")
+    event: Text | None = Field(default=None, description="Waits for an event of this name.")
+    approval: Text | None = Field(default=None, description="Asks a person this, and waits for the decision.")
+    with_: dict[str, Any] = Field(
+        default_factory=dict,
+        alias="with",
+        description="The input of the job or workflow, what the event must match, or what the question shows.",
+    )
+    retries: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        default=None, description="How often the job, or the whole child workflow, is tried again."
+    )
+    timeout: Seconds | None = Field(
+        default=None,
+        description="The limit of an attempt, or the longest wait: seconds, or a duration such as 90s or 2d.",
+    )
+    on_failure: Literal["fail", "continue"] | UndoStep = Field(
+        default="fail",
+        alias="onFailure",
+        description="What a failure means: `fail` (the run), `continue`, or what undoes it if the run fails later.",
+    )
 
     @property
     def kind(self) -> str:
@@ -64,11 +83,15 @@ class Step(_Part):
 class Document(_Part):
     """The whole of a declared workflow."""
 
-    key: Text
-    description: Annotated[str, StringConstraints(max_length=2000)] = ""
-    input_schema: dict[str, Any] = Field(default_factory=dict, alias="inputSchema")
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=200)]
-    output: Any = None
+    key: Text = Field(description="The name by which runs of it are asked for.")
+    description: Annotated[str, StringConstraints(max_length=2000)] = Field(default="", description="What it is for.")
+    input_schema: dict[str, Any] = Field(
+        default_factory=dict, alias="inputSchema", description="JSON Schema of the input of its runs."
+    )
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=200)] = Field(description="What it does.")
+    output: Any = Field(
+        default=None, description="What a run returns; without it, the outputs of the steps that no other needs."
+    )
 
     def step(self, id: str) -> Step:
         """The step of this id."""

@@ -79,11 +79,14 @@ async def save_workflow(
     actor: Actor,
     tenant_id: UUID | None = None,
     if_match: Collection[str] | None = None,
+    expected_version: int | None = None,
+    restored_from: int | None = None,
     run: Run = run_here,
 ) -> Saved:
     """Save a document as the newest version of its key, for one tenant or all. The same one again changes nothing.
 
-    Checking it takes up to half a second; `run` may do it elsewhere.
+    With `expected_version`, Conflict if another version is the newest by then; 0 expects none. Checking it takes up to
+    half a second; `run` may do it elsewhere.
     """
     parsed: Document = await run(parse_document, document)
     text = orjson.dumps(document).decode()
@@ -107,14 +110,26 @@ async def save_workflow(
             input_schema=orjson.dumps(parsed.input_schema).decode(),
             document=text,
             created_by=actor.id,
+            expected=expected_version,
         )
         if row is None:
-            raise Conflict(
-                f"The workflow {parsed.key} was saved by another request at the same time.", remedy="Save it again."
-            )
-        await record(conn, _event("WORKFLOW_SAVED", parsed.key, actor, tenant_id, {"version": row["version"]}))
+            raise await _overtaken(conn, parsed.key, tenant_id, expected_version)
+        action, meta = "WORKFLOW_SAVED", {"version": row["version"]}
+        if restored_from is not None:
+            action, meta["restored_from"] = "WORKFLOW_ROLLED_BACK", restored_from
+        await record(conn, _event(action, parsed.key, actor, tenant_id, meta))
     etag = etag_of(row["id"], row["is_enabled"])
     return Saved(row["id"], parsed.key, row["version"], is_new=True, etag=etag)
+
+
+async def _overtaken(conn: Connection, key: str, tenant_id: UUID | None, expected: int | None) -> Conflict:
+    newest = await _newest(conn, key, tenant_id)
+    if newest is None or newest.version == expected or expected is None:
+        return Conflict(f"The workflow {key} was saved by another request at the same time.", remedy="Save it again.")
+    return Conflict(
+        f"The workflow {key} is at version {newest.version}, by {newest.createdBy}, and not at version {expected}.",
+        remedy=f"Compare that version with yours, and save with version {newest.version} as the expected one.",
+    )
 
 
 async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_match: Collection[str] | None) -> None:

@@ -1,0 +1,95 @@
+"""`atlas workflow dry-run`: what a run would do, without doing it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atlas.cli.connect import either
+from atlas.cli.output import Json, dump_json, say, table
+from atlas.cli.parameters import OBJECT, read_json_file, read_object
+from atlas.cli.runtime import caller, connected
+from atlas.cli.tenant_names import tenant_id
+from atlas.engine.workflows.declared.dry_run import DryRun, DryStep, dry_run
+from atlas.engine.workflows.declared.targets import load_targets
+from atlas.engine.workflows.declared.versions import list_versions
+from atlas.errors import FieldError, InvalidInput, Refused
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+    from atlas.client.models.workflows import DryRunShown
+
+
+def command(
+    workflow: Annotated[str, typer.Argument(help="A declared workflow's key, or a JSON file with one.")],
+    input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
+    outputs: Annotated[
+        str, typer.Option("--outputs", metavar=OBJECT, help="Outputs to suppose, by the ids of their steps.")
+    ] = "{}",
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose run it would be, by slug or id; of the token, or system, if not given.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show which steps of a declared workflow would run, and with what, without running any.
+
+    It ends with 1 if the document or the input is refused, or a step would fail.
+    """
+    given, supposed = read_object("--input", input_), read_object("--outputs", outputs)
+    file = read_json_file(Path(workflow)) if workflow.endswith(".json") else None
+
+    async def work(settings: Settings) -> DryRun:
+        async with connected(settings, checks_inputs=False) as conn:
+            owner = await tenant_id(conn, tenant or "system")
+            document = file or _document(workflow, (await list_versions(conn, workflow, tenant_id=owner))[0].document)
+            targets = await load_targets(conn, owner, document)
+        return dry_run(document, given, supposed, targets, requested_by=caller().id)
+
+    async def over_http(atlas: "AtlasClient") -> DryRun:
+        document = file or _document(workflow, (await atlas.get_workflow(workflow)).document)
+        return _read(await atlas.dry_run_workflow(document, input=given, outputs=supposed))
+
+    found = either(work, over_http, tenant=tenant)
+    if found.errors and not found.steps:
+        raise InvalidInput(workflow, found.errors)
+    say({"ok": found.ok, **asdict(found)}, [_steps(found.steps), *_notes(found)], json=json)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _document(key: str, document: dict[str, Any] | None) -> dict[str, Any]:
+    if document is None:
+        raise Refused(f"{key} is in the code of workers.", remedy="A dry run follows declared workflows.")
+    return document
+
+
+def _read(shown: "DryRunShown") -> DryRun:
+    values = shown.model_dump()
+    steps = [DryStep(**{**one, **_errors(one, "pending", "errors", "warnings")}) for one in values["steps"]]
+    about = _errors(values, "errors", "pending")
+    return DryRun(about["errors"], steps, shown.output, about["pending"], shown.is_shortened)
+
+
+def _errors(values: dict[str, Any], *names: str) -> dict[str, list[FieldError]]:
+    return {name: [FieldError(**one) for one in values[name]] for name in names}
+
+
+def _steps(steps: list[DryStep]) -> Any:
+    rows = [(one.id, one.kind, one.target, one.decision, one.reason, _input(one)) for one in steps]
+    return table(("STEP", "KIND", "TARGET", "DECISION", "WHY", "INPUT"), rows)
+
+
+def _input(step: DryStep) -> str:
+    shown = "" if not step.inputs or step.inputs[0] == {} else dump_json(step.inputs[0])
+    return shown if step.items is None else f"{step.items} items; the first: {shown}"
+
+
+def _notes(found: DryRun) -> list[str]:
+    lines = [f"error: {one}" for one in found.errors]
+    for step in found.steps:
+        lines += [f"error: {one}" for one in step.errors]
+        lines += [f"warning: {one}" for one in step.warnings]
+        lines += [f"{one.field} {one.reason}" for one in step.pending]
+    return [*lines, f"It would return {dump_json(found.output)}."] if found.ok else lines

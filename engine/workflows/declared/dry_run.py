@@ -1,0 +1,300 @@
+"""A dry run: what a declared workflow would do with an input, decided without doing any of it.
+
+The outputs of steps are not known before they run. A caller may suppose some. What reads another stays as it is
+written, and is named with the steps that it waits for. Steps that begin are taken to succeed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from typing import Any, Literal
+
+import orjson
+
+from atlas.engine.schemas import schema_errors
+from atlas.engine.templates import Budget, TemplateError, evaluate, references, render
+from atlas.engine.workflows.declared.check import check_document, is_time
+from atlas.engine.workflows.declared.document import Document, Step
+from atlas.engine.workflows.declared.interpret import MOST_ITEMS
+from atlas.engine.workflows.declared.targets import Targets
+from atlas.errors import FieldError
+
+# Of the items of an `each`, so many are shown.
+MOST_SHOWN = 10
+# More is left out of what is shown: each of 200 steps may fill in 256 KiB ten times.
+MOST_BYTES = 1024 * 1024
+# A quarter of what the templates of a run may take, so that it ends well within a helper's time.
+MOST_WORK = 64 * 1024 * 1024
+# The id of the run that there is not.
+NO_RUN = "00000000-0000-0000-0000-000000000000"
+
+Decision = Literal["runs", "depends", "skipped", "fails", "unreached"]
+
+
+@dataclass(slots=True)
+class DryStep:
+    """What would become of a step.
+
+    `depends`: that is decided by outputs that are not known; `unreached`: a step before it would fail.
+    """
+
+    id: str
+    kind: str
+    target: Any
+    decision: Decision = "runs"
+    reason: str = "Nothing keeps it from running."
+    items: int | None = None
+    inputs: list[Any] = field(default_factory=list)
+    pending: list[FieldError] = field(default_factory=list)
+    errors: list[FieldError] = field(default_factory=list)
+    warnings: list[FieldError] = field(default_factory=list)
+
+    def decide(self, decision: Decision, reason: str) -> None:
+        self.decision, self.reason = decision, reason
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would do. `errors` are those of the document and the input; each step has its own beside them."""
+
+    errors: list[FieldError]
+    steps: list[DryStep] = field(default_factory=list)
+    output: Any = None
+    pending: list[FieldError] = field(default_factory=list)
+    is_shortened: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors and not any(step.errors for step in self.steps)
+
+
+def dry_run(
+    value: Mapping[str, Any],
+    input: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    targets: Targets,
+    *,
+    requested_by: str,
+) -> DryRun:
+    """Follow a document with this input, and with these outputs of some of its steps.
+
+    It takes up to seconds, so a server calls it in a helper process.
+    """
+    errors = check_document(value)
+    if errors:
+        return DryRun(errors)
+    document = Document.model_validate(value)
+    known = {step.id for step in document.steps}
+    errors = [FieldError(f"outputs.{id}", f"there is no step {id!r}") for id in outputs if id not in known]
+    errors += [_below("input", one) for one in schema_errors(document.input_schema, input)]
+    if errors:
+        return DryRun(errors)
+    return _DryRun(document, input, outputs, targets, requested_by).run()
+
+
+class _DryRun:
+    """One pass over the steps, each after those that it needs."""
+
+    def __init__(
+        self,
+        document: Document,
+        input: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        targets: Targets,
+        requested_by: str,
+    ) -> None:
+        self._document = document
+        self._outputs = outputs
+        self._targets = targets
+        self._numbers = {step.id: number for number, step in enumerate(document.steps)}
+        facts = {"id": NO_RUN, "workflow": document.key, "requested_by": requested_by}
+        self._scope: dict[str, Any] = {"input": input, "run": facts}
+        self._results: dict[str, dict[str, Any]] = {}
+        self._found: dict[str, DryStep] = {}
+        # The steps whose output is not known, and those of which it is not known whether they run.
+        self._unknown: set[str] = set()
+        self._undecided: set[str] = set()
+        self._budget = Budget(MOST_WORK)
+        self._size = 0
+
+    def run(self) -> DryRun:
+        order = TopologicalSorter({step.id: step.needs for step in self._document.steps}).static_order()
+        for id in order:
+            self._follow(self._document.step(id))
+        steps = [self._found[step.id] for step in self._document.steps]
+        whole = DryStep("", "output", None)
+        output = None if any(step.errors for step in steps) else self._output(whole)
+        return DryRun(whole.errors, steps, output, whole.pending, self._size > MOST_BYTES)
+
+    def _follow(self, step: Step) -> None:
+        found = self._found[step.id] = DryStep(step.id, step.kind, getattr(step, step.kind))
+        self._decide(step, found)
+        if found.decision in ("runs", "depends"):
+            self._fill_in(step, found)
+        if found.errors:
+            found.decide("fails", "The run would fail here.")
+        is_skipped = found.decision == "skipped"
+        output = None if is_skipped else self._outputs.get(step.id)
+        self._results[step.id] = {"status": "skipped" if is_skipped else "succeeded", "output": output}
+        if found.decision == "depends":
+            self._undecided.add(step.id)
+        if not is_skipped and step.kind != "sleep" and step.id not in self._outputs:
+            self._unknown.add(step.id)
+
+    def _decide(self, step: Step, found: DryStep) -> None:
+        needs = {id: self._found[id].decision for id in step.needs}
+        failing = [id for id, decision in needs.items() if decision in ("fails", "unreached")]
+        skipped = [id for id, decision in needs.items() if decision == "skipped"]
+        open = [id for id, decision in needs.items() if decision == "depends"]
+        if failing:
+            found.decide("unreached", f"The run would have failed before it, by {_named(failing)}.")
+        elif skipped:
+            found.decide("skipped", f"It needs {_named(skipped)}, which would be skipped.")
+        elif step.if_ is not None:
+            self._decide_condition(step, found)
+        if open and found.decision == "runs":
+            found.decide("depends", f"It needs {_named(open)}, which may be skipped.")
+
+    def _decide_condition(self, step: Step, found: DryStep) -> None:
+        if isinstance(step.if_, str):
+            path = f"{self._path(step)}.if"
+            waits = self._waits(step, step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}", {})
+            if waits:
+                found.decide("depends", f"Its condition is decided by the output of {_named(waits)}.")
+                return
+            try:
+                holds = bool(evaluate(step.if_, self._scope_of(step), path=path, budget=self._budget))
+            except TemplateError as error:
+                found.errors.append(FieldError(path, error.reason))
+                return
+        else:
+            holds = bool(step.if_)
+        found.decide("runs" if holds else "skipped", f"Its condition is {'true' if holds else 'false'}.")
+
+    def _fill_in(self, step: Step, found: DryStep) -> None:
+        """The step's inputs, one for each of its items."""
+        scope, waits = self._scope_of(step), dict[str, list[str]]()
+        scopes = [scope]
+        if step.each is not None:
+            items = self._fill(step, found, step.each, scope, f"{self._path(step)}.each", {})
+            if found.errors:
+                return
+            if found.pending:
+                waits = dict.fromkeys(("item", "index"), self._waits(step, step.each, {}))
+            elif not isinstance(items, list) or len(items) > MOST_ITEMS:
+                reason = f"is not a list of at most {MOST_ITEMS} items"
+                found.errors.append(FieldError(f"{self._path(step)}.each", reason))
+                return
+            else:
+                found.items = len(items)
+                scopes = [{**scope, "item": item, "index": index} for index, item in enumerate(items[:MOST_SHOWN])]
+        for one in scopes:
+            self._fill_one(step, found, one, waits)
+        self._warn(step, found)
+
+    def _fill_one(self, step: Step, found: DryStep, scope: dict[str, Any], waits: Mapping[str, list[str]]) -> None:
+        path = self._path(step)
+        before = len(found.pending)
+        filled = self._fill(step, found, step.with_, scope, f"{path}.with", waits)
+        is_whole = len(found.pending) == before
+        self._size += len(orjson.dumps(filled))
+        if self._size <= MOST_BYTES:
+            found.inputs.append(filled)
+        if step.kind in ("sleep", "approval"):
+            found.target = self._fill(step, found, getattr(step, step.kind), scope, f"{path}.{step.kind}", waits)
+            if step.kind == "sleep" and not is_time(found.target):
+                found.errors.append(FieldError(f"{path}.sleep", f"{found.target!r} is neither a duration nor a time"))
+        target = self._targets.get((step.kind, str(found.target)))
+        if target is not None and is_whole and not found.errors:
+            wrong = schema_errors(target.schema, filled, has_formats=target.has_formats)
+            found.errors += [_below(f"{path}.with", one) for one in wrong]
+
+    def _warn(self, step: Step, found: DryStep) -> None:
+        target = self._targets.get((step.kind, str(found.target)))
+        if target is not None and not target.is_known:
+            near = f"; near it: {', '.join(target.near)}" if target.near else ""
+            reason = f"nothing has published the {target.kind} {found.target!r}{near}"
+            found.warnings.append(FieldError(f"{self._path(step)}.{step.kind}", reason))
+
+    def _output(self, whole: DryStep) -> Any:
+        scope = {**self._scope, "steps": self._results}
+        if self._document.output is not None:
+            return self._fill(None, whole, self._document.output, scope, "output", {})
+        ended = [step.id for step in self._document.last if self._found[step.id].decision != "skipped"]
+        made = {id: f"{{{{ steps.{id}.output }}}}" for id in ended}
+        return self._fill(None, whole, made, scope, "output", {})
+
+    def _fill(
+        self,
+        step: Step | None,
+        found: DryStep,
+        template: Any,
+        scope: Mapping[str, Any],
+        path: str,
+        waits: Mapping[str, list[str]],
+    ) -> Any:
+        """The template with all filled in that is known; the rest stays as it is written, and is noted."""
+        if isinstance(template, Mapping):
+            return {
+                name: self._fill(step, found, one, scope, f"{path}.{name}", waits) for name, one in template.items()
+            }
+        if isinstance(template, list):
+            return [
+                self._fill(step, found, one, scope, f"{path}[{number}]", waits) for number, one in enumerate(template)
+            ]
+        if not isinstance(template, str):
+            return template
+        awaited = self._waits(step, template, waits)
+        if awaited:
+            found.pending.append(FieldError(path, f"is known when {_named(awaited)} has ended"))
+            return template
+        try:
+            return render(template, scope, path=path, budget=self._budget)
+        except TemplateError as error:
+            found.errors.append(FieldError(path, error.reason))
+            return template
+
+    def _waits(self, step: Step | None, template: Any, waits: Mapping[str, list[str]]) -> list[str]:
+        """The steps whose outputs a template reads and that are not known; for the output, of all steps."""
+        found: set[str] = set()
+        for root, *path in references(template):
+            if root == "steps":
+                read = path[:1] or [one for one in self._results if step is None or one in self._before(step)]
+                unknown = self._undecided if path[1:2] == ["status"] else self._unknown | self._undecided
+                found.update(set(read) & unknown)
+            elif root == "event" and step is not None:
+                found.update((self._unknown | self._undecided) & {self._last_event(step)})
+            else:
+                found.update(waits.get(root, ()))
+        return sorted(found, key=self._numbers.__getitem__)
+
+    def _scope_of(self, step: Step) -> dict[str, Any]:
+        """What the templates of a step may read, as in a run."""
+        before = self._before(step)
+        scope = dict(self._scope)
+        if before:
+            scope["steps"] = {id: result for id, result in self._results.items() if id in before}
+        event = self._last_event(step)
+        if event is not None:
+            scope["event"] = self._results[event]["output"]
+        return scope
+
+    def _before(self, step: Step) -> frozenset[str]:
+        return self._document.ancestors(step.id)
+
+    def _last_event(self, step: Step) -> str | None:
+        before = self._before(step)
+        events = [one.id for one in self._document.steps if one.id in before and one.kind == "event"]
+        return events[-1] if events else None
+
+    def _path(self, step: Step) -> str:
+        return f"steps[{self._numbers[step.id]}]"
+
+
+def _named(ids: Iterable[str]) -> str:
+    return " and ".join(ids)
+
+
+def _below(path: str, error: FieldError) -> FieldError:
+    """The same error, of a value that is part of another."""
+    return FieldError(f"{path}.{error.field}" if error.field else path, error.reason)

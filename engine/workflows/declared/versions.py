@@ -1,0 +1,98 @@
+"""The versions of a workflow: reading them, and making an old one the newest again."""
+
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
+from atlas.engine.helper_process import Run, run_here
+from atlas.engine.workflows.declared.store import Saved, WorkflowRow, save_workflow
+from atlas.errors import NotFound, Refused
+
+if TYPE_CHECKING:
+    from atlas.generated import models
+    from atlas.generated.types import WorkflowWhereInput
+
+
+async def list_versions(
+    conn: Connection, key: str, *, tenant_id: UUID | None = None, before: int | None = None, limit: int | None = None
+) -> list[WorkflowRow]:
+    """The versions of a workflow, newest first, or so many of them before one. Code's is version 0.
+
+    They are the tenant's own; of a workflow that it has none of, everyone's. Without a tenant they are everyone's.
+    """
+    where: WorkflowWhereInput = {"key": key, "tenantId": await _owner(conn, key, tenant_id)}
+    if before is not None:
+        where["version"] = {"lt": before}
+    rows = await prisma_on(conn).workflow.find_many(limit, where=where, order={"version": "desc"})
+    return [_row(one) for one in rows]
+
+
+async def get_version(conn: Connection, key: str, version: int, *, tenant_id: UUID | None = None) -> WorkflowRow:
+    """One version, of those that `list_versions` finds."""
+    return await _version(conn, key, version, await _owner(conn, key, tenant_id))
+
+
+async def roll_back(
+    conn: Connection,
+    key: str,
+    version: int,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    expected_version: int | None = None,
+    run: Run = run_here,
+) -> Saved:
+    """Save what an old version holds as the newest one, of a tenant's own workflow or, without a tenant, of everyone's.
+
+    Runs keep the version that they began with. It is checked like a new document: what was valid once may not be now.
+    """
+    found = await _version(conn, key, version, None if tenant_id is None else str(tenant_id))
+    if found.document is None:
+        raise Refused(
+            f"Version {version} of {key} is in the code of workers.", remedy="Deploy the code that you want to run."
+        )
+    return await save_workflow(
+        conn,
+        found.document,
+        actor=actor,
+        tenant_id=tenant_id,
+        expected_version=expected_version,
+        restored_from=version,
+        run=run,
+    )
+
+
+async def _owner(conn: Connection, key: str, tenant_id: UUID | None) -> str | None:
+    """Whose workflow a key means: the tenant's own, else everyone's (None), else NotFound."""
+    workflows = prisma_on(conn).workflow
+    for owner in (None,) if tenant_id is None else (str(tenant_id), None):
+        if await workflows.find_first(where={"key": key, "tenantId": owner}) is not None:
+            return owner
+    raise NotFound("workflow", key, remedy="`atlas workflow list --workflows` shows those that there are.")
+
+
+async def _version(conn: Connection, key: str, version: int, owner: str | None) -> WorkflowRow:
+    found = await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner, "version": version})
+    if found is None:
+        remedy = f"`atlas workflow versions {key}` shows those that there are."
+        raise NotFound("version", f"{version} of workflow {key}", remedy=remedy)
+    return _row(found)
+
+
+def _row(row: "models.Workflow") -> WorkflowRow:
+    return WorkflowRow(
+        id=UUID(row.id),
+        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
+        key=row.key,
+        version=row.version,
+        kind=row.kind,
+        description=row.description,
+        input_schema=cast("dict[str, Any]", row.inputSchema),
+        document=cast("dict[str, Any] | None", row.document),
+        is_enabled=row.isEnabled,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+        last_seen_at=row.lastSeenAt,
+    )
