@@ -15,12 +15,12 @@ from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.up_report import reporting
 from atlas.workers.tick import tick
-from tests.api.conftest import server, settings
+from tests.api.conftest import quiet, server, settings
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.cli.test_over_http import atlas, remote
 from tests.support import DANA
 
-__all__ = ["atlas", "remote", "server", "settings"]
+__all__ = ["atlas", "quiet", "remote", "server", "settings"]
 
 # The arguments of each command, in the order in which they are run. What is in braces is made before.
 WORKING = {

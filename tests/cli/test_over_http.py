@@ -18,11 +18,11 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import request_workflow
 from atlas.up_report import OPERATOR_TOKEN, reporting
-from tests.api.conftest import server, settings
+from tests.api.conftest import quiet, server, settings
 from tests.cli.conftest import MAKE_GUEST, Ran, as_guest
 from tests.support import DANA
 
-__all__ = ["server", "settings"]
+__all__ = ["quiet", "server", "settings"]
 
 Ask = Callable[..., Awaitable[Ran]]
 
