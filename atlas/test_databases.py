@@ -1,11 +1,18 @@
-"""Real databases for tests, each cloned from a migrated template, so that a test starts in milliseconds."""
+"""Real databases for tests, each cloned from a migrated template, so that a test starts in milliseconds.
 
+While a test runs, the database of the next one is made, and that of the last one dropped.
+"""
+
+import asyncio
 import fcntl
 import hashlib
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -26,6 +33,49 @@ TEST_SETTINGS = {
     "autovacuum_naptime": "60s",
 }
 
+# The template of Postgres itself.
+EMPTY = "template0"
+
+T = TypeVar("T")
+
+
+class _AdminThread:
+    """A connection that creates and drops databases, in a thread: it outlives the event loops of the tests."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="test databases", daemon=True)
+        self._thread.start()
+        self._one_by_one = asyncio.Lock()
+        self._conn: Any = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin some work in the thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def execute(self, url: str, sql: str) -> None:
+        """In the thread: run a statement on the server of `url`, after those that were begun before."""
+        async with self._one_by_one:
+            if self._conn is None or self._conn.is_closed():
+                self._conn = await connect(url, application="atlas tests")
+            await self._conn.execute(sql)
+
+    @property
+    def login(self) -> str:
+        """The login of the connection."""
+        return str(self._conn.get_settings().session_authorization)
+
+    def close(self) -> None:
+        """Close the connection and end the thread."""
+        self.run(self._close()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        if self._conn is not None:
+            await self._conn.close()
+
 
 class TestDatabases:
     """A server for a test session: the one in DATABASE_URL, or an embedded one in `folder`.
@@ -39,6 +89,10 @@ class TestDatabases:
         self.folder = folder
         self._url = url
         self._embedded: EmbeddedPostgres | None = None
+        self._admin = _AdminThread()
+        # By template, the databases that were made ahead.
+        self._next: dict[str, Future[str]] = {}
+        self._drops: list[Future[None]] = []
         # Copying files takes a seventh of the time of writing them through the log. It needs two checkpoints, which
         # cost little on the embedded server: there, nothing is forced to the disk.
         self._strategy = " strategy file_copy" if url is None else ""
@@ -52,11 +106,18 @@ class TestDatabases:
             self._embedded = await start_embedded(self.folder, settings=TEST_SETTINGS)
         with (self.folder / "template.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if await self._make(self._template):
-                await migrate(self.url(self._template))
+            try:
+                await asyncio.wrap_future(self._admin.run(self._make(self._template, EMPTY)))
+            except asyncpg.DuplicateDatabaseError:
+                return
+            await migrate(self.url(self._template))
 
     def stop(self) -> None:
-        """Stop using the server."""
+        """Stop using the server, once all databases are dropped."""
+        self._drops += [self._admin.run(self._drop(made.result())) for made in self._next.values()]
+        for drop in self._drops:
+            drop.result()
+        self._admin.close()
         if self._embedded is not None:
             self._embedded.release()
 
@@ -68,37 +129,44 @@ class TestDatabases:
         parts = urlsplit(self._url)
         return urlunsplit(parts._replace(path=f"/{database}"))
 
+    def database(self, *, migrated: bool = True) -> AbstractAsyncContextManager[str]:
+        """The address of a new database, which is dropped after the block."""
+        return self.copy(self._template if migrated else EMPTY)
+
     @asynccontextmanager
-    async def database(self, *, migrated: bool = True) -> AsyncIterator[str]:
-        """A new database, which is dropped after the block."""
-        name = f"test_{os.getpid()}_{uuid4().hex[:12]}"
-        await self._make(name, self._template if migrated else "template0")
+    async def copy(self, template: str) -> AsyncIterator[str]:
+        """The address of a copy of another database, which is dropped after the block."""
+        made = self._next.get(template) or self._order(template)
+        self._next[template] = self._order(template)
+        name = await asyncio.wrap_future(made)
         try:
             yield self.url(name)
         finally:
-            await self._drop(name)
+            self._drops.append(self._admin.run(self._drop(name)))
 
-    async def _make(self, name: str, template: str = "template0") -> bool:
-        """Create a database. Returns False if it exists."""
-        conn = await connect(self.url("postgres"), application="atlas tests")
+    async def add_template(self, fill: Callable[[str], Awaitable[None]]) -> str:
+        """Make a database that others are copied from, with what `fill` writes into it; returns its name."""
+        name = await asyncio.wrap_future(self._order(self._template))
+        await fill(self.url(name))
+        return name
+
+    def _order(self, template: str) -> Future[str]:
+        return self._admin.run(self._make(f"test_{os.getpid()}_{uuid4().hex[:12]}", template))
+
+    async def _make(self, name: str, template: str) -> str:
         try:
-            await conn.execute(f'create database "{name}" template "{template}"{self._strategy}')
-        except asyncpg.DuplicateDatabaseError:
-            return False
+            await self._execute(f'create database "{name}" template "{template}"{self._strategy}')
         except asyncpg.InsufficientPrivilegeError as error:
-            login = await conn.fetchval("select session_user")
+            login = self._admin.login
             raise DatabaseError(
                 f"The login {login} of DATABASE_URL may not create databases, and each test has one of its own.",
                 remedy=f'Let an administrator run: alter role "{login}" createdb; or unset DATABASE_URL, and the tests'
                 " start a Postgres of their own.",
             ) from error
-        finally:
-            await conn.close()
-        return True
+        return name
 
     async def _drop(self, name: str) -> None:
-        conn = await connect(self.url("postgres"), application="atlas tests")
-        try:
-            await conn.execute(f'drop database if exists "{name}" with (force)')
-        finally:
-            await conn.close()
+        await self._execute(f'drop database if exists "{name}" with (force)')
+
+    async def _execute(self, sql: str) -> None:
+        await self._admin.execute(self.url("postgres"), sql)

@@ -1,8 +1,9 @@
 """An API on a fresh database, and a token for every role."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +13,14 @@ from fastapi import FastAPI
 
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
-from atlas.db.pool import Pool
+from atlas.db.pool import Pool, open_pool
 from atlas.engine.hosts.hosts import Host, add_host
 from atlas.engine.jobs.gate import switch
 from atlas.engine.tenants import Tenant, add_tenant
 from atlas.engine.tokens import ROLES, add_token
 from atlas.logs import configure_logs
 from atlas.settings import Settings
+from atlas.test_databases import TestDatabases
 from atlas.workers.tick import tick
 from tests.api.serving import Served, served
 from tests.support import DANA, publish
@@ -57,7 +59,14 @@ class World:
 
 
 async def furnish(pool: Pool, app: FastAPI) -> World:
-    """Tenants, tokens and an open gate."""
+    """Tenants, tokens and an open gate; those of the template, where the database is a copy of it."""
+    if _template and await pool.fetchval("select exists (select from atlas.tenants where slug = 'acme')"):
+        [one] = _template
+        return replace(one, app=app, tokens={**one.tokens}, ids={**one.ids}, hosts={**one.hosts})
+    return await furnish_anew(pool, app)
+
+
+async def furnish_anew(pool: Pool, app: Any) -> World:
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=DANA)
         await publish(conn, "a.work", "b.work", "x", "x.work", "y", "y.work")
@@ -79,6 +88,29 @@ async def furnish(pool: Pool, app: FastAPI) -> World:
             token, clear = await add_token(conn, subject=f"{role}@all", role=role, actor=DANA)
             world.tokens["all", role], world.ids["all", role] = clear, token.id
     return world
+
+
+# What the databases of these tests are copied from has.
+_template: list[World] = []
+
+
+@pytest.fixture(scope="session")
+def furnished(databases: TestDatabases) -> str:
+    """The name of a database that is furnished: a copy of it takes a tenth of the time of furnishing another one."""
+
+    async def fill(url: str) -> None:
+        pool = await open_pool(url, size=1)
+        _template.append(await furnish_anew(pool, None))
+        await pool.close()
+
+    return asyncio.run(databases.add_template(fill))
+
+
+@pytest.fixture
+async def database_url(databases: TestDatabases, furnished: str) -> AsyncIterator[str]:
+    """The address of a fresh database that is furnished."""
+    async with databases.copy(furnished) as url:
+        yield url
 
 
 @asynccontextmanager

@@ -20,6 +20,13 @@ from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA
 
 
+@pytest.fixture
+async def database_url(databases):
+    """A database that is furnished for the test: rows that have waited for their seal since the session began are a finding."""
+    async with databases.database() as url:
+        yield url
+
+
 async def do_work(conn, tenant, *, failing=0, dead=0, succeeding=0, left=0):
     """Jobs of the type x that end so, in this order, and some that stay queued."""
     worker = await given_worker(conn, "x")

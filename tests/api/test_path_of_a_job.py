@@ -11,8 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 MOST_FILES = 25
 BODY = {"job_type": "x.work", "payload": {"n": 1}}
 WITH_SCHEMA = """
-insert into atlas.job_types (key, input_schema)
-values ('x.work', '{"properties": {"n": {"type": "integer"}}, "required": ["n"]}')
+update atlas.job_types set input_schema = '{"properties": {"n": {"type": "integer"}}, "required": ["n"]}' where key = 'x.work'
 """
 
 
