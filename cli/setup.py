@@ -11,6 +11,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,17 +43,33 @@ def main() -> int:
     try:
         with (ROOT / "pyproject.toml").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            ensure_venv()
-            ensure_packages(for_running="--run" in sys.argv)
-            ensure_client()
-            ensure_type_links()
-            ensure_node_packages(for_linting="--lint" in sys.argv)
-            ensure_pages()
+            do_steps(for_running="--run" in sys.argv, for_linting="--lint" in sys.argv)
     except OSError as error:
         return _fail(f"the set-up cannot use {error.filename or ROOT}: {error.strerror}. Make the folder writable.")
     except subprocess.CalledProcessError as error:
         return _fail(f"`{' '.join(map(str, error.cmd))}` failed. Its output is above; run `make setup` again.")
     return 0
+
+
+def do_steps(*, for_running: bool, for_linting: bool) -> None:
+    """The steps in their order. The first time, the pages are made while pip installs, if the machine has Node.js."""
+    ensure_venv()
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        is_first = not PACKAGES_MARK.exists()
+        pages = beside.submit(make_pages, for_linting=for_linting) if is_first and _has_node() else None
+        ensure_packages(for_running=for_running)
+        ensure_client()
+        ensure_type_links()
+    if pages is not None:
+        pages.result()
+    else:
+        make_pages(for_linting=for_linting)
+
+
+def make_pages(*, for_linting: bool) -> None:
+    """The web pages, and before them the packages of npm."""
+    ensure_node_packages(for_linting=for_linting)
+    ensure_pages()
 
 
 def ensure_venv() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import orjson
@@ -228,7 +229,28 @@ def test_a_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys, tmp_path)
     assert capsys.readouterr().err.startswith("error: the set-up cannot use ")
 
 
-def test_a_step_that_fails_is_named_and_not_marked_as_done(checkout, monkeypatch, capsys):
+@pytest.mark.parametrize("has_node", [True, False])
+def test_the_first_set_up_makes_the_pages_while_pip_installs_where_it_can(checkout, monkeypatch, has_node):
+    building, installed = threading.Event(), threading.Event()
+
+    def install(*, for_running: bool) -> None:
+        assert building.wait(30) if has_node else not building.is_set()
+        installed.set()
+
+    def build(*, for_linting: bool) -> None:
+        building.set()
+        assert installed.wait(30)
+
+    for name, step in (("ensure_packages", install), ("make_pages", build), ("_has_node", lambda: has_node)):
+        monkeypatch.setattr(setup, name, step)
+    for name in ("ensure_venv", "ensure_client", "ensure_type_links"):
+        monkeypatch.setattr(setup, name, lambda: None)
+
+    assert setup.main() == 0
+    assert building.is_set()
+
+
+def test_a_step_that_fails_is_named_and_not_marked_as_done(checkout, web, monkeypatch, capsys):
     def fail(argv, **_):
         raise subprocess.CalledProcessError(1, argv)
 
