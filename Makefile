@@ -11,7 +11,7 @@ PYTEST := .venv/bin/python -m pytest
 # Where the machine has no Node.js, the set-up has installed one there.
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: setup python up lint lint-python described lint-api lint-types lint-web test proof soak screenshots wheel bench
+.PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests proof soak screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -28,12 +28,14 @@ up: python
 
 # The linters and tests of the web pages, and what the browser tests take from npm, are installed for these.
 lint test proof: SETUP := --lint
-lint: setup
+lint: setup style
 	@$(MAKE) --no-print-directory -j3 --output-sync=target lint-python lint-api lint-types lint-web
 
-lint-python:
+style:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+
+lint-python:
 	.venv/bin/mypy
 
 # The description of the API, and the types that the web pages make of it.
@@ -50,12 +52,19 @@ lint-types: described
 lint-web: described
 	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
 
-# What failed beside others, on a machine that may be busy, is run once more alone, and must pass there. The browser tests have
-# processes of their own: Playwright keeps an event loop running, beside which no other can run.
+# What the linters check after the style takes the processor time that the tests leave; all must pass.
+test: setup style
+	@nice $(MAKE) --no-print-directory lint & linting=$$!; $(MAKE) --no-print-directory tests; tested=$$?; \
+		wait $$linting || { echo "error: a linter failed; what it found is above the tests, or run: make lint" >&2; exit 1; }; \
+		exit $$tested
+
+# Tests wait for much of their time, so two cores have work for three processes. What failed beside others, on a machine that
+# may be busy, is run once more alone, and must pass there. The browser tests have processes of their own: Playwright keeps
+# an event loop running, beside which no other can run.
 QUICK := $(PYTEST) -m "not slow"
 AGAIN := --last-failed --last-failed-no-failures none
-test: lint
-	$(QUICK) --ignore tests/web -n 2 --dist worksteal || $(QUICK) --ignore tests/web $(AGAIN)
+tests:
+	$(QUICK) --ignore tests/web -n 3 --dist worksteal || $(QUICK) --ignore tests/web $(AGAIN)
 	$(QUICK) tests/web -n 2 --dist loadfile || $(QUICK) tests/web $(AGAIN)
 
 # Every test, the slow ones too, and those of faults and security at their full sizes.
