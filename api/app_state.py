@@ -48,6 +48,7 @@ class AppState:
         self.helper_shares = HelperShares(HELPERS)
         self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)
         self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
+        self.tenant_verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
         self.proxies = TrustedProxies(settings.atlas_trusted_proxies or ())
         self.clients = ClientConnections(self.proxies)
         # Those that last leave a third of the connections to everyone else.

@@ -44,11 +44,17 @@ class Extract:
 
 
 async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIterator[bytes]:
-    """The lines of an export. That it was made is an event itself."""
+    """The lines of an export, some at a time. That it was made is an event itself."""
     facts = {"since": extract.since, "until": extract.until, "personal": extract.personal}
     meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
+    async for lines in read_lines(conn, extract):
+        yield lines
+
+
+async def read_lines(conn: Connection, extract: Extract) -> AsyncIterator[bytes]:
+    """The lines of an export, some at a time, without an event about it."""
     reader = await AuditReader.open(conn)
     if reader.state.lacks_epochs:
         raise Conflict(

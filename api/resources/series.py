@@ -28,12 +28,13 @@ async def show_series(
     by_type: Annotated[
         bool, Query(description=f"A series for each of the {MOST_TYPES} busiest job types instead of one of all.")
     ] = False,
+    with_points: Annotated[bool, Query(description="False: the sums alone, without the steps.")] = True,
 ) -> SeriesShown:
     """The last hour by default, of hours the last day, of days the last 30. Without a tenant, operators see all.
 
     What happens appears within seconds; `metered_until` says how far it is. A transaction that commits late is added to
     the minute in which its change was made.
     """
-    wanted = SeriesQuery(call.tenant_id, step, start, end, job_type, by_type)
+    wanted = SeriesQuery(call.tenant_id, step, start, end, job_type, by_type, with_points)
     async with call.transaction(read_only=True) as conn:
         return SeriesShown.model_validate(await read_series(conn, wanted))

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -10,20 +11,23 @@ import asyncpg
 import orjson
 from fastapi import APIRouter, Request
 
-from atlas.actors import Actor
 from atlas.api.app_state import AppState
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.models.common import Id
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
+from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.record import Event, record
 from atlas.audit.sealer import seal_first
+from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verify import verify
+from atlas.audit.verify_tenant import verify_tenant
 from atlas.client.models import Page
 from atlas.client.models.audit import VerificationShown
 from atlas.db.statements import fetch, fetch_row, statement
@@ -37,41 +41,46 @@ KEEP = statement("api/sql/keep_verification.sql")
 FIND = statement("api/sql/find_verification.sql")
 LIST = statement("api/sql/list_verifications.sql")
 
+MOST_KEPT = 20
 REPORT_SECONDS = 1.0
 END_TRIES = 30
 
 log = get_logger("api")
 
 
-@router.post(
-    "", operation_id="start_verification", status_code=202, summary="Verify the whole audit log, in the background"
-)
-@requires("operator", "auditor", whole=True, no_key="a verification ends with its process; list them first")
+@router.post("", operation_id="start_verification", status_code=202, summary="Verify the audit log, in the background")
+@requires(*READERS, no_key="a verification ends with its process; list them first")
 async def start(request: Request, call: Calling) -> VerificationShown:
-    """One at a time in each process: it reads everything, and holds a connection meanwhile."""
-    id = new_id()
+    """All of it, or the tenant's part where one is meant: that each of its rows is in the signed tree, unchanged.
+
+    In each process one of the whole log and one of a tenant run at a time: each holds a connection meanwhile.
+    """
+    limit = call.api.verifications if call.tenant_id is None else call.api.tenant_verifications
+    verification = _Verification(new_id(), call.tenant_id, call.actor.id)
     with contextlib.ExitStack() as slot:
-        slot.enter_context(call.api.verifications.taken(None))
-        async with call.transaction() as conn:
-            await _keep(conn, id, {"status": "running", "done": 0, "total": 0, "started_by": call.actor.id})
-            await record(conn, Event("AUDIT_VERIFICATION", "verification", str(id), call.actor))
-            shown = await _find(conn, id)
+        slot.enter_context(limit.taken(None))
+        async with call.transaction(all_tenants=True) as conn:
+            await verification.keep(conn)
+            subject = str(verification.id)
+            await record(conn, Event("AUDIT_VERIFICATION", "verification", subject, call.actor, call.tenant_id))
+            shown = await _find(conn, verification.key)
         background: BackgroundTasks = request.app.state.background
-        background.start(_verify(call.api, id, call.actor, slot.pop_all()))
+        background.start(_verify(call.api, verification, slot.pop_all()))
     return shown
 
 
 @router.get("", operation_id="list_verifications", summary="The last verifications, newest first")
-@requires("operator", "auditor", whole=True)
+@requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[VerificationShown]:
-    """The twenty newest are kept."""
-    async with call.transaction(read_only=True) as conn:
+    """Those of the whole log, or of the tenant where one is meant. The twenty newest are kept."""
+    kind = _kind(call.tenant_id)
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: fetch(conn, LIST, before=before and f"verification:{before}", limit=limit),
+            lambda before, limit: fetch(conn, LIST, kind=kind, before=before and f"{kind}{before}", limit=limit),
             _shown,
             after=cursor,
             limit=limit,
-            key=lambda row: row["key"].removeprefix("verification:"),
+            key=lambda row: row["key"].removeprefix(kind),
             contents=lambda row: row["value"],
         )
 
@@ -81,44 +90,75 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     operation_id="get_verification",
     summary="The progress of a verification, and what it found",
 )
-@requires("operator", "auditor", whole=True)
+@requires(*READERS)
 async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
     """`lost` means that the process that ran it is gone: start another."""
-    async with call.transaction(read_only=True) as conn:
-        return await _find(conn, verification_id)
+    async with call.transaction(read_only=True, all_tenants=True) as conn:
+        return await _find(conn, f"{_kind(call.tenant_id)}{verification_id}")
 
 
-async def _verify(api: AppState, id: UUID, actor: Actor, slot: contextlib.ExitStack) -> None:
-    state: dict[str, Any] = {"status": "running", "done": 0, "total": 0, "started_by": actor.id}
-    reporting = asyncio.create_task(_report(api, id, state))
+@dataclass(slots=True)
+class _Verification:
+    """A verification of the whole audit log, or of a tenant's part of it, and what is known of it so far."""
+
+    id: UUID
+    tenant_id: UUID | None
+    started_by: str
+    state: dict[str, Any] = field(default_factory=lambda: {"status": "running", "done": 0, "total": 0})
+
+    @property
+    def key(self) -> str:
+        """Where its state is stored."""
+        return f"{_kind(self.tenant_id)}{self.id}"
+
+    def progress(self, done: int, total: int) -> None:
+        """Note how far it is."""
+        self.state.update(done=done, total=total)
+
+    async def keep(self, conn: Any) -> None:
+        """Store its state."""
+        value = orjson.dumps({**self.state, "started_by": self.started_by}).decode()
+        kind = _kind(self.tenant_id)
+        await fetch(conn, KEEP, key=self.key, value=value, by=self.started_by, kind=kind, most=MOST_KEPT)
+
+
+def _kind(tenant_id: UUID | None) -> str:
+    """What the keys begin with. Those of a tenant are not found by another, whatever id it names."""
+    return "verification:" if tenant_id is None else f"tenant_verification:{tenant_id}:"
+
+
+async def _verify(api: AppState, verification: _Verification, slot: contextlib.ExitStack) -> None:
+    reporting = asyncio.create_task(_report(api, verification))
     try:
         with slot:
-            state.update(await _verify_all(api, state))
+            verification.state.update(await _result(api, verification))
     except Exception as error:
         known = isinstance(error, AtlasError)
         if not known:
-            log.error("a verification failed", verification_id=str(id), exc_info=error)
+            log.error("a verification failed", verification_id=str(verification.id), exc_info=error)
         message = str(error) if known else f"It failed ({type(error).__name__}); the log says where. Start another."
-        state.update(status="failed", notices=[message])
+        verification.state.update(status="failed", notices=[message])
     finally:
         reporting.cancel()
         # A report that is being written must not come after the result.
         await asyncio.gather(reporting, return_exceptions=True)
     # Not when the process shuts down: that must not wait for a database that is away.
-    await _store_result(api, id, state)
+    await _store_result(api, verification)
 
 
-async def _verify_all(api: AppState, state: dict[str, Any]) -> dict[str, Any]:
-    """The result of verifying the whole audit log; updates the progress in `state`."""
+async def _result(api: AppState, verification: _Verification) -> dict[str, Any]:
+    """What was found; updates the progress meanwhile."""
     refused = await seal_first(api.db.pool, api.settings)
     keys = public_keys(api.settings)
-    copies = checkpoint_folder(api.settings)
-    notes = await asyncio.to_thread(outside_notes, copies) if copies.is_dir() else []
-    async with api.db.connection(watched=False) as conn:
-        report = await verify(conn, keys, notes, progress=lambda done, total: state.update(done=done, total=total))
-        report.findings.extend(await check_guards(conn))
-    if refused is not None:
+    if verification.tenant_id is None:
+        report = await _verify_all(api, keys, verification)
+    else:
+        async with api.db.connection(watched=False) as conn:
+            report = await verify_tenant(conn, verification.tenant_id, keys, progress=verification.progress)
+    if refused is not None and verification.tenant_id is None:
         report.find("signer", refused.message)
+    elif refused is not None:
+        report.notices.append("The newest rows could not be sealed and signed first; operators see why.")
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
     return {
         "status": "whole" if report.ok else "damaged",
@@ -128,37 +168,45 @@ async def _verify_all(api: AppState, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _store_result(api: AppState, id: UUID, state: dict[str, Any]) -> None:
+async def _verify_all(api: AppState, keys: Sequence[VerifierKey], verification: _Verification) -> Report:
+    copies = checkpoint_folder(api.settings)
+    notes = await asyncio.to_thread(outside_notes, copies) if copies.is_dir() else []
+    async with api.db.connection(watched=False) as conn:
+        report = await verify(conn, keys, notes, progress=verification.progress)
+        report.findings.extend(await check_guards(conn))
+    return report
+
+
+async def _store_result(api: AppState, verification: _Verification) -> None:
     """Store the result, with retries: the verification may have failed because the database was away."""
     for _ in range(END_TRIES):
-        try:
-            async with api.db.connection() as conn:
-                await _keep(conn, id, state)
+        if await _store(api, verification):
             return
-        except (*AWAY, asyncpg.PostgresError) as error:
-            log.warning("the result of a verification could not be stored", verification_id=str(id), reason=str(error))
         await asyncio.sleep(REPORT_SECONDS)
 
 
-async def _report(api: AppState, id: UUID, state: dict[str, Any]) -> None:
+async def _report(api: AppState, verification: _Verification) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        try:
-            async with api.db.connection() as conn:
-                await _keep(conn, id, state)
-        except (*AWAY, asyncpg.PostgresError) as error:
-            # The next report may succeed; a verification without reports counts as lost.
-            log.warning("the progress of a verification was not stored", verification_id=str(id), reason=str(error))
+        # The next report may succeed; a verification without reports counts as lost.
+        await _store(api, verification)
 
 
-async def _keep(conn: Any, id: UUID, state: dict[str, Any]) -> None:
-    await fetch(conn, KEEP, key=f"verification:{id}", value=orjson.dumps(state).decode(), by=state["started_by"])
+async def _store(api: AppState, verification: _Verification) -> bool:
+    try:
+        async with api.db.connection() as conn:
+            await verification.keep(conn)
+    except (*AWAY, asyncpg.PostgresError) as error:
+        id = str(verification.id)
+        log.warning("the state of a verification could not be stored", verification_id=id, reason=str(error))
+        return False
+    return True
 
 
-async def _find(conn: Any, id: UUID) -> VerificationShown:
-    row = await fetch_row(conn, FIND, key=f"verification:{id}")
+async def _find(conn: Any, key: str) -> VerificationShown:
+    row = await fetch_row(conn, FIND, key=key)
     if row is None:
-        raise NotFound("verification", id)
+        raise NotFound("verification", key.rpartition(":")[2])
     return _shown(row)
 
 
@@ -166,4 +214,4 @@ def _shown(row: Any) -> VerificationShown:
     value = {"findings": [], "notices": [], "report": {}, **orjson.loads(row["value"])}
     if value["status"] == "running" and row["is_silent"]:
         value["status"] = "lost"
-    return VerificationShown(id=row["key"].removeprefix("verification:"), updated_at=row["updated_at"], **value)
+    return VerificationShown(id=row["key"].rpartition(":")[2], updated_at=row["updated_at"], **value)

@@ -1,5 +1,5 @@
--- Store the progress of a verification; the twenty newest are kept. They belong to the installation. SQL, because it writes and
--- deletes in one statement.
+-- Store the progress of a verification; the newest ones of the whole log, or of a tenant, are kept. Their keys begin with :kind and end
+-- with a time-ordered id. Called by api/resources/verifications.py. SQL, because it writes and deletes in one statement.
 with kept as (
   insert into atlas.system_state (key, value, updated_by)
   values (:key, :value::text::jsonb, :by)
@@ -7,4 +7,4 @@ with kept as (
     set value = excluded.value, updated_at = clock_timestamp()
 )
 delete from atlas.system_state
-where key in (select key from atlas.system_state where key like 'verification:%' order by key desc offset 20);
+where key in (select key from atlas.system_state where starts_with(key, :kind) order by key desc offset :most::int);

@@ -25,6 +25,8 @@ copies.py        the copies of checkpoints that are kept elsewhere
 diff.py          which rows of a damaged batch are changed, missing or added
 records.py       rows and seals as lines of an export
 personal.py      the check of personal values in an export
-export.py        the verification of an export file
+export.py        the verification of an export, of the whole log or a range of it
+export_lines.py  what the exports have in common
+tenant_export.py the verification of a tenant's export
 proof.py         the check of a single proof
 """

@@ -11,6 +11,9 @@ series as (
 ),
 pace as (
   delete from atlas.mail_pace where bucket = 'tenant:' || :id::uuid
+),
+verifications as (
+  delete from atlas.system_state where starts_with(key, 'tenant_verification:' || :id::uuid || ':')
 )
 delete from atlas.tenants
 where id = :id

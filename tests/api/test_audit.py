@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 from contextlib import suppress
 from unittest.mock import AsyncMock, Mock
@@ -331,6 +332,46 @@ async def test_a_verification_runs_in_the_background_and_reports_progress(audit_
     assert (await auditor.get(f"/audit/verifications/{uuid4()}")).status_code == 404
 
 
+async def test_a_tenant_verifies_its_own_rows_and_sees_no_other_verification(audit_log, auditor, admin, world, conn):
+    of_all = (await auditor.post("/audit/verifications")).json()
+    await ended(auditor, f"/audit/verifications/{of_all['id']}")
+    started = await admin.post("/audit/verifications", headers={"X-Request-Id": "verify-own"})
+    shown = await ended(admin, f"/audit/verifications/{started.json()['id']}")
+
+    assert (started.status_code, shown["status"], shown["findings"]) == (202, "whole", [])
+    assert shown["done"] == shown["total"] == shown["report"]["rows"] > 20
+    own = "select count(*) from atlas.audit_log where tenant_id = $1"
+    assert shown["report"]["rows"] == await conn.fetchval(own, world.acme.id)
+    event = await conn.fetchrow("select * from atlas.audit_log where meta->>'request_id' = 'verify-own'")
+    assert (event["action"], event["tenant_id"]) == ("AUDIT_VERIFICATION", world.acme.id)
+    other, operator = world.client("other", "auditor"), world.client("all", "operator")
+    for client, query, found in (
+        (admin, {}, [shown]),
+        (other, {}, []),
+        (operator, {"tenant": "acme"}, [shown]),
+        (operator, {}, [(await operator.get(f"/audit/verifications/{of_all['id']}")).json()]),
+    ):
+        assert (await client.get("/audit/verifications", params=query)).json()["items"] == found
+    for client, id in ((other, shown["id"]), (admin, of_all["id"]), (operator, shown["id"])):
+        assert (await client.get(f"/audit/verifications/{id}")).status_code == 404
+    assert (await admin.get("/audit/status")).json()["verified"]["status"] == "whole"
+
+
+async def test_a_tenant_finds_its_changed_and_removed_rows(audit_log, admin, world, owner):
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    row = "(select min(id) from atlas.audit_log where tenant_id = $1 and action = 'JOB_CREATED')"
+    await owner.execute(f"update atlas.audit_log set body = body || ' ' where id = {row}", world.acme.id)
+    gone = "(select id from atlas.audit_log where tenant_id = $1 order by epoch desc, xid desc, id desc limit 1)"
+    await owner.execute(f"delete from atlas.audit_log where id = {gone}", world.acme.id)
+    started = (await admin.post("/audit/verifications")).json()
+    shown = await ended(admin, f"/audit/verifications/{started['id']}")
+
+    assert shown["status"] == "damaged"
+    messages = " ".join(one["message"] for one in shown["findings"])
+    assert "is not in the signed tree" in messages
+    assert re.search(r"The tenant's number \d+ is missing", messages)
+
+
 async def test_a_verification_finds_changed_rows(audit_log, auditor, owner):
     triggers = [
         row["tgname"]
@@ -402,20 +443,20 @@ async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(au
 
 async def test_a_verification_whose_report_failed_once_reports_again(audit_log, auditor, world, monkeypatch):
     go, received = asyncio.Event(), []
-    keep, verify = atlas.api.resources.verifications._keep, atlas.api.resources.verifications.verify
+    keep, verify = atlas.api.resources.verifications._Verification.keep, atlas.api.resources.verifications.verify
 
-    async def keeping(conn, *arguments):
+    async def keeping(self, conn):
         received.append(conn)
         if len(received) == 2:
             conn.terminate()
-        await keep(conn, *arguments)
+        await keep(self, conn)
 
     async def slow(*arguments, **options):
         await go.wait()
         return await verify(*arguments, **options)
 
     monkeypatch.setattr(atlas.api.resources.verifications, "REPORT_SECONDS", 0.1)
-    monkeypatch.setattr(atlas.api.resources.verifications, "_keep", keeping)
+    monkeypatch.setattr(atlas.api.resources.verifications._Verification, "keep", keeping)
     monkeypatch.setattr(atlas.api.resources.verifications, "verify", slow)
     started = (await auditor.post("/audit/verifications")).json()
     async with asyncio.timeout(10):
@@ -438,7 +479,7 @@ async def test_shutdown_does_not_wait_for_the_result_of_a_verification(audit_log
     monkeypatch.setattr(atlas.api.resources.verifications, "verify", endless)
     await auditor.post("/audit/verifications")
     await begun.wait()
-    monkeypatch.setattr(atlas.api.resources.verifications, "_keep", away)
+    monkeypatch.setattr(atlas.api.resources.verifications._Verification, "keep", away)
     async with asyncio.timeout(5):
         await world.app.state.background.stop()
 

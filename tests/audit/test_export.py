@@ -17,9 +17,11 @@ from atlas.audit.export import Extract, export
 from atlas.audit.personal_data import erase
 from atlas.audit.record import record
 from atlas.audit.seal import seal
-from atlas.audit.verifier.export import ROW, verify_export
+from atlas.audit.verifier.export import verify_export
+from atlas.audit.verifier.export_lines import ROW
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
 from atlas.audit.verify import verify
+from atlas.audit.verify_tenant import verify_tenant
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 
@@ -56,6 +58,19 @@ async def test_an_export_verifies_offline_like_the_live_audit_log(conn, file, in
         live.size,
         live.root,
     )
+
+
+async def test_a_tenant_verifies_its_part_of_the_live_log_up_to_its_last_row(conn, owner, file, installation):
+    seen = []
+    report = await verify_tenant(conn, TENANTS[0], installation.keys, progress=lambda *far: seen.append(far))
+    own = await conn.fetchval("select count(*) from atlas.audit_log where tenant_id = $1", TENANTS[0])
+    assert (report.findings, report.rows, seen[-1]) == ([], own, (own, own))
+
+    await owner.execute("alter table atlas.audit_log disable trigger all")
+    last = "(select id from atlas.audit_log where tenant_id = $1 order by epoch desc, xid desc, id desc limit 1)"
+    await owner.execute(f"delete from atlas.audit_log where id = {last}", TENANTS[0])
+    report = await verify_tenant(conn, TENANTS[0], installation.keys)
+    assert [one.message for one in report.findings] == [f"The tenant's rows {own} to {own} are missing."]
 
 
 async def test_an_export_is_an_event_itself(conn, file):

@@ -54,7 +54,7 @@ class TypeSeriesShown(ApiModel):
 
     job_type: str | None
     total: FlowShown
-    points: list[PointShown] = Field(description="Every step, the oldest first.")
+    points: list[PointShown] = Field(description="Every step, the oldest first; none if only sums were asked for.")
 
 
 class SeriesShown(ApiModel):

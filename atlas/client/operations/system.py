@@ -69,6 +69,7 @@ class SystemOperations(ApiCaller):
         end: datetime | None = ...,
         job_type: str | None = ...,
         by_type: bool = ...,
+        with_points: bool = ...,
     ) -> SeriesShown:
         """What happened to jobs in each minute, hour or day."""
 
@@ -189,15 +190,15 @@ class SystemOperations(ApiCaller):
     def list_checkpoints(self) -> CheckpointShown:
         """The signed checkpoints, newest first."""
 
-    @operation("POST", "/audit/verifications", by_tenant=False, keyed=False)
+    @operation("POST", "/audit/verifications", keyed=False)
     def start_verification(self) -> VerificationShown:
-        """Verify the whole audit log, in the background; `wait_for_verification` waits for the result."""
+        """Verify the audit log, or a tenant's part, in the background; `wait_for_verification` waits for the result."""
 
-    @listing("/audit/verifications", by_tenant=False)
+    @listing("/audit/verifications")
     def list_verifications(self) -> VerificationShown:
         """The last verifications, newest first."""
 
-    @operation("GET", "/audit/verifications/{verification_id}", by_tenant=False)
+    @operation("GET", "/audit/verifications/{verification_id}")
     def get_verification(self, verification_id: Id) -> VerificationShown:
         """The progress of a verification, and what it found."""
 

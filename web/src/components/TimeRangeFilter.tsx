@@ -1,9 +1,10 @@
-import { useState, type SyntheticEvent } from "react";
+import { useMemo, useState, type SyntheticEvent } from "react";
 import { clockTime, exactTime, timeSpan } from "@/format/time";
 import { Button } from "./Button";
 import { FilterChip, FilterMenu } from "./FilterChips";
 import { Field, Input } from "./Form";
-import { isSet, NO_RANGE, SPAN_NAMES, SPANS, type TimeRange } from "./timeRange";
+import { useMinute } from "./Time";
+import { type Bounds, boundsOf, isSet, NO_RANGE, SPAN_NAMES, SPANS, type TimeRange } from "./timeRange";
 import styles from "./TimeRangeFilter.module.css";
 
 interface TimeRangeProps {
@@ -20,6 +21,16 @@ export function TimeRangeFilter({ range, unset, onChange }: TimeRangeProps & { r
       <TimeRangeMenu unset={isSet(range) ? "Change" : unset} onChange={onChange} />
     </>
   );
+}
+
+/** The range as it was when it was chosen, for a list that follows what is new by itself. */
+export function useFixedBounds({ last, since, until }: TimeRange): Bounds {
+  const now = useMinute();
+  const name = JSON.stringify([last, since, until]);
+  const [kept, setKept] = useState({ name, now });
+  if (kept.name !== name) setKept({ name, now });
+  const at = kept.name === name ? kept.now : now;
+  return useMemo(() => boundsOf({ last, since, until }, at), [last, since, until, at]);
 }
 
 /** Sets a range: one that ends now, or two times. */

@@ -8,8 +8,8 @@ import { Tabs } from "@/components/Tabs";
 import { Tooltip } from "@/components/Tooltip";
 import { duration } from "@/format/time";
 import { plural, whole } from "@/format/numbers";
-import { useSeesAll } from "@/session/session";
 import { Time } from "@/components/Time";
+import { useTenant } from "@/session/tenant";
 import styles from "./Audit.module.css";
 import { ExportDialog } from "./ExportDialog";
 import { LogTab } from "./LogTab";
@@ -20,10 +20,8 @@ import { VerificationsTab, useStartVerification } from "./VerificationsTab";
 export function AuditPage() {
   const search = useSearch({ from: "/audit" });
   const navigate = useNavigate({ from: "/audit" });
-  const seesAll = useSeesAll();
   const [exporting, setExporting] = useState(false);
   const verification = useStartVerification(() => void navigate({ search: (before) => ({ ...before, tab: "verifications", row: undefined }) }));
-  const tab = search.tab === "verifications" && !seesAll ? "log" : (search.tab ?? "log");
   return (
     <Page
       title="Audit"
@@ -34,23 +32,21 @@ export function AuditPage() {
           <Button icon={<Download size={14} aria-hidden />} onClick={() => setExporting(true)}>
             Export
           </Button>
-          {seesAll && (
-            <Button kind="primary" icon={<ShieldCheck size={14} aria-hidden />} busy={verification.isPending} onClick={verification.start}>
-              Verify now
-            </Button>
-          )}
+          <Button kind="primary" icon={<ShieldCheck size={14} aria-hidden />} busy={verification.isPending} onClick={verification.start}>
+            Verify now
+          </Button>
         </>
       }
     >
       <Tabs
         label="Parts of the audit log"
         fill
-        value={tab}
+        value={search.tab ?? "log"}
         onChange={(next) => void navigate({ search: (before) => ({ ...before, tab: next === "log" ? undefined : next, row: undefined }) })}
         tabs={[
           { key: "log", label: "Log", content: () => <LogTab /> },
           { key: "seals", label: "Seals and checkpoints", content: () => <SealsTab /> },
-          ...(seesAll ? [{ key: "verifications" as const, label: "Verifications", content: () => <VerificationsTab error={verification.error} /> }] : []),
+          { key: "verifications", label: "Verifications", content: () => <VerificationsTab error={verification.error} /> },
         ]}
       />
       {exporting && <ExportDialog onClose={() => setExporting(false)} />}
@@ -60,7 +56,7 @@ export function AuditPage() {
 
 /** How far the log is sealed, signed and verified, in one line. */
 function SealStatus() {
-  const { data } = api.useQuery("get", "/api/v1/audit/status", {}, { refetchInterval: 3000 });
+  const { data } = api.useQuery("get", "/api/v1/audit/status", { params: { query: { tenant: useTenant() } } }, { refetchInterval: 3000 });
   if (data === undefined) return null;
   const waiting = data.unsealed === 0 ? "all sealed" : `${plural(data.unsealed, "row waits", "rows wait")} for a seal, ${duration(data.lag_seconds * 1000)}`;
   return (

@@ -9,6 +9,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { exactTimes } from "@/format/time";
 import { whole } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import styles from "./Audit.module.css";
 import { ProofSteps } from "./ProofSteps";
 
@@ -35,6 +36,7 @@ export function EntryPanel({ id, onClose }: { id: number; onClose: () => void })
 
 function Entry({ entry }: { entry: Details }) {
   const { local, zone, utc } = exactTimes(new Date(entry.created_at));
+  const tenants = useTenantSlugs([entry.tenant_id]);
   return (
     <div className={styles.panel}>
       {entry.message !== "" && <p>{visible(entry.message)}</p>}
@@ -55,7 +57,15 @@ function Entry({ entry }: { entry: Details }) {
           <Thing entry={entry} />
         </Fact>
         <Fact name="Level">{entry.level}</Fact>
-        <Fact name="Tenant">{entry.tenant_id === null ? "none" : <Id value={entry.tenant_id} />}</Fact>
+        <Fact name="Tenant">
+          {entry.tenant_id === null ? (
+            "none"
+          ) : (
+            <>
+              {tenants?.get(entry.tenant_id)} <Id value={entry.tenant_id} />
+            </>
+          )}
+        </Fact>
         <Fact name="Row">
           <span className="mono">{whole(entry.id)}</span>
         </Fact>

@@ -7,10 +7,12 @@ import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
 import { Input } from "@/components/Form";
 import { visible } from "@/components/JsonView";
+import { NO_RANGE } from "@/components/timeRange";
+import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { exactTime } from "@/format/time";
 import { plural, whole } from "@/format/numbers";
 import { shortId } from "@/format/words";
-import { useSeesAll } from "@/session/session";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import styles from "./Audit.module.css";
 import { EntryPanel } from "./EntryPanel";
 import { type Entry, isWhole, type Seal, useLog, useSeals } from "./log";
@@ -32,7 +34,8 @@ export function LogTab() {
   const isAll = isWhole(search);
   const seals = useSeals(isAll ? shown : []);
   const lines = useMemo(() => (isAll ? withSeals(shown) : shown.map((entry) => ({ key: String(entry.id), entry }))), [shown, isAll]);
-  const columns = useColumns(!isAll);
+  const tenants = useTenantSlugs(useMemo(() => shown.map((one) => one.tenant_id), [shown]));
+  const columns = useColumns(!isAll, tenants);
 
   return (
     <div className={styles.log}>
@@ -42,6 +45,7 @@ export function LogTab() {
         <TextFilter label="Action" placeholder="JOB_FAILED" onSet={(action) => set({ action: [...(search.action ?? []), action.toUpperCase()] })} />
         <TextFilter label="Actor" placeholder="ann@example.com" onSet={(actor_id) => set({ actor_id })} />
         <TextFilter label="Thing" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
+        <TimeRangeFilter range={search} unset="Time" onChange={set} />
         <Chips search={search} set={set} />
         <Follow paused={paused !== null} behind={at} onPause={() => setPaused(entries[0]?.id ?? 0)} onFollow={() => setPaused(null)} />
       </div>
@@ -57,7 +61,7 @@ export function LogTab() {
         hasMore={pages.hasNextPage}
         isLoadingMore={pages.isFetchingNextPage}
         onMore={() => void pages.fetchNextPage()}
-        empty={<Nothing filtered={!isAll} onClear={() => set({ text: undefined, action: undefined, level: undefined, actor_id: undefined, entity_type: undefined, entity_id: undefined, since: undefined, until: undefined })} />}
+        empty={<Nothing filtered={!isAll} onClear={() => set({ text: undefined, action: undefined, level: undefined, actor_id: undefined, entity_type: undefined, entity_id: undefined, ...NO_RANGE })} />}
       />
       {search.row !== undefined && <EntryPanel key={search.row} id={Number(search.row)} onClose={() => set({ row: undefined })} />}
     </div>
@@ -87,8 +91,7 @@ function SealLine({ n, seal }: { n: number | null; seal: Seal | undefined }) {
   );
 }
 
-function useColumns(withSeal: boolean): Column<Line>[] {
-  const seesAll = useSeesAll();
+function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | null): Column<Line>[] {
   return useMemo(() => {
     const cell = (show: (entry: Entry) => ReactNode) => (line: Line) => ("entry" in line ? show(line.entry) : null);
     const columns: (Column<Line> | false)[] = [
@@ -97,11 +100,11 @@ function useColumns(withSeal: boolean): Column<Line>[] {
       { key: "action", header: "Action", width: "minmax(150px, 1.4fr)", cell: cell((one) => <span className={styles.action} data-level={one.level}>{one.action}</span>) },
       { key: "entity", header: "Thing", width: "minmax(190px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={one.entity_id}><span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span></span>) },
       { key: "message", header: "Message", width: "minmax(160px, 2fr)", wideOnly: true, cell: cell((one) => <span className="truncate">{visible(one.message)}</span>) },
-      seesAll && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: cell((one) => <span className="mono quiet truncate">{one.tenant_id === null ? "none" : shortId(one.tenant_id)}</span>) },
+      tenants !== null && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: cell((one) => <span className="quiet truncate" title={one.tenant_id ?? undefined}>{one.tenant_id === null ? "none" : (tenants.get(one.tenant_id) ?? shortId(one.tenant_id))}</span>) },
       withSeal && { key: "seal", header: "Seal", width: "84px", align: "end" as const, cell: cell((one) => <span className="mono quiet">{one.seal === null ? "waits" : `#${one.seal}`}</span>) },
     ];
     return columns.filter((one) => one !== false);
-  }, [withSeal, seesAll]);
+  }, [withSeal, tenants]);
 }
 
 function SearchField({ value, onSet }: { value: string; onSet: (value: string) => void }) {
@@ -128,8 +131,6 @@ function Chips({ search, set }: { search: AuditSearch; set: (change: Partial<Aud
     ["actor_id", "Actor", search.actor_id],
     ["entity_type", "Kind", search.entity_type],
     ["entity_id", "Thing", search.entity_id],
-    ["since", "Since", search.since],
-    ["until", "Until", search.until],
   ];
   return (
     <>

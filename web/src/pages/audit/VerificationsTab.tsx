@@ -9,6 +9,8 @@ import { ProblemLine } from "@/components/ProblemView";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { plural, whole } from "@/format/numbers";
+import { useSeesAll } from "@/session/session";
+import { useTenant } from "@/session/tenant";
 import styles from "./Audit.module.css";
 
 type Verification = Schemas["VerificationShown"];
@@ -22,8 +24,9 @@ const COLUMNS: Column<Verification>[] = [
   { key: "at", header: "Updated", width: "110px", cell: (one) => <Time at={one.updated_at} /> },
 ];
 
-/** Starts a verification of the whole log and shows it. */
+/** Starts a verification of what the page shows, the whole log or a tenant's part of it, and shows it. */
 export function useStartVerification(onStarted: () => void) {
+  const tenant = useTenant();
   const queries = useQueryClient();
   const mutation = api.useMutation("post", "/api/v1/audit/verifications", {
     onSuccess: () => {
@@ -32,16 +35,18 @@ export function useStartVerification(onStarted: () => void) {
     },
     onError: onStarted,
   });
-  return { start: () => mutation.mutate({}), isPending: mutation.isPending, error: mutation.error as unknown };
+  return { start: () => mutation.mutate({ params: { query: { tenant } } }), isPending: mutation.isPending, error: mutation.error as unknown };
 }
 
 /** The last verifications, with the progress of one that runs and what each has found. */
 export function VerificationsTab({ error }: { error: unknown }) {
   const [open, setOpen] = useState<string | undefined>();
+  const tenant = useTenant();
+  const ofAll = useSeesAll() && tenant === undefined;
   const query = api.useQuery(
     "get",
     "/api/v1/audit/verifications",
-    { params: { query: { limit: 20 } } },
+    { params: { query: { tenant, limit: 20 } } },
     { refetchInterval: (one) => (one.state.data?.items.some((each) => each.status === "running") === true ? 1000 : 15_000) },
   );
   const rows = query.data?.items;
@@ -58,9 +63,15 @@ export function VerificationsTab({ error }: { error: unknown }) {
         query={query}
         openKey={shown?.id}
         onOpen={(one) => setOpen(one.id)}
-        empty={<EmptyState title="The log was not verified yet">A verification reads all of it, computes every hash again and compares it with the signed checkpoints.</EmptyState>}
+        empty={
+          <EmptyState title="The log was not verified yet">
+            {ofAll
+              ? "A verification reads all of it, computes every hash again and compares it with the signed checkpoints."
+              : "A verification reads all rows of this tenant, and checks that each is in the signed tree, unchanged, and that none is missing."}
+          </EmptyState>
+        }
       />
-      {shown !== undefined && <Result one={shown} />}
+      {shown !== undefined && <Result one={shown} ofAll={ofAll} />}
     </div>
   );
 }
@@ -75,10 +86,10 @@ function Progress({ one }: { one: Verification }) {
   );
 }
 
-function Result({ one }: { one: Verification }) {
+function Result({ one, ofAll }: { one: Verification; ofAll: boolean }) {
   const sentences: Record<Verification["status"], string> = {
-    running: "It reads the whole log. You may leave this page.",
-    whole: "Nothing was changed, removed, inserted or reordered up to the last checkpoint.",
+    running: `It reads ${ofAll ? "the whole log" : "all rows of this tenant"}. You may leave this page.`,
+    whole: `${ofAll ? "Nothing" : "No row of this tenant"} was changed, removed, inserted or reordered up to the last checkpoint.`,
     damaged: `${plural(one.findings.length, "thing is", "things are")} wrong.`,
     failed: "It could not be finished.",
     lost: "The process that ran it is gone. Start another.",

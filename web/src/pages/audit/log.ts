@@ -2,6 +2,8 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { useTenant } from "@/session/tenant";
+import { isSet } from "@/components/timeRange";
+import { useFixedBounds } from "@/components/TimeRangeFilter";
 import type { AuditSearch } from "./search";
 
 export type Entry = Schemas["EntryShown"];
@@ -21,15 +23,15 @@ export function filtersOf(search: AuditSearch, tenant: string | undefined) {
 
 /** Whether the list is all there is, so that rows of one seal stand together. */
 export function isWhole(search: AuditSearch): boolean {
-  const { text, action, level, actor_id, entity_type, entity_id, since, until } = search;
-  return [text, action, level, actor_id, entity_type, entity_id, since, until].every((one) => one === undefined);
+  const { text, action, level, actor_id, entity_type, entity_id } = search;
+  return !isSet(search) && [text, action, level, actor_id, entity_type, entity_id].every((one) => one === undefined);
 }
 
 /** The pages of the log, and what is recorded meanwhile: none left out, none twice. */
 export function useLog(search: AuditSearch) {
   const tenant = useTenant();
   const filters = useMemo(() => filtersOf(search, tenant), [search, tenant]);
-  const { since, until } = search;
+  const { start: since, end: until } = useFixedBounds(search);
   const key = JSON.stringify([filters, since, until]);
   const queries = useQueryClient();
   const tail = useTail(key, filters, until === undefined, () => void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit"] }));

@@ -1,10 +1,11 @@
+import { type TimeRange, timeRangeSearch } from "@/components/timeRange";
 import { oneOf, someOf, text, texts, type RawSearch } from "@/search";
 
 export const LEVELS = ["info", "warn", "error"] as const;
 export const TABS = ["log", "seals", "verifications"] as const;
 
 /** What the page keeps in its address. */
-export interface AuditSearch {
+export interface AuditSearch extends TimeRange {
   tab?: (typeof TABS)[number] | undefined;
   text?: string | undefined;
   action?: string[] | undefined;
@@ -12,8 +13,6 @@ export interface AuditSearch {
   actor_id?: string | undefined;
   entity_type?: string | undefined;
   entity_id?: string | undefined;
-  since?: string | undefined;
-  until?: string | undefined;
   /** The row that is open beside the list. */
   row?: string | undefined;
 }
@@ -27,8 +26,7 @@ export function auditSearch(search: RawSearch): AuditSearch {
     actor_id: text(search, "actor_id"),
     entity_type: text(search, "entity_type"),
     entity_id: text(search, "entity_id"),
-    since: text(search, "since"),
-    until: text(search, "until"),
+    ...timeRangeSearch(search),
     row: text(search, "row"),
   };
 }

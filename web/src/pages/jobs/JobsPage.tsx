@@ -1,13 +1,12 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowUp, Plus } from "lucide-react";
 import { useMemo, useState, type ReactNode } from "react";
-import { api } from "@/api/client";
 import { Button } from "@/components/Button";
 import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
-import { JOB_MAKERS, MANAGERS, useCan, useSeesAll } from "@/session/session";
-import { useTenant } from "@/session/tenant";
+import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import { BulkBar } from "./BulkBar";
 import { BulkProgress } from "./BulkProgress";
 import { JobFilterLine, StatusTabs } from "./JobFilterLine";
@@ -18,7 +17,6 @@ import styles from "./Jobs.module.css";
 import { NewJobDialog } from "./NewJobDialog";
 import { filtersOf, type JobsSearch } from "./search";
 
-const MOST_TENANTS = 200;
 const NONE: ReadonlySet<string> = new Set();
 
 /** All jobs: a table that stays in place while work arrives, filters in the address, actions on many. */
@@ -36,7 +34,7 @@ export function JobsPage() {
   const [creating, setCreating] = useState(false);
   const jobs = useJobs(search);
   const reasons = useReasons(jobs.rows);
-  const tenants = useTenants();
+  const tenants = useTenantSlugs(useMemo(() => (jobs.rows ?? []).map((job) => job.tenant_id), [jobs.rows]));
   const columns = useMemo(() => jobColumns({ reasons, tenants }), [reasons, tenants]);
   const set = (changes: Partial<JobsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...changes }) });
@@ -88,15 +86,6 @@ export function JobsPage() {
       {creating && <NewJobDialog onClose={() => setCreating(false)} onMade={(id) => open(id)} />}
     </Page>
   );
-}
-
-/** The tenants' slugs, where the page shows jobs of several. */
-function useTenants(): ReadonlyMap<string, string> | null {
-  const seesAll = useSeesAll();
-  const tenant = useTenant();
-  const shown = seesAll && tenant === undefined;
-  const { data } = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST_TENANTS } } }, { enabled: shown, staleTime: 60_000 });
-  return useMemo(() => (shown ? new Map(data?.items.map((one) => [one.id, one.slug])) : null), [shown, data]);
 }
 
 function NoJobs({ search, action, onClear }: { search: JobsSearch; action: ReactNode; onClear: () => void }) {
