@@ -21,6 +21,7 @@ PYTHON = VENV / "bin" / "python"
 PACKAGES_MARK = VENV / "packages.sha256"
 CLIENT_MARK = "schema.sha256"
 GENERATED = ROOT / "generated"
+SPLIT_CLIENT = Path(__file__).with_name("split_client.py")
 # See atlas/db/generated_prisma.py.
 SPARED_IMPORT = "from atlas.db.generated_prisma import prepare_import\n\nprepare_import()\n"
 WEB = ROOT / "web"
@@ -180,7 +181,7 @@ def _link_all(folder: Path, wanted: dict[str, Path]) -> None:
 
 
 def client_is_current(package: Path) -> bool:
-    """True if the client generated into `package` is that of the current `schema.prisma`."""
+    """True if the client generated into `package` is that of the current `schema.prisma`, split as it is today."""
     return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _wanted_client()
 
 
@@ -194,6 +195,7 @@ def _generate() -> None:
         done.check_returncode()
     face = GENERATED / "__init__.py"
     face.write_text(SPARED_IMPORT + face.read_text())
+    subprocess.run([PYTHON, str(SPLIT_CLIENT), str(GENERATED)], check=True)
     for terms in VENV.glob("lib/python*/site-packages/prisma-*.dist-info/LICENSE"):
         shutil.copy(terms, GENERATED)
     # Compiled now: where no program may write bytecode, every one would compile it again, for 0.6 s of CPU.
@@ -212,7 +214,7 @@ def _has_node() -> bool:
 
 
 def _wanted_client() -> str:
-    return _sha256((ROOT / "schema.prisma").read_bytes())
+    return _sha256((ROOT / "schema.prisma").read_bytes() + SPLIT_CLIENT.read_bytes())
 
 
 def _node_environment() -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from atlas.prisma_client.schema import Field, Model, Schema, load_schema
+from atlas.prisma_client.read_schema import load_schema
+from atlas.prisma_client.schema import Field, Model, Schema
 
 SCHEMA = load_schema(Path(__file__).parent.parent / "schema.prisma")
 

@@ -2,17 +2,8 @@
 
 from atlas.prisma_client.client import AsyncpgPrisma
 from atlas.prisma_client.errors import ConnectionLost, UnsupportedQuery
-from atlas.prisma_client.schema import (
-    Default,
-    Enum,
-    Field,
-    Model,
-    Relation,
-    Schema,
-    UniqueKey,
-    load_schema,
-    packaged_schema,
-)
+from atlas.prisma_client.read_schema import load_schema, packaged_schema
+from atlas.prisma_client.schema import Default, Enum, Field, Model, Relation, Schema, UniqueKey
 
 __all__ = [
     "AsyncpgPrisma",

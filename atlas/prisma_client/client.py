@@ -21,8 +21,9 @@ from atlas.prisma_client.compile.reads import find_unique
 from atlas.prisma_client.errors import UnsupportedQuery, translate
 from atlas.prisma_client.operations import OPERATIONS, READS, ROWS, Operation, row_of
 from atlas.prisma_client.raw import execute_raw, query_raw
+from atlas.prisma_client.read_schema import packaged_schema
 from atlas.prisma_client.rows import as_models
-from atlas.prisma_client.schema import Model, Schema, packaged_schema
+from atlas.prisma_client.schema import Model, Schema
 from atlas.prisma_client.source import Bound, Pooled, Source
 from atlas.prisma_client.transactions import Transaction
 
@@ -79,10 +80,7 @@ class AsyncpgPrisma(Prisma):
 
         def __getattr__(self, name: str) -> Any:
             """The actions of a model. They are not kept: client and actions would hold each other."""
-            found = _actions().get(name)
-            if found is None:
-                raise AttributeError(f"The Prisma client has no attribute {name!r}.")
-            kind, model = found
+            kind, model = _actions(name)
             return kind(self, model)
 
     @property
@@ -222,6 +220,9 @@ class AsyncpgPrisma(Prisma):
 
 
 @cache
-def _actions() -> dict[str, tuple[type[Any], type[BaseModel]]]:
-    """The generated actions and the model of each attribute, such as `job`."""
-    return {name.lower(): (getattr(actions, f"{name}Actions"), getattr(models, name)) for name in PRISMA_MODELS}
+def _actions(name: str) -> tuple[type[Any], type[BaseModel]]:
+    """The generated actions and the model of an attribute, such as `job`."""
+    for model in PRISMA_MODELS:
+        if model.lower() == name:
+            return getattr(actions, f"{model}Actions"), getattr(models, model)
+    raise AttributeError(f"The Prisma client has no attribute {name!r}.")

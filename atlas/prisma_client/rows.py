@@ -35,7 +35,7 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
     fields = [model.fields[name] for name in result.model_fields]
     columns = [field for field in fields if field.relation is None]
     converted = [(field.name, convert) for field in columns if (convert := _conversion(field)) is not None]
-    relations = [(field.name, getattr(models, field.type)) for field in fields if field.relation is not None]
+    relations = [(field.name, field.type) for field in fields if field.relation is not None]
     given = {field.name for field in columns}
     put = object.__setattr__
 
@@ -46,7 +46,7 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
         for name, target in relations:
             if name in row:
                 names.add(name)
-                row[name] = _related(target, row.pop(name))
+                row[name] = _related(getattr(models, target), row.pop(name))
             else:
                 row[name] = None
         # What pydantic's `model_construct` does, without looking at every field again.

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _TOKENS = re.compile(
     r"""(?P<string>"(?:[^"\\\n]|\\.)*") | (?P<comment>//[^\n]*) | (?P<newline>\n)
@@ -13,27 +13,26 @@ _TOKENS = re.compile(
 # What has fields: tables and views.
 WITH_FIELDS = ("model", "view")
 
-_OPENING = re.compile(r"(\w+)\s+(\w+)\s*\{")
+# A block that begins and ends at the beginning of a line.
+_BLOCK = re.compile(r"^(\w+)[ \t]+(\w+)[ \t]*\{(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r'(\w+)\s+(Unsupported\("[^"]*"\)|\w+)(\?|\[\])?\s*(.*)')
 _ATTRIBUTE = re.compile(r"@@?([\w.]+)")
 _NAMED = re.compile(r"(\w+)\s*:\s*(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """`@map("x")`, `@@id([a, b], name: "n")`: a name, and its arguments still as text."""
 
     name: str
-    arguments: tuple[str, ...] = ()
-    named: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...]
+    named: dict[str, str]
 
     def argument(self, name: str) -> str | None:
         """The argument of this name, or the first one without a name."""
         return self.named.get(name) or (self.arguments[0] if self.arguments else None)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaLine:
+class SchemaLine(NamedTuple):
     """A field of a model, or a value of an enum (which has no type)."""
 
     name: str
@@ -46,8 +45,7 @@ class SchemaLine:
         return next((found for found in self.attributes if found.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """`model Job { … }`, or a view or an enum: its lines, and the `@@` attributes that speak of the whole."""
 
     kind: str
@@ -60,20 +58,20 @@ class Block:
         return next((found for found in self.attributes if found.name == name), None)
 
 
-def read_blocks(text: str) -> Iterator[Block]:
-    """The models, views and enums of a schema, in its order; generators and datasources are passed over."""
-    opening: re.Match[str] | None = None
-    body: list[str] = []
-    for line in _whole_lines(text):
-        if opening is None:
-            opening = _OPENING.fullmatch(line)
-            body = []
-        elif line == "}":
-            if opening[1] in (*WITH_FIELDS, "enum"):
-                yield _block(opening[1], opening[2], body)
-            opening = None
-        else:
-            body.append(line)
+def block_texts(text: str) -> Iterator[tuple[str, str, str]]:
+    """The models, views and enums of a schema, in its order: the kind, the name, and the text within the braces."""
+    for kind, name, body in _BLOCK.findall(text):
+        if kind in (*WITH_FIELDS, "enum"):
+            yield kind, name, body
+
+
+def read_block(kind: str, name: str, text: str) -> Block:
+    """Read the text within the braces of a block."""
+    body = [*_whole_lines(text)]
+    whole = [line for line in body if line.startswith("@@")]
+    lines = [_field(line) if kind in WITH_FIELDS else _value(line) for line in body if not line.startswith("@@")]
+    attributes = [attribute for line in whole for attribute in _attributes(line)]
+    return Block(kind, name, tuple(lines), tuple(attributes))
 
 
 def items(text: str) -> list[str]:
@@ -100,13 +98,6 @@ def _whole_lines(text: str) -> Iterator[str]:
             if line.strip():
                 yield line.strip()
             line = ""
-
-
-def _block(kind: str, name: str, body: list[str]) -> Block:
-    whole = [line for line in body if line.startswith("@@")]
-    lines = [_field(line) if kind in WITH_FIELDS else _value(line) for line in body if not line.startswith("@@")]
-    attributes = [attribute for line in whole for attribute in _attributes(line)]
-    return Block(kind, name, tuple(lines), tuple(attributes))
 
 
 def _field(line: str) -> SchemaLine:

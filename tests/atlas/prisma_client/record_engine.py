@@ -22,7 +22,7 @@ from atlas.generated import Json, Prisma
 from atlas.generated._builder import QueryBuilder, dumps, serializer
 from atlas.generated.engine.utils import handle_response_errors
 from atlas.prisma_client import AsyncpgPrisma
-from atlas.prisma_client.schema import parse_schema
+from atlas.prisma_client.read_schema import parse_schema
 from atlas.test_databases import TestDatabases
 from tests.atlas.prisma_client.chosen_calls import chosen_calls
 from tests.atlas.prisma_client.random_calls import CALLS

@@ -20,7 +20,7 @@ import pytest_asyncio
 from atlas.db.pool import Connection, connect
 from atlas.generated import errors
 from atlas.prisma_client import AsyncpgPrisma
-from atlas.prisma_client.schema import parse_schema
+from atlas.prisma_client.read_schema import parse_schema
 from atlas.test_databases import TestDatabases
 from tests.atlas.prisma_client.chosen_calls import chosen_calls
 from tests.atlas.prisma_client.recording import (

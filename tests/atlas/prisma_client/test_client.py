@@ -24,7 +24,7 @@ from atlas.generated.errors import (
 )
 from atlas.generated.models import Job, Tenant
 from atlas.prisma_client import AsyncpgPrisma, UnsupportedQuery, packaged_schema
-from atlas.prisma_client.schema import parse_schema
+from atlas.prisma_client.read_schema import parse_schema
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

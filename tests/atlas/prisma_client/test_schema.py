@@ -6,7 +6,8 @@ import pytest
 
 from atlas.generated.metadata import PRISMA_MODELS, RELATIONAL_FIELD_MAPPINGS
 from atlas.prisma_client import load_schema, packaged_schema
-from atlas.prisma_client.schema import Default, Schema, parse_schema
+from atlas.prisma_client.read_schema import parse_schema
+from atlas.prisma_client.schema import Default, Schema
 from tests.atlas.prisma_client.workshop import SCHEMA
 
 REPOSITORY = Path(__file__).parents[3]

@@ -1,6 +1,7 @@
 """Transactions: shared with hand-written SQL in both directions, rolled back, nested, limited in time."""
 
 import asyncio
+import subprocess
 from datetime import timedelta
 
 import asyncpg
@@ -324,13 +325,12 @@ async def test_engine_features_are_refused_by_name(db):
 
 async def test_no_engine_process_and_no_dotenv_are_involved(db, monkeypatch, tmp_path):
     from atlas.generated import _base_client
-    from atlas.generated.engine._query import AsyncQueryEngine
 
     def never(*args, **kwargs):
         raise AssertionError
 
     monkeypatch.setattr(_base_client, "load_env", never)
-    monkeypatch.setattr(AsyncQueryEngine, "connect", never)
+    monkeypatch.setattr(subprocess, "Popen", never)
     monkeypatch.delenv("DATABASE_URL", raising=False)
     async with AsyncpgPrisma(db._source.pool) as client:
         assert await client.jobtype.count() == 0

@@ -8,7 +8,7 @@ from atlas.generated import fields
 from atlas.generated.actions import JobActions
 from atlas.generated.bases import _PrismaModel
 from atlas.prisma_client import AsyncpgPrisma
-from atlas.prisma_client.schema import parse_schema
+from atlas.prisma_client.read_schema import parse_schema
 
 SCHEMA_TEXT = r"""
 // A comment with a "quote and a { brace.
