@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-import idna
 import orjson
 
 from atlas.actors import Actor
@@ -90,6 +89,8 @@ def _forms(subject: str) -> list[str]:
     local, at, domain = subject.rpartition("@")
     if not at or domain.isascii():
         return [subject]
+    import idna
+
     try:
         return [subject, f"{local}@{idna.encode(domain, uts46=True).decode()}"]
     except UnicodeError:

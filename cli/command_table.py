@@ -3,6 +3,7 @@
 Help and shell completion list the subcommands with the sentences here, without importing any of them.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -63,12 +64,32 @@ class CommandTable(TyperGroup):
         return name, None if name is None else load_command(name), rest
 
 
-@cache
+class ModuleGroup(TyperGroup):
+    """Subcommands in several modules of a package: only the module of the one that runs is imported; for help all."""
+
+    def __init__(self, package: str, places: Mapping[str, str], *, help: str) -> None:
+        super().__init__(commands={name: TyperCommand(name) for name in places}, help=help, no_args_is_help=True)
+        self._places = {name: f"{package}.{place}" for name, place in places.items()}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A subcommand, imported."""
+        place = self._places.get(cmd_name)
+        return None if place is None else _load(place, cmd_name)
+
+
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command."""
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(f"atlas.cli.{module}"), attribute)
-    if isinstance(found, typer.Typer):
+    return _load(f"atlas.cli.{COMMANDS[name][0]}", name)
+
+
+@cache
+def _load(place: str, name: str) -> TyperCommand | TyperGroup:
+    """Import a command from its place, `module:attribute`."""
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, TyperGroup):
+        command: Any = found
+    elif isinstance(found, typer.Typer):
         command = typer.main.get_command(found)
     else:
         single = typer.Typer(add_completion=False)

@@ -37,7 +37,7 @@ def add(
     described = read_definition(file)
 
     async def work(settings: Settings) -> Definition:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             return await add_definition(conn, described, actor=caller())
 
     async def over_http(atlas: "AtlasClient") -> Definition:
@@ -67,7 +67,7 @@ def edit(
         raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
 
     async def work(settings: Settings) -> Definition:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             return await edit_definition(conn, key, changes, actor=caller())
 
     async def over_http(atlas: "AtlasClient") -> Definition:

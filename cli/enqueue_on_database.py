@@ -1,24 +1,31 @@
 """Enqueues a job, or asks for a workflow, on the database of an installation."""
 
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
 from atlas.cli.backend import EnqueueOptions
+from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.runtime import caller
 from atlas.db.pool import Connection
 from atlas.engine.admission import ENGINE_RUN, admit
-from atlas.engine.hosts.hosts import find_host
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.tenants import find_tenant
-from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput
+
+if TYPE_CHECKING:
+    from atlas.engine.workflows.intents import NewIntent
 
 
 async def enqueue_or_request(conn: Connection, options: EnqueueOptions) -> Enqueued:
     """Enqueue a job. One of type ENGINE_RUN is a request for a workflow, as in the API."""
     tenant_id = (await find_tenant(conn, "system" if options.tenant is None else options.tenant)).id
     if options.job_type == ENGINE_RUN:
+        from atlas.engine.workflows.intents import request_workflows
+
         [run_id] = await request_workflows(conn, tenant_id, [_intent_of(options)], requested_by=caller())
         return Enqueued(run_id)
-    host = options.host and await find_host(conn, options.host, tenant_id=tenant_id)
     job = NewJob(
         options.job_type,
         options.input,
@@ -28,14 +35,23 @@ async def enqueue_or_request(conn: Connection, options: EnqueueOptions) -> Enque
         dedupe_key=options.dedupe_key,
         delay=options.delay,
         run_at=options.run_at,
-        host_id=host.id if host else None,
+        host_id=None if options.host is None else await _host_id(conn, options.host, tenant_id),
         allow_unknown=options.allow_unknown,
     )
     return await enqueue(conn, await admit(conn, job), actor=caller())
 
 
-def _intent_of(options: EnqueueOptions) -> NewIntent:
+async def _host_id(conn: Connection, named: str, tenant_id: UUID) -> UUID:
+    # Imported here: few jobs name a host.
+    from atlas.engine.hosts.hosts import find_host
+
+    return (await find_by_name_or_id(conn, "host", named, partial(find_host, conn, tenant_id=tenant_id))).id
+
+
+def _intent_of(options: EnqueueOptions) -> "NewIntent":
     """The request in a job of type ENGINE_RUN."""
+    from atlas.engine.workflows.intents import NewIntent
+
     unfit = {
         "--max-retries": options.max_retries,
         "--dedupe-key": options.dedupe_key,

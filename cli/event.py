@@ -38,7 +38,7 @@ def publish(
     """Publish an event: runs that wait for it wake, and triggers on its name fire."""
 
     async def work(settings: Settings) -> Published:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner, facts = await tenant_id(conn, tenant or "system"), read_object("--context", context)
             return await publish_event(conn, owner, name, facts, actor=caller(), correlation_id=correlation_id)
 

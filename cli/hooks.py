@@ -29,7 +29,7 @@ def add(
     """Add an address and print its signing secret once."""
 
     async def work(settings: Settings) -> tuple[InboundHook, str, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             hook, clear = await add_hook(conn, owner, event, description=description, actor=caller())
             return hook, clear, await names_of(conn, [hook])
@@ -50,7 +50,7 @@ def show(
     """List the addresses, without their secrets."""
 
     async def work(settings: Settings) -> tuple[list[InboundHook], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             found: list[InboundHook] = []
             while page := await list_hooks(conn, tenant_id=owner, after=found[-1].id if found else None):
@@ -73,7 +73,7 @@ def remove(
     """Remove an address. The events that came by it stay."""
 
     async def work(settings: Settings) -> tuple[InboundHook, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             removed = await remove_hook(conn, await find_id(conn, "hook", hook_id), actor=caller())
             return removed, await names_of(conn, [removed])
 

@@ -51,7 +51,7 @@ def add(
     """Add a host, or more server instances to a host that exists."""
 
     async def work(settings: Settings) -> tuple[Host, list[Any], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn, conn.transaction():
+        async with connected(settings) as conn, conn.transaction():
             owner = await tenant_id(conn, tenant or "system")
             existing = {host.name for host in await list_hosts(conn, tenant_id=owner)}
             if name in existing and instance:
@@ -83,7 +83,7 @@ def show(
     """List the hosts."""
 
     async def work(settings: Settings) -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             hosts = await list_hosts(conn, tenant_id=await tenant_id(conn, tenant))
             found = [(host, await list_server_instances(conn, host.id)) for host in hosts]
             return found, await names_of(conn, hosts)
@@ -120,7 +120,7 @@ def edit_instance(
         raise InvalidInput("The command", [FieldError("instance", "give what to change: --name or --host")])
 
     async def work(settings: Settings) -> tuple[ServerInstance, Host, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn, conn.transaction():
+        async with connected(settings) as conn, conn.transaction():
             owner = await tenant_id(conn, tenant or "system")
             found = await _find_instance(conn, instance, owner)
             find = partial(find_host, conn, tenant_id=owner)
@@ -146,7 +146,7 @@ def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = Fals
     """Remove a server instance. It is refused while jobs of it are queued or run."""
 
     async def work(settings: Settings) -> tuple[ServerInstance, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await _find_instance(conn, instance, await tenant_id(conn, tenant or "system"))
             removed = await remove_server_instance(conn, found, actor=caller())
             return removed, await names_of(conn, [removed])

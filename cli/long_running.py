@@ -60,7 +60,7 @@ def run_program(
         follow_parent(grace=settings.atlas_grace_seconds)
         while True:
             try:
-                async with open_atlas(settings, size=size, program=True) as atlas:
+                async with open_atlas(settings, size=size, program=True, checks_inputs=True) as atlas:
                     relax_garbage_collection()
                     return await work(atlas, stop)
             except DatabaseNotReady as error:

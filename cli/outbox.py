@@ -108,7 +108,7 @@ async def _slug(settings: Settings, tenant: str | None) -> str | None:
     id = None if tenant is None else as_id(tenant)
     if id is None:
         return tenant
-    async with connected(settings, checks_inputs=False) as conn:
+    async with connected(settings) as conn:
         return (await names_of(conn, [{"tenant_id": id}])).slug(id)
 
 

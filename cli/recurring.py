@@ -39,7 +39,7 @@ def show_list(
     """List the recurring functions, with how their last runs ended."""
 
     async def work(settings: Settings) -> tuple[list[RecurringRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await list_recurring(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
@@ -71,7 +71,7 @@ def show_one(
     """Show one recurring function and its runs, newest first; also one that is no longer registered."""
 
     async def work(settings: Settings) -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await _owner(conn, id, await tenant_id(conn, tenant))
             found = await list_recurring(conn, tenant_id=owner, id=id)
             runs = await list_runs(conn, (owner, id), limit=limit)

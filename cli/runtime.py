@@ -76,15 +76,15 @@ async def open_atlas(
     size: int = 5,
     program: bool = False,
     statement_seconds: float | None = None,
-    checks_inputs: bool = True,
+    checks_inputs: bool = False,
 ) -> AsyncIterator[Atlas]:
     """Connect to the database, check its migrations, and open a pool on it.
 
     The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
     A `program` runs for long; a command should answer within seconds, whatever the state of the database.
-    Commands that read or change much give their statements more than `statement_seconds`. Those that check no job's
-    input and no tenant's limits say so, and do not load the models.
+    Commands that read or change much give their statements more than `statement_seconds`. What checks the inputs of
+    jobs or the limits of tenants says so, `checks_inputs`: the models take longer to load than other commands run.
     """
     if checks_inputs:
         _know_builtin_types()
@@ -147,7 +147,7 @@ async def bring_up_to_date(url: str) -> list[str]:
 
 
 @asynccontextmanager
-async def connected(settings: Settings, *, checks_inputs: bool = True) -> AsyncIterator[Connection]:
+async def connected(settings: Settings, *, checks_inputs: bool = False) -> AsyncIterator[Connection]:
     """One connection to a database that is up to date, for a command that needs no more."""
     opened = open_atlas(settings, size=1, statement_seconds=STATEMENT_SECONDS, checks_inputs=checks_inputs)
     async with opened as atlas, atlas.pool.acquire() as conn:

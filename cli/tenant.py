@@ -103,7 +103,7 @@ def edit(
         raise InvalidInput("The command", [FieldError("tenant", reason)])
 
     async def work(settings: Settings) -> Tenant:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             return await edit_tenant(conn, await find_tenant(conn, tenant), changes, actor=caller())
 
     async def over_http(atlas: "AtlasClient") -> Tenant:

@@ -42,7 +42,7 @@ def add(
     """Make a token and print it once."""
 
     async def work(settings: Settings) -> tuple[Token, str, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = None if tenant is None else await find_tenant(conn, tenant)
             if owner is not None:
                 await require_own_name(conn, subject)
@@ -79,7 +79,7 @@ def show(
     """List the tokens, without their secrets."""
 
     async def work(settings: Settings) -> tuple[list[Token], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await list_tokens(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
@@ -108,7 +108,7 @@ def revoke(
     """Revoke a token for good."""
 
     async def work(settings: Settings) -> tuple[Token, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             revoked = await find_by_name_or_id(conn, "token", token, partial(revoke_token, conn, actor=caller()))
             return revoked, await names_of(conn, [revoked])
 

@@ -37,7 +37,7 @@ def usage(
     start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--from", from_)
 
     async def work(settings: Settings) -> tuple[list[Usage], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             found = await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
             return found, await names_of(conn, found)

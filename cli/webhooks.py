@@ -34,7 +34,7 @@ def add(
     """Add a webhook and print its signing secret once."""
 
     async def work(settings: Settings) -> tuple[Webhook, str, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             webhook, clear = await add_webhook(conn, owner, url, event, description=description, actor=caller())
             return webhook, clear, await names_of(conn, [webhook])
@@ -55,7 +55,7 @@ def show_list(
     """List the webhooks, without their secrets."""
 
     async def work(settings: Settings) -> tuple[list[Webhook], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             found: list[Webhook] = []
             while page := await list_webhooks(conn, tenant_id=owner, after=found[-1].id if found else None):
@@ -76,7 +76,7 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
     """Show a webhook. `atlas jobs list` shows its deliveries: jobs of the type HTTP_CALL."""
 
     async def work(settings: Settings) -> tuple[Webhook, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await find_webhook(conn, await find_id(conn, "webhook", webhook_id))
             return found, await names_of(conn, [found])
 
@@ -95,7 +95,7 @@ def remove(webhook_id: WebhookId, json: Json = False) -> None:
     """Remove a webhook. The jobs of its deliveries stay."""
 
     async def work(settings: Settings) -> tuple[Webhook, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             removed = await remove_webhook(conn, await find_id(conn, "webhook", webhook_id), actor=caller())
             return removed, await names_of(conn, [removed])
 
@@ -113,7 +113,7 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
     """Send the event webhook.test once."""
 
     async def work(settings: Settings) -> UUID:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             found = await find_webhook(conn, await find_id(conn, "webhook", webhook_id))
             return await send_test(conn, found, actor=caller())
 

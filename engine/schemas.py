@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-import jsonschema_rs
 import orjson
 
 from atlas.errors import FieldError, InvalidInput
@@ -27,7 +26,6 @@ MOST_PARTS = 20_000
 QUICK_WORK = 100_000
 QUICK_SCHEMA = 8 * 1024
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20)
 
 
 # Keywords whose errors depend on names alone, and those that make other errors depend on values elsewhere.
@@ -49,6 +47,8 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
     if not found and _parts(text)[0] > MOST_PARTS:
         found = [FieldError(field, f"has more than {MOST_PARTS:,} parts, where a reference is all that it refers to")]
     if not found:
+        import jsonschema_rs
+
         try:
             validator_of(text)
             _compiled(text, ignore_unknown_formats=False)
@@ -86,6 +86,8 @@ def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_fo
 
 
 def _first_error(validator: Any, value: dict[str, Any]) -> Any:
+    import jsonschema_rs
+
     try:
         validator.validate(value)
     except jsonschema_rs.ValidationError as error:
@@ -180,10 +182,13 @@ def validator_of(text: bytes, has_formats: bool = True) -> Any:
 
 
 def _compiled(text: bytes, *, validate_formats: bool = True, ignore_unknown_formats: bool = True) -> Any:
+    # Imported here: most commands check no input against a schema.
+    import jsonschema_rs
+
     return jsonschema_rs.validator_for(
         orjson.loads(text),
         mask="the value",
-        pattern_options=_PATTERNS,
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=2**20, dfa_size_limit=2**20),
         retriever=_fetch_nothing,
         validate_formats=validate_formats,
         ignore_unknown_formats=ignore_unknown_formats,

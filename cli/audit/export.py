@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
-from rich.text import Text
 
 from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
@@ -25,6 +24,8 @@ from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from atlas.client import AtlasClient
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
@@ -56,7 +57,7 @@ def tail(
     )
 
     async def work(settings: Settings) -> tuple[list[AuditRow], TenantNames]:
-        async with open_atlas(settings, checks_inputs=False) as atlas:
+        async with open_atlas(settings) as atlas:
             async with atlas.pool.acquire() as conn:
                 query = await _for_tenant(conn, wanted, tenant)
                 since = await log_position(conn)
@@ -86,11 +87,8 @@ def tail(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not follow_on:
-        say(
-            {"events": [_document(entry, names) for entry in entries]},
-            Text("\n").join(_line(entry) for entry in entries),
-            json=json,
-        )
+        lines_shown = "" if json else _lines(entries)
+        say({"events": [_document(entry, names) for entry in entries]}, lines_shown, json=json)
 
 
 def export_log(
@@ -108,7 +106,7 @@ def export_log(
         raise typer.BadParameter("is needed with --json: stdout carries the document", param_hint="--out")
 
     async def work(settings: Settings) -> "Exported":
-        async with open_atlas(settings, checks_inputs=False) as atlas, atlas.pool.acquire() as conn:
+        async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
             await seal_and_warn(atlas)
             extract = Extract(await tenant_id(conn, tenant), _utc(since), _utc(until), personal)
             async with _target(out) as file:
@@ -217,7 +215,7 @@ def _print(entry: AuditRow, names: TenantNames, *, json: bool) -> None:
         with written_out():
             sys.stdout.write(dump_json(_document(entry, names)) + "\n")
     else:
-        say(None, _line(entry), json=False)
+        say(None, _lines([entry]), json=False)
 
 
 def _document(entry: AuditRow, names: TenantNames) -> dict[str, Any]:
@@ -225,9 +223,16 @@ def _document(entry: AuditRow, names: TenantNames) -> dict[str, Any]:
     return {name: value for name, value in names.document(entry).items() if name not in ("epoch", "xid")}
 
 
-def _line(entry: AuditRow) -> Text:
+def _lines(entries: list[AuditRow]) -> "Text":
+    # Imported here: --json needs none of it.
+    from rich.text import Text
+
+    return Text("\n").join(_line(entry, Text()) for entry in entries)
+
+
+def _line(entry: AuditRow, line: "Text") -> "Text":
     styles = {"warn": "yellow", "error": "red"}
-    line = Text(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
+    line.append(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
     line.append(f"{entry.id:>8} ", style="dim")
     line.append(f"{entry.action:<24}", style=styles.get(entry.level, "bold"))
     line.append(f" {entry.entity_type} {entry.entity_id} by {entry.actor_id}")

@@ -1,5 +1,6 @@
 """`atlas audit verify` and `atlas audit proof`."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -8,9 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
@@ -32,6 +30,8 @@ from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from atlas.client import AtlasClient
 
 Keys = Annotated[list[Path] | None, typer.Option("--key", help="A public key; may be repeated.")]
@@ -189,9 +189,14 @@ def _check(check: Path, key: list[Path] | None, *, json: bool) -> None:
 @contextmanager
 def _progress(what: str, *, json: bool) -> Iterator[Advance]:
     """A progress bar on stderr if it is a terminal."""
-    console = Console(stderr=True)
+    if json or not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=json or not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -200,7 +205,9 @@ def _document(report: Report) -> dict[str, Any]:
     return {"ok": report.ok, **asdict(report)}
 
 
-def _summary(report: Report) -> Text:
+def _summary(report: Report) -> "Text":
+    from rich.text import Text
+
     summary = Text()
     for finding in report.findings:
         summary.append(f"{finding.kind:<11}", style="red")

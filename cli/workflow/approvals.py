@@ -42,7 +42,7 @@ def approve(
     """
 
     async def work(settings: Settings) -> tuple[ApprovalRow, str]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             asked = await _find(conn, id)
             # The hash binds the decision to what was looked up here.
             try:
@@ -80,7 +80,7 @@ def approvals(
     """List the approvals that are pending, newest first."""
 
     async def work(settings: Settings) -> tuple[list[ApprovalRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "approval", before)
             status = None if all_ else "pending"
             found = await list_approvals(conn, tenant_id=owner, before=last, status=status, limit=limit)

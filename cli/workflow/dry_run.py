@@ -41,7 +41,7 @@ def command(
     file = read_json_file(Path(workflow)) if workflow.endswith(".json") else None
 
     async def work(settings: Settings) -> DryRun:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant or "system")
             document = file or _document(workflow, (await list_versions(conn, workflow, tenant_id=owner))[0].document)
             targets = await load_targets(conn, owner, document)

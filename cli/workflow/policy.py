@@ -41,7 +41,7 @@ def add(
     """Add a rule. It applies when everything it names is exceeded; the strictest rule decides."""
 
     async def work(settings: Settings) -> UUID:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             return await add_rule(
                 conn,
                 label=label,
@@ -76,7 +76,7 @@ def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
 
     async def work(settings: Settings) -> tuple[list[Rule], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
@@ -107,7 +107,7 @@ def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
     """Remove a rule."""
 
     async def work(settings: Settings) -> None:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             await remove_rule(conn, label, tenant_id=await tenant_id(conn, tenant), actor=caller())
 
     async def over_http(atlas: "AtlasClient") -> None:

@@ -21,8 +21,6 @@ from atlas.cli.workflow.render_run import as_document, draw, headline
 from atlas.db.pool import Connection
 from atlas.engine.workflows.find_intents import IntentRow, list_intents
 from atlas.engine.workflows.find_runs import RunDetails, get_details
-from atlas.engine.workflows.intents import request_workflow
-from atlas.engine.workflows.runnable import require_runnable
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,6 +54,10 @@ def run(
     given = read_object("--input", input_)
 
     async def ask(conn: Connection) -> UUID:
+        # Imported here: a list of requests reads no document.
+        from atlas.engine.workflows.intents import request_workflow
+        from atlas.engine.workflows.runnable import require_runnable
+
         owner = await tenant_id(conn, tenant or "system")
         await require_runnable(conn, owner, workflow, given)
         return await request_workflow(
@@ -71,7 +73,7 @@ def run(
         )
 
     async def work(settings: Settings) -> tuple[UUID, RunDetails | None, TenantNames | None]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             run_id = await ask(conn)
             if not wait:
                 return run_id, None, None
@@ -131,7 +133,7 @@ def requests(
     """List requests for runs, newest first, with the reason for those that were blocked or rejected."""
 
     async def work(settings: Settings) -> tuple[list[IntentRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
             found = await list_intents(
                 conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit

@@ -28,7 +28,7 @@ def signal(
     """Send an event to one run alone."""
 
     async def work(settings: Settings) -> Published:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             id, facts = await find_run(conn, run_id), read_object("--context", context)
             return await signal_run(conn, id, name, facts, actor=caller())
 
@@ -45,7 +45,7 @@ def cancel(run_id: RunId, json: Json = False) -> None:
     """Stop a run and its children."""
 
     async def work(settings: Settings) -> tuple[UUID, str]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             id = await find_run(conn, run_id)
             return id, await cancel_run(conn, id, actor=caller())
 
@@ -62,7 +62,7 @@ def retry(run_id: RunId, json: Json = False) -> None:
     """Let a failed run go on from the step that failed."""
 
     async def work(settings: Settings) -> UUID:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             id = await find_run(conn, run_id)
             await retry_run(conn, id, actor=caller())
             return id
@@ -82,7 +82,7 @@ def fork(
     """Ask for a new run that reuses what this one had recorded before a step."""
 
     async def work(settings: Settings) -> tuple[UUID, UUID]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             id = await find_run(conn, run_id)
             return id, await fork_run(conn, id, step, actor=caller())
 

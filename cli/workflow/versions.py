@@ -29,7 +29,7 @@ def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
     """List the versions of a workflow, newest first."""
 
     async def work(settings: Settings) -> tuple[list[WorkflowRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await list_versions(conn, key, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
@@ -55,7 +55,7 @@ def diff(
     """Show what differs between two versions of a declared workflow, line by line."""
 
     async def work(settings: Settings) -> tuple[WorkflowRow, WorkflowRow]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             first, last = _chosen(old, new, (await list_versions(conn, key, tenant_id=owner, limit=1))[0].version)
             before = await get_version(conn, key, first, tenant_id=owner)

@@ -46,7 +46,7 @@ def check(
         return
 
     async def work(settings: Settings) -> tuple[Verdict, bool]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant or "system")
             known = {one.key for one in await list_workflows(conn, tenant_id=owner)}
             return await check_policy(conn, owner, workflow, spend_cents=spend_cents), workflow in known
@@ -71,7 +71,7 @@ def save(
     document: Any = read_json_file(file)
 
     async def work(settings: Settings) -> Saved:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             return await save_workflow(conn, document, actor=caller(), tenant_id=await tenant_id(conn, tenant))
 
     async def over_http(atlas: "AtlasClient") -> Saved:
@@ -114,7 +114,7 @@ def show_workflows(tenant: str | None, *, json: bool) -> None:
     """Print the workflows there are."""
 
     async def work(settings: Settings) -> tuple[list[WorkflowRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await list_workflows(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from logging import LogRecord
 from typing import Any
 
-import structlog
-
 from atlas.logs import JOB_FACTS
 from atlas.programs.capture import Capture
 
@@ -23,6 +21,9 @@ class AttemptLog:
 
     def add_event(self, _logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """Keep a line of structlog. This is the first of the logger's processors."""
+        # Imported here: commands load this module, and most of them log nothing.
+        import structlog
+
         shown = structlog.processors.format_exc_info(None, method, {**event})
         self._add(method, _text_of(shown))
         return event

@@ -3,10 +3,8 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
-
-import structlog
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.attempt_log import AttemptLog
@@ -15,6 +13,9 @@ from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.secrets.redact import Redactor
 from atlas.logs import job_logger
+
+if TYPE_CHECKING:
+    import structlog
 
 Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 
@@ -67,7 +68,7 @@ class JobContext:
         return str(self._job.id)
 
     @property
-    def log(self) -> structlog.stdlib.BoundLogger:
+    def log(self) -> "structlog.stdlib.BoundLogger":
         """A logger with the job's ids bound. What it logs is kept with the attempt."""
         if self._log is None:
             facts = self._job.log_facts(self.worker_id)

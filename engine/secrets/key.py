@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from atlas.database_home import database_home
 from atlas.errors import AtlasError
@@ -26,6 +25,9 @@ class SecretKey:
     """The installation's key. Encryption and fingerprints use keys derived from it, one each."""
 
     def __init__(self, raw: bytes) -> None:
+        # Imported here: most commands meet no secret.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         self.id = hashlib.sha256(b"atlas secret key id" + raw).hexdigest()[:16]
         self._cipher = AESGCM(hmac.digest(raw, b"atlas secret encryption", "sha256"))
         self._fingerprint_key = hmac.digest(raw, b"atlas secret fingerprint", "sha256")

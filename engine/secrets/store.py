@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from cryptography.exceptions import InvalidTag
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
@@ -87,6 +86,8 @@ async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> t
 
 def decrypted(key: SecretKey, row: Any, context: bytes, *, what: str) -> Any:
     """The value in a row with its key's id, its nonce and its ciphertext; SecretsUnreadable says why it cannot be."""
+    from cryptography.exceptions import InvalidTag
+
     try:
         return key.decrypt(row["nonce"], row["ciphertext"], context)
     except InvalidTag as error:

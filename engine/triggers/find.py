@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from atlas.generated.types import JobTriggerWhereInput, TriggerFireWhereInput
 
 DESCRIBE = statement("engine/triggers/sql/describe.sql")
+CLOCK = statement("engine/triggers/sql/clock.sql")
 
 
 @dataclass(frozen=True, slots=True)

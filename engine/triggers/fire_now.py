@@ -8,11 +8,10 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.triggers.find import find_trigger
+from atlas.engine.triggers.find import CLOCK, find_trigger
 from atlas.engine.triggers.fire import Firing, fire_one, render_input
 from atlas.engine.triggers.fire_events import StoredEvent
 from atlas.engine.triggers.fire_schedules import schedule_scope
-from atlas.engine.triggers.store import CLOCK
 from atlas.ids import new_id
 
 

@@ -16,8 +16,9 @@ from atlas.engine.etags import require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import read_cron
-from atlas.engine.triggers.find import Trigger, describe, find_row, find_trigger
-from atlas.engine.triggers.spec import TARGETS, TriggerSpec, read_trigger
+from atlas.engine.triggers.find import CLOCK, Trigger, describe, find_row, find_trigger
+from atlas.engine.triggers.read_spec import read_trigger
+from atlas.engine.triggers.spec import TARGETS, TriggerSpec
 from atlas.engine.triggers.target import check_target
 from atlas.errors import no_tenant
 from atlas.ids import new_id
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from atlas.generated.types import JobTriggerCreateInput
 
 STAY = statement("engine/triggers/sql/stay.sql")
-CLOCK = statement("engine/triggers/sql/clock.sql")
 EDIT = statement("engine/triggers/sql/edit.sql")
 REMOVE = statement("engine/triggers/sql/remove.sql")
 HOLD = statement("engine/triggers/sql/hold.sql")

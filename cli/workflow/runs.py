@@ -1,4 +1,4 @@
-"""`atlas workflow`: its subcommands, and those that show runs."""
+"""`atlas workflow list` and `atlas workflow show`: the runs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,6 @@ from atlas.cli.output import Json, hint_at_more, say, shown_age, table
 from atlas.cli.over_http_rows import row_of, tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.workflow import approvals, dry_run, policy, request, steer, versions, workflows
 from atlas.cli.workflow.arguments import (
     Before,
     Limit,
@@ -28,15 +27,7 @@ from atlas.settings import Settings
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
-app = typer.Typer(
-    help="Ask for workflow runs, look at them and steer them.", no_args_is_help=True, add_completion=False
-)
 
-
-app.command("run")(request.run)
-
-
-@app.command("list")
 def show_list(
     status: Annotated[str | None, typer.Option(help="queued, waiting, running, succeeded, failed, canceled")] = None,
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
@@ -50,11 +41,14 @@ def show_list(
 ) -> None:
     """List runs, newest first, or the workflows."""
     if only_workflows:
-        workflows.show_workflows(tenant, json=json)
+        # Imported here: it reads documents, which runs do not need.
+        from atlas.cli.workflow.workflows import show_workflows
+
+        show_workflows(tenant, json=json)
         return
 
     async def work(settings: Settings) -> tuple[list[RunRow], TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
             found = await list_runs(conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit)
             return found, await names_of(conn, found)
@@ -79,15 +73,11 @@ def show_list(
         hint_at_more("--before", found[-1].id)
 
 
-app.command("requests")(request.requests)
-
-
-@app.command("show")
 def show(run_id: RunId, json: Json = False) -> None:
     """Show a run with its steps, and what it waits for."""
 
     async def work(settings: Settings) -> tuple[RunDetails, TenantNames]:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             found = await get_details(conn, await find_run(conn, run_id))
             return found, await names_of(conn, found.rows)
 
@@ -96,20 +86,3 @@ def show(run_id: RunId, json: Json = False) -> None:
 
     details, names = either(work, over_http)
     say(as_document(details, names), draw(details, names), json=json)
-
-
-app.command("check")(workflows.check)
-app.command("dry-run")(dry_run.command)
-app.command("signal")(steer.signal)
-app.command("approve")(approvals.approve)
-app.command("approvals")(approvals.approvals)
-app.command("cancel")(steer.cancel)
-app.command("retry")(steer.retry)
-app.command("fork")(steer.fork)
-app.command("save")(workflows.save)
-app.command("versions")(versions.versions)
-app.command("diff")(versions.diff)
-app.command("rollback")(versions.rollback)
-app.command("enable")(workflows.enable)
-app.command("disable")(workflows.disable)
-app.add_typer(policy.app, name="policy")

@@ -1,0 +1,18 @@
+"""`atlas trigger`: schedules and events that start jobs and workflows."""
+
+from atlas.cli.command_table import ModuleGroup
+
+__all__ = ["app"]
+
+app = ModuleGroup(
+    "atlas.cli.trigger",
+    {
+        "add": "change:add",
+        "edit": "change:edit",
+        "remove": "change:remove",
+        "list": "show:show",
+        "fire": "change:fire",
+        "preview": "show:show_times",
+    },
+    help="Start jobs and workflows on a schedule or on events.",
+)
