@@ -8,8 +8,8 @@ from uuid import UUID
 
 if TYPE_CHECKING:
     from atlas.cli.tenant_names import TenantNames
+    from atlas.engine.explanation import Explanation
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.explain import Explanation
     from atlas.engine.jobs.find import Depth, JobRow
     from atlas.engine.jobs.gate import Gate
     from atlas.engine.jobs.job_list import JobPage

@@ -34,6 +34,7 @@ COMMANDS = {
     "bench": ("bench:bench", "Measure Atlas on this machine, beside plain SQL and comparable queues."),
     "enqueue": ("enqueue:enqueue_job", "Enqueue a job."),
     "audit": ("audit:app", "The audit log of all changes: read it, verify it, prove it."),
+    "explain": ("explain:explain", "Explain why a job, a run, a trigger or a worker does nothing, and the way out."),
     "jobs": ("jobs:app", "Show jobs; cancel, retry and delete them."),
     "workflow": ("workflow:app", "Ask for workflow runs, look at them and steer them."),
     "outbox": ("outbox:app", "The mails that were written as files instead of being sent."),

@@ -87,7 +87,7 @@ def show_logs(
 def explain_one(job_id: JobId, json: Json = False) -> None:
     """Explain why a job is not running, or which worker runs it."""
     _, explanation = _on_job(job_id, lambda atlas, id: atlas.explain(id))
-    say(explanation, explanation.sentence, json=json)
+    say(explanation, explanation.text, json=json)
 
 
 @app.command("cancel")

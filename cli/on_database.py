@@ -12,9 +12,10 @@ from atlas.cli.runtime import caller
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
+from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.explain import Explanation, explain
+from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page

@@ -23,8 +23,8 @@ from atlas.client import (
     RetryBudget,
     Unreachable,
 )
+from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.explain import Explanation
 from atlas.engine.jobs.find import Depth, JobRow
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.jobs.job_list import JobPage

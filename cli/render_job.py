@@ -36,7 +36,7 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
         for one in found.attempts
     ]
     parts: list[str | TextTable] = [
-        found.explanation.sentence,
+        found.explanation.text,
         "",
         table(("", ""), [fact for fact in facts if fact[1] is not None]),
     ]

@@ -16,7 +16,8 @@ from atlas.api.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.client.models import Listed, Page
-from atlas.client.models.jobs import Attempt, Canceled, EnqueuedJob, Job, JobExplanation, Retried, Ticked
+from atlas.client.models.explain import JobExplanation
+from atlas.client.models.jobs import Attempt, Canceled, EnqueuedJob, Job, Retried, Ticked
 from atlas.engine.admission import admit
 from atlas.engine.enqueue_again import read_again
 from atlas.engine.jobs.cancel import cancel

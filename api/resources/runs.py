@@ -13,6 +13,7 @@ from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Listed, Page
+from atlas.client.models.explain import RunExplanation
 from atlas.client.models.workflows import (
     RunCountsShown,
     RunId,
@@ -26,6 +27,7 @@ from atlas.client.models.workflows import (
 from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
+from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps, summarize_runs
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
@@ -121,6 +123,16 @@ async def show_workflow(run_id: Id, call: Calling) -> WorkflowShown:
     async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
         return WorkflowShown.model_validate(await workflow_of_run(conn, run_id))
+
+
+@router.get(
+    "/runs/{run_id:uuid}/explain", operation_id="explain_run", summary="Why a run does not go on, in one sentence"
+)
+@requires(*PEOPLE)
+async def show_explanation(run_id: Id, call: Calling) -> RunExplanation:
+    """What it waits for and until when, or what holds it or its request, and the way out."""
+    async with call.transaction(read_only=True) as conn:
+        return RunExplanation.model_validate(await explain_run(conn, run_id, tenant_id=call.tenant_id))
 
 
 @router.post(

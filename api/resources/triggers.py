@@ -14,8 +14,10 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import Listed, Page
+from atlas.client.models.explain import TriggerExplanation
 from atlas.client.models.triggers import Fired, FireShown, OccurrenceShown, TriggerShown
 from atlas.engine.triggers.cron import Cron, read_cron
+from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.preview import Occurrence, preview
@@ -190,6 +192,19 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: C
             limit=limit,
             key=lambda one: (one.fired_at, one.id),
         )
+
+
+@router.get(
+    "/{trigger_id:uuid}/explain",
+    operation_id="explain_trigger",
+    summary="Why a trigger did not fire, in one sentence",
+)
+@requires(*READERS)
+async def show_explanation(trigger_id: Id, call: Calling) -> TriggerExplanation:
+    """Disabled, held, late, skipped, without a matching event, or when it fires next; and the way out."""
+    async with call.helper() as run, call.transaction(read_only=True) as conn:
+        found = await explain_trigger(conn, trigger_id, tenant_id=call.tenant_id, run=run)
+    return TriggerExplanation.model_validate(found)
 
 
 @router.get("/{trigger_id:uuid}/preview", operation_id="preview_trigger", summary="The next times of a schedule")

@@ -7,9 +7,11 @@ from fastapi import APIRouter, Path
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_PAGE
+from atlas.client.models.explain import WorkerExplanation
 from atlas.client.models.system import WorkerDetails
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.jobs.explain_worker import explain_worker
 from atlas.engine.jobs.lease import request_drain
 from atlas.errors import NotFound
 
@@ -27,6 +29,16 @@ async def show_one(worker_id: WorkerId, call: Calling) -> WorkerDetails:
     """Of all tenants. `running_count` is from its last heartbeat, the jobs are those of now."""
     async with call.transaction(read_only=True) as conn:
         return await _shown(conn, worker_id)
+
+
+@router.get(
+    "/{worker_id}/explain", operation_id="explain_worker", summary="Why a worker takes nothing, in one sentence"
+)
+@requires("operator", "auditor", whole=True)
+async def show_explanation(worker_id: WorkerId, call: Calling) -> WorkerExplanation:
+    """The gate, its lease, a drain, its slots, or what is due for it and for others, and the way out."""
+    async with call.transaction(read_only=True) as conn:
+        return WorkerExplanation.model_validate(await explain_worker(conn, worker_id))
 
 
 @router.post("/{worker_id}/drain", operation_id="drain_worker", summary="Let a worker finish what it runs, and stop")

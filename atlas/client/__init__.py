@@ -35,6 +35,13 @@ if TYPE_CHECKING:
         VerificationShown,
     )
     from atlas.client.models.base import Listed, Page, ProblemField
+    from atlas.client.models.explain import (
+        ExplanationShown,
+        JobExplanation,
+        RunExplanation,
+        TriggerExplanation,
+        WorkerExplanation,
+    )
     from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
     from atlas.client.models.insights import GroupShown, InsightsShown
     from atlas.client.models.jobs import (
@@ -42,7 +49,6 @@ if TYPE_CHECKING:
         Canceled,
         EnqueuedJob,
         Job,
-        JobExplanation,
         JobRequest,
         JobStatus,
         JobSummary,
@@ -140,6 +146,7 @@ __all__ = [
     "EventPublished",
     "EventShown",
     "Events",
+    "ExplanationShown",
     "FailedJobShown",
     "FindingShown",
     "FireShown",
@@ -188,6 +195,7 @@ __all__ = [
     "RuleAdded",
     "RuleShown",
     "RunEvent",
+    "RunExplanation",
     "RunId",
     "RunNotStarted",
     "RunShown",
@@ -208,6 +216,7 @@ __all__ = [
     "Ticked",
     "TokenMade",
     "TokenShown",
+    "TriggerExplanation",
     "TriggerShown",
     "TypeActivityShown",
     "TypeSeriesShown",
@@ -219,6 +228,7 @@ __all__ = [
     "WebhookMade",
     "WebhookShown",
     "WorkerDetails",
+    "WorkerExplanation",
     "WorkerJob",
     "WorkerStatus",
     "WorkflowShown",
@@ -232,6 +242,7 @@ _MODULES = (
     "models.approvals",
     "models.audit",
     "models.base",
+    "models.explain",
     "models.hosts",
     "models.insights",
     "models.jobs",

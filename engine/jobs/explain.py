@@ -1,7 +1,6 @@
 """Explains in one sentence why a job is not running, by the conditions of the claim itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +8,7 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
+from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
 
@@ -16,16 +16,6 @@ EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
 # The year of a due time that means: without an end.
 FOREVER = 9999
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """`reason` is a stable word for programs, `sentence` the explanation for people."""
-
-    job_id: UUID
-    status: str
-    reason: str
-    sentence: str
 
 
 async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
@@ -39,59 +29,91 @@ async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
 async def explain_many(conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None) -> list[Explanation]:
     """The same for a page of jobs, in one statement. Jobs that do not exist are left out."""
     rows = await conn.fetch(EXPLAIN.sql, *EXPLAIN.bind({"ids": list(job_ids), "tenant_id": tenant_id}))
-    return [_explained(row) for row in rows]
+    return [explained("job", row["id"], row["status"], _why(row)) for row in rows]
 
 
-def _explained(row: Mapping[str, Any]) -> Explanation:
-    reason, sentence = _waiting(row) if row["status"] == "queued" else _not_waiting(row)
-    return Explanation(row["id"], row["status"], reason, sentence)
+def _why(row: Mapping[str, Any]) -> Why:
+    return _waiting(row) if row["status"] == "queued" else _not_waiting(row)
 
 
-def _not_waiting(row: Mapping[str, Any]) -> tuple[str, str]:
-    if row["status"] == "running":
-        runs = f"Worker {row['claimed_by']} runs it since {row['started_at']:%Y-%m-%d %H:%M:%S} UTC"
-        if row["cancel_requested_at"] is not None:
-            return "stopping", f"{runs}; {row['cancel_requested_by']} asked it to stop."
-        return "running", f"{runs} (attempt {row['attempt_count']})."
-    if row["status"] == "failed":
-        message = (row["error_message"] or "no message was recorded").rstrip()
-        message += "" if message.endswith((".", "!", "?")) else "."
-        if row["dead_lettered_at"] is None:
-            return "failed", f"It failed for good: {message}"
-        attempts = "one attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
-        return "dead_letter", f"It is a dead letter after {attempts}: {message} Retry it by hand."
-    return row["status"], f"It {row['status']} at {row['finished_at']:%Y-%m-%d %H:%M:%S} UTC."
+def _not_waiting(row: Mapping[str, Any]) -> Why:
+    match row["status"]:
+        case "running":
+            runs = f"Worker {row['claimed_by']} runs it since {at(row['started_at'])}"
+            if row["cancel_requested_at"] is not None:
+                return Why("stopping", f"{runs}; {row['cancel_requested_by']} asked it to stop.")
+            numbers = {"attempt": row["attempt_count"]}
+            return Why("running", f"{runs} (attempt {row['attempt_count']}).", numbers=numbers)
+        case "failed" if row["dead_lettered_at"] is None:
+            message = f"It failed for good: {said(row['error_message'])}"
+            return Why("failed", message, "Correct the cause and retry it.", f"atlas jobs retry {row['id']}")
+        case "failed":
+            attempts = "one attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
+            message = f"It is a dead letter after {attempts}: {said(row['error_message'])}"
+            numbers = {"attempts": row["attempt_count"]}
+            return Why("dead_letter", message, "Retry it by hand.", f"atlas jobs retry {row['id']}", numbers)
+        case "succeeded":
+            return Why("succeeded", f"It succeeded at {at(row['finished_at'])}.")
+        case _:
+            cause = f"It was canceled at {at(row['finished_at'])}."
+            return Why("canceled", cause, "Retry it if that was a mistake.", f"atlas jobs retry {row['id']}")
 
 
-def _waiting(row: Mapping[str, Any]) -> tuple[str, str]:
+def _waiting(row: Mapping[str, Any]) -> Why:
     """The first condition that fails, in the order of the claim."""
     gate = gate_of(row["gate"])
     if not gate.online:
-        return "gate", gate.closed_because
+        return offline(gate)
     if row["due_at"] is not None and row["waits"] is not None:
-        return "waiting", f"Its run waits for {' and '.join(map(_awaited, orjson.loads(row['waits'])))}{_until(row)}."
+        return _awaiting(row, orjson.loads(row["waits"]))
     if row["due_at"] is not None:
-        return "not_due", f"It is not due until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC{_after_failures(row)}."
+        numbers = {"failed_attempts": row["retry_count"]}
+        return Why("not_due", f"It is not due until {at(row['due_at'])}{_after_failures(row)}.", numbers=numbers)
     if row["disabled"]:
-        return "disabled", f"The definition {row['job_type']} is disabled. An operator can make it active again."
+        command = f"atlas definition edit {row['job_type']} --enable"
+        cause = f"The definition {row['job_type']} is disabled."
+        return Why("disabled", cause, "An operator can make it active again.", command)
     if row["host_id"] is not None:
-        return "host", f"It waits for host {row['host_id']} to fetch it."
+        remedy = "Look whether `atlas agent` runs there."
+        return Why("host", f"It waits for host {row['host_id']} to fetch it.", remedy, "atlas host list")
     if row["workers"] == 0:
-        return "no_worker", _no_worker(row)
-    if row["type_limit"] is not None and row["type_running"] >= row["type_limit"]:
-        return "limit", f"{row['type_running']} of at most {row['type_limit']} {row['job_type']} jobs are running."
-    if row["tenant_limit"] is not None and row["tenant_running"] >= row["tenant_limit"]:
-        return "limit", f"{row['tenant_running']} of at most {row['tenant_limit']} jobs of this tenant are running."
+        return _no_worker(row)
+    return _limited(row) or _in_line(row)
+
+
+def _limited(row: Mapping[str, Any]) -> Why | None:
+    for whose, running, limit in (
+        (f"{row['job_type']} jobs", row["type_running"], row["type_limit"]),
+        ("jobs of this tenant", row["tenant_running"], row["tenant_limit"]),
+    ):
+        if limit is not None and running >= limit:
+            remedy = "It starts when one of them ends; or raise the limit."
+            numbers = {"running": running, "limit": limit}
+            return Why("limit", f"{running} of at most {limit} {whose} are running.", remedy, numbers=numbers)
+    return None
+
+
+def _in_line(row: Mapping[str, Any]) -> Why:
     if row["alone"]:
         lost = f"It was lost {row['lost_count']} times and runs alone"
-        return "alone", f"{lost}: a worker that serves {row['job_type']} takes it once it holds nothing else."
+        cause = f"{lost}: a worker that serves {row['job_type']} takes it once it holds nothing else."
+        command = f"atlas audit tail --entity {row['id']}"
+        return Why("alone", cause, "Look why its workers died.", command, {"lost": row["lost_count"]})
     if row["ahead"]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
-        return "queue", f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
-    return "next", "Nothing holds it: a worker will claim it next."
+        cause = f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
+        remedy = "Start more workers, or raise their --concurrency."
+        return Why("queue", cause, remedy, f"atlas worker --types {row['job_type']}", {"ahead": row["ahead"]})
+    return Why("next", "Nothing holds it: a worker will claim it next.")
 
 
-def _awaited(step: Mapping[str, Any]) -> str:
+def _awaiting(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Why:
+    cause = f"Its run waits for {' and '.join(map(awaited, steps))}{until(row['due_at'])}."
+    return Why("waiting", cause, None, f"atlas explain {row['id']}", {"steps": len(steps)})
+
+
+def awaited(step: Mapping[str, Any]) -> str:
+    """What a step of a run waits for."""
     match step["kind"]:
         case "event":
             return f"the event {step['event_name']}"
@@ -103,15 +125,17 @@ def _awaited(step: Mapping[str, Any]) -> str:
             return f"the {step['kind']} {step['name']!r}"
 
 
-def _until(row: Mapping[str, Any]) -> str:
+def until(due_at: Any) -> str:
     """The end of a wait, unless it has none."""
-    return "" if row["due_at"].year == FOREVER else f", until {row['due_at']:%Y-%m-%d %H:%M:%S} UTC at the latest"
+    return "" if due_at is None or due_at.year == FOREVER else f", until {at(due_at)} at the latest"
 
 
-def _no_worker(row: Mapping[str, Any]) -> str:
+def _no_worker(row: Mapping[str, Any]) -> Why:
     if not row["known_type"]:
-        return f"No worker has ever served the job type {row['job_type']!r}. Start one whose --app registers it."
-    return f"No worker that serves {row['job_type']!r} is alive. Start one with `atlas worker`."
+        cause = f"No worker has ever served the job type {row['job_type']!r}."
+        return Why("no_worker", cause, "Start one whose --app registers it.")
+    cause = f"No worker that serves {row['job_type']!r} is alive."
+    return Why("no_worker", cause, "Start one.", f"atlas worker --types {row['job_type']}")
 
 
 def _after_failures(row: Mapping[str, Any]) -> str:

@@ -116,7 +116,7 @@ async def test_a_page_of_jobs_is_explained_in_one_call(world, admin, conn):
     await claim(conn, worker, limit=1)
     foreign = (await make(world.client("other", "tenant_admin")))["id"]
     answer = await admin.get("/jobs/explain", params={"id": [*made, foreign]})
-    found = {one["job_id"]: one["reason"] for one in answer.json()["items"]}
+    found = {one["id"]: one["reason"] for one in answer.json()["items"]}
     assert found == {made[0]: "running", made[1]: "next", made[2]: "queue"}
     assert (await admin.get("/jobs/explain")).json() == {"items": []}
     assert (await admin.get("/jobs/explain", params={"id": [str(uuid4())] * 101})).status_code == 422

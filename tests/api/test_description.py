@@ -140,14 +140,25 @@ SETS = {
 }
 
 
+def reasons_in(path):
+    """The reasons that a module explains with; the gate's is of all of them."""
+    return {"gate", *re.findall(r'Why\(\s*"(\w+)"', (ROOT / path).read_text())}
+
+
 async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn):
     for name, places in SETS.items():
         values = await conn.fetchval(f"select enum_range(null::atlas.{name})::text[]")
         for model, property in places:
             assert set(schema_of(spec, model, property)["enum"]) == set(values), (model, property)
     assert set(schema_of(spec, "RetriedMany", "verdicts")["enum"]) == set(get_args(RetryVerdict))
-    reasons = re.findall(r'return "(\w+)", ', (ROOT / "engine/jobs/explain.py").read_text())
-    assert set(schema_of(spec, "JobExplanation", "reason")["enum"]) == {*reasons, "succeeded", "canceled"}
+    of_job = reasons_in("engine/jobs/explain.py")
+    for model, reasons in (
+        ("JobExplanation", of_job),
+        ("RunExplanation", of_job | reasons_in("engine/workflows/explain.py") | {"job", "child"}),
+        ("TriggerExplanation", reasons_in("engine/triggers/explain.py")),
+        ("WorkerExplanation", reasons_in("engine/jobs/explain_worker.py")),
+    ):
+        assert set(schema_of(spec, model, "reason")["enum"]) == reasons
     kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)
     assert set(schema_of(spec, "FindingShown", "kind")["enum"]) == set(kinds)
     for model, property in (("EnqueuedJob", "status"), ("Job", "status"), ("JobExplanation", "status")):

@@ -28,6 +28,7 @@ WORKING = {
     "doctor": "",
     "usage": "",
     "insights": "",
+    "explain": "{trigger_id}",
     "jobs list": "--tenant acme",
     "jobs show": "{job_id}",
     "jobs logs": "{job_id}",

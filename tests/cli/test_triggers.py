@@ -1,6 +1,13 @@
-"""`atlas trigger`, `atlas usage`: what people type, what they see, how a mistake is answered."""
+"""`atlas trigger`, `atlas usage`, `atlas insights`, `atlas explain`: what people type, what they see, how a mistake is answered."""
 
 import asyncpg
+
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.usage import meter_usage
+from atlas.engine.workflows.intents import request_workflow
+from tests.engine.jobs.given import given_worker
+from tests.support import DANA
 
 
 async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
@@ -83,3 +90,27 @@ async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, da
     assert nothing.stdout == early.stdout == "There is no usage in that time.\n"
     assert some.stdout.splitlines()[1].split() == ["report.build", "3", "2", "1", "0", "0", "0", "4.5", "0.0", "2.50"]
     assert "--from: 'yesterday' is not a day or a time" in wrong.refusal
+
+
+async def test_insights_and_explanations_are_shown_for_whatever_an_id_is(atlas, conn):
+    assert (await atlas("insights")).stdout == "Nothing happened in that time.\n"
+    assert (await atlas("insights", "--csv")).stdout.startswith("begins_at,tenant,job_type,enqueued")
+    assert (await atlas("insights", "--csv", "--json")).code == 2
+    job = (await atlas("enqueue", "x.work", "--tenant", "system", "--allow-unknown", "--json")).document["id"]
+    while await meter_usage(conn):
+        pass
+    shown = await atlas("insights", "--days", "1")
+    assert [line.split()[0] for line in shown.stdout.splitlines()[2:]] == ["x.work", "all"]
+    assert (await atlas("insights", "--by", "tenant", "--json")).document["groups"][0]["tenant"] == "system"
+
+    made = await atlas("trigger", "add", "--tenant", "system", "--cron", "@hourly", "--job-type", "x.work", "--json")
+    trigger = made.document["id"]
+    await switch(conn, online=True, actor=DANA)
+    worker = await given_worker(conn, "y.work")
+    run = await request_workflow(conn, SYSTEM_TENANT, "greet", {}, DANA, allow_unknown=True)
+    found = [
+        (await atlas("explain", str(id), "--json")).document for id in (job, trigger, worker.id, run, str(run)[:35])
+    ]
+    assert [one["kind"] for one in found] == ["job", "trigger", "worker", "run", "run"]
+    assert (await atlas("explain", trigger)).stdout.startswith("It fires next at ")
+    assert "There is no" in (await atlas("explain", str(SYSTEM_TENANT))).refusal

@@ -30,6 +30,7 @@ LOADED = (
         "status",
         "usage",
         "insights",
+        "explain",
         "enqueue",
         "jobs",
         "workflow",

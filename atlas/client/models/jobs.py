@@ -16,13 +16,6 @@ KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
 RetryVerdict: TypeAlias = Annotated[
     str, known("retried", "conflict", "stopping", "gone", "queued", "running", "succeeded")
 ]
-ExplainedReason: TypeAlias = Annotated[
-    str,
-    known(
-        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
-    ),
-]
 KnownBulkVerb: TypeAlias = Annotated[str, known("retry", "cancel", "delete", "discard")]
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
@@ -132,15 +125,6 @@ class Attempt(ApiModel):
     outcome: AttemptOutcome | None
     result: dict[str, Any]
     log_ref: str | None
-
-
-class JobExplanation(ApiModel):
-    """Why a job is where it is: a word for programs, a sentence for people."""
-
-    job_id: UUID
-    status: KnownJobStatus
-    reason: ExplainedReason
-    sentence: str
 
 
 class Canceled(ApiModel):

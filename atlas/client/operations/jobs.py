@@ -7,6 +7,7 @@ from datetime import datetime
 
 from atlas.client.methods import listing, method, operation
 from atlas.client.models.base import Document, Listed
+from atlas.client.models.explain import JobExplanation
 from atlas.client.models.jobs import (
     Attempt,
     BulkActionShown,
@@ -14,7 +15,6 @@ from atlas.client.models.jobs import (
     DeadLetterGroupsShown,
     EnqueuedJob,
     Job,
-    JobExplanation,
     JobRequest,
     JobSummary,
     JobTypeShown,

@@ -16,6 +16,7 @@ from atlas.client.models.audit import (
     VerificationShown,
 )
 from atlas.client.models.base import Document
+from atlas.client.models.explain import WorkerExplanation
 from atlas.client.models.insights import InsightsShown
 from atlas.client.models.outbox import MailDetails, MailShown
 from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
@@ -108,6 +109,10 @@ class SystemOperations(ApiCaller):
     @operation("GET", "/workers/{worker_id}", by_tenant=False)
     def get_worker(self, worker_id: str) -> WorkerDetails:
         """One worker process and its jobs."""
+
+    @operation("GET", "/workers/{worker_id}/explain", by_tenant=False)
+    def explain_worker(self, worker_id: str) -> WorkerExplanation:
+        """Why a worker takes nothing, or what it does."""
 
     @operation("POST", "/workers/{worker_id}/drain", by_tenant=False)
     def drain_worker(self, worker_id: str) -> WorkerDetails:

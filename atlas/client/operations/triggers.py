@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from atlas.client.methods import listing, operation
 from atlas.client.models.base import Listed
+from atlas.client.models.explain import TriggerExplanation
 from atlas.client.models.triggers import (
     Fired,
     FireShown,
@@ -74,6 +75,10 @@ class TriggerOperations(ApiCaller):
     @operation("DELETE", "/jobs/triggers/{trigger_id}")
     def remove_trigger(self, trigger_id: Id, *, if_match: str = ...) -> None:
         """Remove a trigger; the record of its firings stays."""
+
+    @operation("GET", "/jobs/triggers/{trigger_id}/explain")
+    def explain_trigger(self, trigger_id: Id) -> TriggerExplanation:
+        """Why a trigger did not fire, or when it fires next."""
 
     @operation("POST", "/jobs/triggers/{trigger_id}/fire")
     def fire_trigger(self, trigger_id: Id, *, context: Mapping[str, Any] = ..., idempotency_key: str = ...) -> Fired:

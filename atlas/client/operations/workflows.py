@@ -10,6 +10,7 @@ from atlas.client.errors import ApiNotFound
 from atlas.client.methods import listing, method, operation
 from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown, VerdictShown
 from atlas.client.models.base import Listed
+from atlas.client.models.explain import RunExplanation
 from atlas.client.models.workflows import (
     Checked,
     DryRunShown,
@@ -116,6 +117,10 @@ class WorkflowOperations(ApiCaller):
     @listing("/runs/{run_id}/steps")
     def list_run_steps(self, run_id: Id) -> StepShown:
         """The steps of a run, in the order in which they started."""
+
+    @operation("GET", "/runs/{run_id}/explain")
+    def explain_run(self, run_id: Id) -> RunExplanation:
+        """Why a run, or the request for one, does not go on."""
 
     @operation("POST", "/runs/{run_id}/cancel")
     def cancel_run(self, run_id: Id) -> Stopped:

@@ -94,6 +94,19 @@ async def test_what_explain_calls_next_the_claim_takes(conn):
     assert taken <= running
 
 
+async def test_what_can_be_done_is_said_with_its_command(conn):
+    job_id = await given_job(conn)
+    await switch(conn, online=False, actor=DANA)
+    found = await explain(conn, job_id)
+    assert (found.kind, found.remedy, found.command) == ("job", "Bring Atlas online.", "atlas online")
+    assert found.text.endswith("Bring Atlas online: `atlas online`")
+    await switch(conn, online=True, actor=DANA)
+    worker, job = await given_claimed(conn, "mail", max_retries=0)
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
+    found = await explain(conn, job.id)
+    assert (found.command, found.numbers) == (f"atlas jobs retry {job.id}", {"attempts": 1})
+
+
 async def test_a_stranger_is_not_found(conn):
     with pytest.raises(NotFound):
         await explain(conn, uuid4())

@@ -1,8 +1,8 @@
-import { short } from "@/format/numbers";
+import { money, percent, short } from "@/format/numbers";
 import { duration, exactTime } from "@/format/time";
 
 /** What a chart counts or measures. */
-export type Unit = "count" | "seconds";
+export type Unit = "count" | "seconds" | "share" | "money";
 
 interface Scale {
   /** A value, exactly. */
@@ -27,6 +27,8 @@ export const SCALES: Record<Unit, Scale> = {
     steps: [...[0.001, 0.01, 0.1, 1].flatMap((ten) => [ten, 2 * ten, 5 * ten]), 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, DAY, 2 * DAY, 7 * DAY],
     atLeast: 0.01,
   },
+  share: { show: percent, tick: percent, steps: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1], atLeast: 0.01 },
+  money: { show: money, tick: money, steps: TENS.flatMap((ten) => [ten, 2 * ten, 5 * ten]), atLeast: 10 },
 };
 
 function seconds(value: number): string {

@@ -19,6 +19,8 @@ describe("the range of time of a page", () => {
     expect(stepOf({}, NOW)).toBe("minute");
     expect(stepOf(boundsOf({ last: "6h" }, NOW), NOW)).toBe("minute");
     expect(stepOf(boundsOf({ last: "24h" }, NOW), NOW)).toBe("hour");
+    expect(stepOf(boundsOf({ last: "30d" }, NOW), NOW)).toBe("hour");
+    expect(stepOf(boundsOf({ last: "90d" }, NOW), NOW)).toBe("day");
     expect(stepOf({ start: "2026-11-14T02:00:00Z", end: "2026-11-14T08:00:00Z" }, NOW)).toBe("minute");
     expect(stepOf({ start: "2026-11-11T02:00:00Z", end: "2026-11-11T08:00:00Z" }, NOW)).toBe("hour");
   });

@@ -12,6 +12,8 @@ export const SPANS = {
   "24h": { label: "Last 24 hours", ms: DAY },
   "7d": { label: "Last 7 days", ms: 7 * DAY },
   "30d": { label: "Last 30 days", ms: 30 * DAY },
+  "90d": { label: "Last 90 days", ms: 90 * DAY },
+  "1y": { label: "Last year", ms: 365 * DAY },
 } as const;
 
 export type Span = keyof typeof SPANS;
@@ -53,16 +55,18 @@ export function boundsOf({ last, since, until }: TimeRange, now: number): Bounds
   return { ...(since !== undefined && { start: since }), ...(until !== undefined && { end: until }) };
 }
 
-// What the API keeps and answers: three days of minutes, and so many steps at once.
+// What the API keeps and answers: three days of minutes, 400 of hours, and so many steps at once.
 const MINUTES_KEPT = 3 * DAY - HOUR;
+const HOURS_KEPT = 400 * DAY;
 const MOST_STEPS = 750;
 
-/** Minutes where they are kept and not too many, or else hours. */
-export function stepOf({ start, end }: Bounds, now: number): "minute" | "hour" {
+/** Minutes where they are kept and not too many, or else hours, or else days. */
+export function stepOf({ start, end }: Bounds, now: number): "minute" | "hour" | "day" {
   if (start === undefined) return "minute";
   const from = Date.parse(start);
   const to = end === undefined ? now : Math.min(now, Date.parse(end));
-  return to - from < (MOST_STEPS - 1) * MINUTE && now - from < MINUTES_KEPT ? "minute" : "hour";
+  if (to - from < (MOST_STEPS - 1) * MINUTE && now - from < MINUTES_KEPT) return "minute";
+  return to - from < (MOST_STEPS - 1) * HOUR && now - from < HOURS_KEPT ? "hour" : "day";
 }
 
 /** A time of the address that can be read, in the form that the API takes. */

@@ -23,3 +23,16 @@ export function bytes(size: number): string {
   const step = Math.min(BYTES.length - 1, Math.floor(Math.log10(Math.max(1, size)) / 3));
   return `${step === 0 ? size : (size / 1000 ** step).toFixed(1)} ${BYTES[step] ?? "B"}`;
 }
+
+const PERCENT = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+const MONEY = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+/** 12.3 %: a share of one. */
+export function percent(share: number): string {
+  return PERCENT.format(share);
+}
+
+/** 12.34, of cents. Atlas knows no currency. */
+export function money(cents: number): string {
+  return Math.abs(cents) < 1_000_000 ? MONEY.format(cents / 100) : SHORT.format(cents / 100);
+}

@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import { CircleHelp } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { EmptyState } from "@/components/EmptyState";
+import { Explanation } from "@/components/Explanation";
 import { Id } from "@/components/Id";
 import { JsonView, TextView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
@@ -41,10 +41,7 @@ export function JobDetail({ found: { jobId, job, attempts, reason }, tab, onTab 
   ].filter((each) => each.key !== "audit" || audits);
   return (
     <div className={styles.detail}>
-      <p className={styles.reason} role="status">
-        <CircleHelp size={16} aria-hidden />
-        <span>{reason ?? <Skeleton width="60%" />}</span>
-      </p>
+      <Explanation found={reason} />
       {one.status === "running" && one.progress !== null && <Progress progress={one.progress} />}
       <LifeLine job={one} attempts={attempts} />
       <Tabs label="About the job" value={tab} onChange={onTab} tabs={tabs} />

@@ -21,7 +21,7 @@ export function useJob(jobId: string) {
   // What holds a job may end without an event of its own.
   const reason = api.useQuery("get", "/api/v1/jobs/{job_id}/explain", { params: { path } }, { refetchInterval: active ? 5000 : false, meta: { live: ["atlas"] } });
   useRefetchOnEvents(jobId);
-  return { jobId, job, attempts: attempts.data?.items ?? [], reason: reason.data?.sentence };
+  return { jobId, job, attempts: attempts.data?.items ?? [], reason: reason.data };
 }
 
 export type FoundJob = ReturnType<typeof useJob>;

@@ -134,5 +134,5 @@ export function useReasons(rows: readonly ListedJob[] | undefined): ReadonlyMap<
     { params: { query: { id: asked, tenant } } },
     { enabled: asked.length > 0, refetchInterval: 10_000, placeholderData: (before) => before, meta: { live: ["atlas"] } },
   );
-  return useMemo(() => new Map(data?.items.map((one) => [one.job_id, one.sentence])), [data]);
+  return useMemo(() => new Map(data?.items.map((one) => [one.id, one.sentence])), [data]);
 }

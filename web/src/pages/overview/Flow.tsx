@@ -64,7 +64,7 @@ export function Flow({ bounds, onRange }: FlowProps) {
 }
 
 function NoSteps({ metered }: { metered: boolean }) {
-  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400." : "Nothing is metered yet. A scheduler does it: `atlas scheduler`."}</p>;
+  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100." : "Nothing is metered yet. A scheduler does it: `atlas scheduler`."}</p>;
 }
 
 function flowLabel(points: readonly Point[], step: string): string {

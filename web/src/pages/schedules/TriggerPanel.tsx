@@ -7,6 +7,7 @@ import { Button, IconButton } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
+import { Explanation } from "@/components/Explanation";
 import { Switch } from "@/components/Form";
 import { Id } from "@/components/Id";
 import { JsonView } from "@/components/JsonView";
@@ -21,7 +22,7 @@ import { NextTimes } from "./NextTimes";
 import styles from "./schedules.module.css";
 import { TriggerDialog } from "./TriggerDialog";
 import { FireResult } from "./TriggerList";
-import { targetOf, troubleOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger } from "./triggers";
+import { targetOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger } from "./triggers";
 
 /** One trigger: why it does not fire, when it is due next, and what came of it. */
 export function TriggerPanel({ id, onClose }: { id: string; onClose: () => void }) {
@@ -85,11 +86,12 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
 
 function Details({ trigger }: { trigger: Trigger }) {
   const { kind, name } = targetOf(trigger);
-  const trouble = troubleOf(trigger);
+  const params = { path: { trigger_id: trigger.id } };
+  const why = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}/explain", { params }, { refetchInterval: 10_000, meta: { live: ["atlas"] } });
   const isSchedule = trigger.trigger_type === "schedule";
   return (
     <div className={styles.stack}>
-      {trouble !== null && <p className={styles.trouble}>{trouble}</p>}
+      <Explanation found={why.data} />
       <Facts>
         <Fact name={isSchedule ? "At" : "On the event"}>
           <span className="mono">{isSchedule ? trigger.cron_expr : trigger.event_name}</span>

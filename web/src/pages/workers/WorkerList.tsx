@@ -7,6 +7,7 @@ import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
+import { Explanation } from "@/components/Explanation";
 import { Id } from "@/components/Id";
 import { Fact, Facts, Section } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
@@ -16,7 +17,7 @@ import { Duration, Time, useNow } from "@/components/Time";
 import { useToast } from "@/components/Toast";
 import { plural, whole } from "@/format/numbers";
 import { OPERATORS, useCan } from "@/session/session";
-import { workerSentence, workerState, type Worker } from "./state";
+import { workerState, type Worker } from "./state";
 import styles from "./workers.module.css";
 
 type WorkerJob = Schemas["WorkerJob"];
@@ -95,15 +96,15 @@ const JOBS: readonly Column<WorkerJob>[] = [
 
 function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
   const query = api.useQuery("get", "/api/v1/workers/{worker_id}", { params: { path: { worker_id: id } } }, { refetchInterval: HEARTBEAT_MS });
+  const why = api.useQuery("get", "/api/v1/workers/{worker_id}/explain", { params: { path: { worker_id: id } } }, { refetchInterval: HEARTBEAT_MS, meta: { live: ["atlas"] } });
   const worker = query.data;
-  const now = useNow();
   return (
     <SidePanel title={worker?.hostname ?? "Worker"} about={worker && <State worker={worker} />} onClose={onClose} actions={worker && <Drain worker={worker} />}>
       {worker === undefined ? (
         query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />
       ) : (
         <div className={styles.stack}>
-          <p>{workerSentence(worker, now)}</p>
+          <Explanation found={why.data} />
           <Facts>
             <Fact name="Worker">
               <Id value={worker.worker_id} whole />

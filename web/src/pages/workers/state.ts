@@ -16,20 +16,6 @@ export function workerState(worker: Worker, now: number): WorkerState {
   return now - Date.parse(worker.last_seen_at) > LATE_MS ? "stale" : "alive";
 }
 
-/** One sentence about a worker: what it does, or why it takes nothing. */
-export function workerSentence(worker: Worker, now: number): string {
-  switch (workerState(worker, now)) {
-    case "alive":
-      return worker.running_count === 0 ? "It is ready and waits for jobs." : "It takes jobs.";
-    case "draining":
-      return `It takes nothing new and stops when its jobs have ended, as ${worker.drain_requested_by ?? "an operator"} asked.`;
-    case "stale":
-      return "Its heartbeat is late. If it does not come back, its lease lapses and its jobs are given to others.";
-    case "stopped":
-      return "It has stopped. Its jobs, if it had any, went back to the queue.";
-  }
-}
-
 export type HostState = "active" | "disabled" | "stale" | "pending";
 
 export function hostState(host: Host, now: number): HostState {

@@ -1,0 +1,78 @@
+"""Why a job, a run, a trigger or a worker does not do anything, in one shape."""
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from atlas.client.models.base import ApiModel, known
+from atlas.client.models.jobs import KnownJobStatus
+
+JobReason: TypeAlias = Annotated[
+    str,
+    known(
+        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
+    ),
+]
+RunReason: TypeAlias = Annotated[
+    str,
+    known(
+        *("review", "blocked", "rejected", "gone", "engine_off", "engine_silent", "requested"),
+        *("retrying", "sleeping", "approval", "event", "job", "child"),
+        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
+    ),
+]
+TriggerReason: TypeAlias = Annotated[
+    str,
+    known(
+        *("disabled", "gate", "broken", "target_missing", "no_next_time", "late", "failed", "skipped", "scheduled"),
+        *("no_event", "no_match", "unhandled", "swallowed", "before_active", "fired", "blocked", "review"),
+    ),
+]
+WorkerReason: TypeAlias = Annotated[
+    str,
+    known(
+        *("ended", "lease_lost", "draining", "gate", "full", "busy"),
+        *("next", "limited", "other_types", "host_only", "nothing_due"),
+    ),
+]
+
+
+class ExplanationShown(ApiModel):
+    """A reason for programs, a sentence for people, and the way out."""
+
+    kind: Annotated[str, known("job", "run", "trigger", "worker")] = Field(description="What it is about.")
+    id: str
+    sentence: str
+    remedy: str | None = Field(description="What a person can do about it; null if there is nothing to do.")
+    command: str | None = Field(description="A command that does it, or shows more; null if there is none.")
+    numbers: dict[str, int] = Field(description="The figures behind it, by name.")
+
+
+class JobExplanation(ExplanationShown):
+    """Why a job is not running, or who runs it."""
+
+    status: KnownJobStatus
+    reason: JobReason
+
+
+class RunExplanation(ExplanationShown):
+    """Why a run, or the request for one, does not go on."""
+
+    status: str = Field(description="The status of the run, or of its request while there is no run.")
+    reason: RunReason
+
+
+class TriggerExplanation(ExplanationShown):
+    """Why a trigger did not fire, or when it fires next."""
+
+    status: Annotated[str, known("enabled", "disabled")]
+    reason: TriggerReason
+
+
+class WorkerExplanation(ExplanationShown):
+    """Why a worker takes nothing, or what it does."""
+
+    status: Annotated[str, known("alive", "draining", "ended")]
+    reason: WorkerReason

@@ -1,0 +1,66 @@
+"""One shape for why a job, a run, a trigger or a worker does not do anything: a reason, a sentence, the way out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from atlas.engine.jobs.gate import Gate
+
+Explained: TypeAlias = Literal["job", "run", "trigger", "worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """`reason` is a stable word for programs, `sentence` the cause for people.
+
+    `remedy` is what a person can do about it, `command` a command that does it. `numbers` are the figures behind it.
+    """
+
+    reason: str
+    sentence: str
+    remedy: str | None = None
+    command: str | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why something does not go on, or that it does."""
+
+    kind: Explained
+    id: str
+    status: str
+    reason: str
+    sentence: str
+    remedy: str | None
+    command: str | None
+    numbers: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        """The sentence, the remedy and the command."""
+        if self.command is None:
+            return self.sentence if self.remedy is None else f"{self.sentence} {self.remedy}"
+        return f"{self.sentence} {(self.remedy or 'See more.').rstrip('.')}: `{self.command}`"
+
+
+def explained(kind: Explained, id: object, status: str, why: Why) -> Explanation:
+    """The explanation of one thing."""
+    return Explanation(kind, str(id), status, why.reason, why.sentence, why.remedy, why.command, why.numbers)
+
+
+def offline(gate: Gate) -> Why:
+    """The gate is closed."""
+    return Why("gate", gate.closed_because, "Bring Atlas online.", "atlas online")
+
+
+def at(time: datetime) -> str:
+    """A time in a sentence."""
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def said(message: str | None) -> str:
+    """A recorded message as the end of a sentence."""
+    shown = " ".join((message or "no message was recorded").split())
+    return shown if shown.endswith((".", "!", "?")) else f"{shown}."

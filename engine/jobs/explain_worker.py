@@ -1,0 +1,90 @@
+"""Explains in one sentence why a worker takes no job, by the conditions of the claim itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.explanation import Explanation, Why, at, explained, offline
+from atlas.engine.jobs.explain import FOREVER
+from atlas.engine.jobs.gate import gate_of
+from atlas.errors import NotFound
+
+EXPLAIN = statement("engine/jobs/sql/explain_worker.sql")
+
+START = "atlas worker --all"
+
+
+async def explain_worker(conn: Connection, worker_id: str) -> Explanation:
+    """The one reason a worker takes nothing now, or what it does."""
+    row = await fetch_row(conn, EXPLAIN, worker_id=worker_id)
+    if row is None:
+        raise NotFound("worker", worker_id, remedy="`atlas status` shows the workers there are.")
+    is_alive = row["dead_at"] is None and row["has_lease"]
+    status = "ended" if not is_alive else "draining" if row["drain_requested_at"] is not None else "alive"
+    return explained("worker", worker_id, status, _why(row))
+
+
+def _why(row: Mapping[str, Any]) -> Why:
+    """The first condition that fails, in the order of the claim."""
+    if row["dead_at"] is not None and row["lease_expires_at"] > row["dead_at"]:
+        return Why("ended", f"It stopped in good order at {at(row['dead_at'])}.", "Start another.", START)
+    if row["dead_at"] is not None or not row["has_lease"]:
+        cause = f"It lost its lease at {at(row['lease_expires_at'])}, last seen at {at(row['last_seen_at'])}"
+        return Why("lease_lost", f"{cause}; its jobs run elsewhere.", "Look at its log, and start another.", START)
+    if row["drain_requested_at"] is not None:
+        asked = f"{row['drain_requested_by']} asked it to drain at {at(row['drain_requested_at'])}"
+        cause = f"{asked}: it ends when its {row['running']} jobs have."
+        return Why("draining", cause, "Start another.", START, {"running": row["running"]})
+    gate = gate_of(row["gate"])
+    if not gate.online:
+        return offline(gate)
+    return _busy(row) or _nothing_for_it(row)
+
+
+def _busy(row: Mapping[str, Any]) -> Why | None:
+    running, slots = row["running"], row["concurrency"]
+    if running == 0:
+        return None
+    numbers = {"running": running, **({} if slots is None else {"concurrency": slots})}
+    if slots is not None and running >= slots:
+        cause = f"All of its {slots} slots are taken."
+        return Why("full", cause, "Start more workers, or raise --concurrency.", START, numbers)
+    return Why("busy", f"It runs {running} {'job' if running == 1 else 'jobs'}.", numbers=numbers)
+
+
+def _nothing_for_it(row: Mapping[str, Any]) -> Why:
+    if row["ready"]:
+        many = _many(row["ready"])
+        cause = f"It is free and {many} of its types {'is' if row['ready'] == 1 else 'are'} due: it claims them next."
+        return Why("next", cause, numbers={"ready": row["ready"]})
+    if row["careful"]:
+        numbers = {"held": row["careful"], "alone": row["alone"]}
+        cause = f"{_many(row['careful'])} of its types {'is' if row['careful'] == 1 else 'are'} due, held by limits"
+        cause += " of types or tenants, by code that other workers have, or to run alone after losses."
+        return Why("limited", cause, "See one of them.", "atlas jobs list --status queued", numbers)
+    serves = f"It serves {_named(row['job_types'])}, and no job of these is due"
+    if row["of_others"]:
+        others = f"{_many(row['of_others'])} of other types ({', '.join(row['other_types'])})"
+        command = f"atlas worker --types {','.join(row['other_types'])}"
+        wait = "waits" if row["of_others"] == 1 else "wait"
+        return Why(
+            "other_types", f"{serves}; {others} {wait}.", "Start a worker for them.", command, {"due": row["of_others"]}
+        )
+    if row["for_hosts"]:
+        wait = "waits for a host" if row["for_hosts"] == 1 else "wait for hosts"
+        cause = f"{serves}; {_many(row['for_hosts'])} {wait}, which only the agents there fetch."
+        return Why("host_only", cause, "Look whether they run.", "atlas host list", {"due": row["for_hosts"]})
+    later = row["next_due_at"]
+    then = "." if later is None or later.year == FOREVER else f"; the next is at {at(later)}."
+    return Why("nothing_due", f"{serves}{then}")
+
+
+def _many(count: int) -> str:
+    return "one job" if count == 1 else f"{count} jobs" if count < 1000 else "1,000 jobs or more"
+
+
+def _named(types: list[str]) -> str:
+    if not types:
+        return "every type"
+    return ", ".join(types[:3]) + (f" and {len(types) - 3} more" if len(types) > 3 else "")

@@ -1,0 +1,139 @@
+"""Explains in one sentence why a trigger did not fire, by the conditions of the scheduler itself."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
+from atlas.engine.helper_process import Run, run_here
+from atlas.engine.jobs.gate import gate_of
+from atlas.engine.triggers.cron import Cron
+from atlas.engine.triggers.find import Trigger, find_trigger
+from atlas.engine.triggers.misfire import GRACE
+from atlas.errors import InvalidInput, NotFound
+
+EXPLAIN = statement("engine/triggers/sql/explain.sql")
+
+SCHEDULER = "atlas scheduler"
+# How far back a due time is looked for that was skipped.
+LOOK_BACK = timedelta(days=8)
+
+
+async def explain_trigger(
+    conn: Connection, trigger_id: UUID, *, tenant_id: UUID | None = None, run: Run = run_here
+) -> Explanation:
+    """The one reason a trigger did not fire, or when it did and will. `run` may compute due times elsewhere."""
+    trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)
+    row = await fetch_row(conn, EXPLAIN, id=trigger_id)
+    if row is None:
+        raise NotFound("trigger", trigger_id)
+    why = _held(trigger, row)
+    if why is None and trigger.spec.trigger_type == "schedule":
+        why = _of_schedule(trigger, row, await _last_due(trigger, row["now"], run))
+    status = "enabled" if trigger.spec.is_enabled else "disabled"
+    return explained("trigger", trigger_id, status, why or _of_event(trigger, row))
+
+
+def _held(trigger: Trigger, row: Mapping[str, Any]) -> Why | None:
+    """What keeps every trigger from firing."""
+    if not trigger.spec.is_enabled:
+        command = f"atlas trigger edit {trigger.id} --enable"
+        return Why("disabled", "It is disabled, and does not fire.", "Enable it.", command)
+    gate = gate_of(row["gate"])
+    if not gate.online:
+        return offline(gate)
+    if trigger.last_error is not None and "open_since" in trigger.last_error:
+        cause = f"Its schedule cannot be computed: {said(trigger.last_error.get('message'))}"
+        return Why("broken", cause, "Correct its schedule or time zone.", f"atlas trigger edit {trigger.id}")
+    if not trigger.target_exists:
+        kind, name = trigger.spec.target
+        if kind == "workflow":
+            cause, remedy = f"The workflow {name!r} that it starts does not exist.", "Save it, or start its worker."
+        else:
+            cause, remedy = f"No worker has ever served {name!r}, which it starts.", "Start one that registers it."
+        return Why("target_missing", cause, remedy, "atlas worker --all")
+    return None
+
+
+def _of_schedule(trigger: Trigger, row: Mapping[str, Any], last_due: datetime | None) -> Why:
+    due, now = trigger.next_fire_at, row["now"]
+    if due is None:
+        return Why("no_next_time", "Its next time is not computed yet.", "A scheduler does that.", SCHEDULER)
+    if due < now - GRACE:
+        late = int((now - due).total_seconds())
+        cause = f"It was due at {at(due)}, and no scheduler has fired it."
+        return Why("late", cause, "Start a scheduler.", SCHEDULER, {"late_seconds": late})
+    if row["result"] == "failed":
+        return _failed(trigger, row["fired_at"], row["error"])
+    if last_due is not None and (row["due_at"] is None or row["due_at"] < last_due):
+        policy = f"its misfire policy is {trigger.spec.misfire}"
+        cause = f"It was due at {at(last_due)}, while Atlas was offline or no scheduler ran, and {policy}."
+        return Why("skipped", cause, f"It fires next at {at(due)}.", f"atlas trigger fire {trigger.id}")
+    return _decided(row) or Why("scheduled", f"It fires next at {at(due)}{_last(row)}.")
+
+
+def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
+    wanted = trigger.spec.event_name
+    publish = f"atlas event publish {wanted} --tenant {trigger.tenant_id}"
+    if row["event_id"] is None:
+        if not row["recent_names"]:
+            return Why("no_event", f"No event was published yet; it waits for {wanted}.", "Publish one.", publish)
+        names = ", ".join(row["recent_names"])
+        cause = f"It waits for the event {wanted}; none of the last events has that name, the newest are {names}."
+        return Why("no_match", cause, "Compare the names.", publish)
+    event = f"the event {row['event_name']} of {at(row['event_at'])}"
+    if row["handled_at"] is None:
+        return Why("unhandled", f"No scheduler has looked at {event} yet.", "Start a scheduler.", SCHEDULER)
+    match row["event_result"]:
+        case "failed":
+            return _failed(trigger, row["event_at"], row["event_error"])
+        case "swallowed":
+            window = trigger.spec.dedupe_window_seconds
+            cause = f"The payload of {event} came again within its dedupe window of {window} s, and was swallowed."
+            remedy, command = "Fire it by hand, or shorten the window.", f"atlas trigger fire {trigger.id}"
+            return Why("swallowed", cause, remedy, command, {"window_seconds": window})
+        case None:
+            cause = f"The last match, {event}, came before it was enabled under this name at {at(row['active_since'])}."
+            return Why("before_active", cause, "It sees the events after that.", publish)
+        case _:
+            return _decided(row) or Why("fired", f"It fired for {event}.")
+
+
+def _failed(trigger: Trigger, fired_at: datetime, error: str | None) -> Why:
+    cause = f"Its last firing, at {at(fired_at)}, failed: {said(error)}"
+    return Why("failed", cause, "Correct it and fire it by hand.", f"atlas trigger fire {trigger.id}")
+
+
+def _decided(row: Mapping[str, Any]) -> Why | None:
+    """What became of the request for a workflow that it made last."""
+    if row["intent_status"] == "blocked":
+        cause = f"It fired at {at(row['fired_at'])}, and policy blocked its request: {said(row['intent_reason'])}"
+        return Why("blocked", cause, "Change the rule, or what it asks for.", "atlas workflow policy list")
+    if row["intent_status"] == "awaiting_human":
+        cause = f"It fired at {at(row['fired_at'])}, and its request waits for a person."
+        return Why("review", cause, "Decide about it.", f"atlas workflow approve {row['approval_id']}")
+    return None
+
+
+def _last(row: Mapping[str, Any]) -> str:
+    return "" if row["fired_at"] is None else f"; it fired last at {at(row['fired_at'])}"
+
+
+async def _last_due(trigger: Trigger, now: datetime, run: Run) -> datetime | None:
+    """Its last due time since it is as it is, but for one that may fire any second; None if it cannot be computed."""
+    start = max(trigger.updated_at, now - LOOK_BACK)
+    if start >= now - GRACE:
+        return None
+    try:
+        found: datetime | None = await run(latest_due, trigger.cron, start, now - GRACE)
+    except InvalidInput:
+        return None
+    return found
+
+
+def latest_due(cron: Cron, start: datetime, end: datetime) -> datetime | None:
+    """The last due time between two."""
+    return cron.latest(start, end)

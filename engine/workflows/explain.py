@@ -1,0 +1,97 @@
+"""Explains in one sentence why a run does not go on: what it waits for, or what holds its request or its job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
+from atlas.engine.jobs.explain import awaited, explain, until
+from atlas.engine.jobs.gate import gate_of
+from atlas.engine.workflows.find_intents import SILENT_SECONDS
+from atlas.errors import NotFound
+
+EXPLAIN = statement("engine/workflows/sql/explain_run.sql")
+
+
+async def explain_run(conn: Connection, run_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
+    """The one reason a run, or the request for one, does not go on, or who executes it."""
+    row = await fetch_row(conn, EXPLAIN, id=run_id, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+    if not row["has_run"]:
+        return explained("run", run_id, row["intent_status"], _of_request(run_id, row))
+    of_job = await explain(conn, run_id, tenant_id=tenant_id)
+    command = None if of_job.command is None else of_job.command.replace("atlas jobs", "atlas workflow")
+    whole = replace(of_job, kind="run", command=command)
+    steps = [] if row["steps"] is None else orjson.loads(row["steps"])
+    if of_job.reason not in ("waiting", "not_due") or not steps:
+        return whole
+    return explained("run", run_id, "waiting", _of_steps(steps))
+
+
+def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
+    gate = gate_of(row["gate"])
+    match row["intent_status"]:
+        case "awaiting_human":
+            cause = f"Its request waits for a person: {said(row['intent_reason'])}"
+            return Why("review", cause, "Decide about it.", f"atlas workflow approve {row['review_id']}")
+        case "blocked":
+            cause = f"Policy blocked its request: {said(row['intent_reason'])}"
+            return Why("blocked", cause, "Change the rule, or what it asks for.", "atlas workflow policy list")
+        case "rejected" | "failed":
+            cause = f"Its request was {row['intent_status']}: {said(row['intent_reason'])}"
+            return Why("rejected", cause, "Ask for it again.", f"atlas workflow run {row['workflow']}")
+        case "queued" | "executed":
+            return Why("gone", "Its run was removed.", "The audit log has it.", f"atlas audit tail --entity {run_id}")
+    if not gate.online:
+        return offline(gate)
+    if not gate.engine_enabled:
+        return Why("engine_off", gate.engine_off_because, "Switch the engine on.", "atlas engine on")
+    if row["silent_seconds"] is None or row["silent_seconds"] > SILENT_SECONDS:
+        cause = "No scheduler or worker decides about requests now."
+        return Why("engine_silent", cause, "Start a scheduler.", "atlas scheduler")
+    return Why("requested", "Its request is decided about next.")
+
+
+def _of_steps(steps: Sequence[Mapping[str, Any]]) -> Why:
+    """What its steps wait for; of several, the way out of the one that a person can do something about."""
+    retrying = next((step for step in steps if step["status"] == "retrying"), None)
+    if retrying is not None:
+        times = f"{retrying['attempts']} {'attempt' if retrying['attempts'] == 1 else 'attempts'}"
+        cause = f"The step {retrying['name']!r} failed after {times} and is tried again at {_at(retrying)}: "
+        return Why("retrying", cause + said(retrying["message"]), numbers={"attempts": retrying["attempts"]})
+    first = min(steps, key=lambda step: ORDER.index(step["kind"]) if step["kind"] in ORDER else len(ORDER))
+    ends = [_time(step) for step in steps]
+    last = None if None in ends else max(end for end in ends if end is not None)
+    if first["kind"] == "sleep":
+        return Why("sleeping", f"It sleeps until {_at(first)}.")
+    cause = f"It waits for {' and '.join(map(awaited, steps))}{until(last)}."
+    numbers = {"steps": len(steps)}
+    match first["kind"]:
+        case "approval":
+            return Why("approval", cause, "Decide about it.", f"atlas workflow approve {first['approval_id']}", numbers)
+        case "event":
+            return Why("event", cause, "Publish the event.", f"atlas event publish {first['event_name']}", numbers)
+        case kind:
+            remedy = f"That {'job' if kind == 'job' else 'run'} is {first['child_status'] or 'deleted'}; see why."
+            reason = "job" if kind == "job" else "child"
+            return Why(reason, cause, remedy, f"atlas explain {first['child_id']}", numbers)
+
+
+# What a person can do something about comes first.
+ORDER = ("approval", "event", "job", "child", "sleep")
+
+
+def _time(step: Mapping[str, Any]) -> datetime | None:
+    return None if step["wake_at"] is None else datetime.fromisoformat(step["wake_at"])
+
+
+def _at(step: Mapping[str, Any]) -> str:
+    time = _time(step)
+    return "some time" if time is None else at(time)

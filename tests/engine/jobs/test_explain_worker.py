@@ -1,0 +1,93 @@
+"""Explain: the one reason a worker takes nothing, by the claim's own predicates, and the way out."""
+
+from datetime import timedelta
+
+import pytest
+
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.explain_worker import explain_worker
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.lease import new_worker_id, reap, register_worker, request_drain, retire_worker
+from atlas.errors import NotFound
+from tests.engine.jobs.given import given_host, given_job, given_worker, lose_lease
+from tests.support import DANA
+
+
+@pytest.fixture(autouse=True)
+async def online(conn) -> None:
+    await switch(conn, online=True, actor=DANA)
+
+
+async def why(conn, worker):
+    found = await explain_worker(conn, worker.id)
+    assert found.sentence.endswith(".")
+    assert found.kind == "worker"
+    return found
+
+
+async def test_what_is_due_decides_what_a_living_worker_lacks(conn):
+    worker = await given_worker(conn, "report.build", "mail.send")
+    found = await why(conn, worker)
+    assert (found.status, found.reason, found.command) == ("alive", "nothing_due", None)
+
+    await given_job(conn, delay=timedelta(minutes=5))
+    assert "; the next is at " in (await why(conn, worker)).sentence
+
+    await given_job(conn, "sync", host_id=await given_host(conn))
+    assert ((await why(conn, worker)).reason, (await why(conn, worker)).numbers) == ("host_only", {"due": 1})
+
+    await given_job(conn, "other.work")
+    found = await why(conn, worker)
+    assert (found.reason, found.command) == ("other_types", "atlas worker --types other.work")
+    assert "one job of other types (other.work) waits" in found.sentence
+
+    held = await given_job(conn)
+    await conn.execute("update atlas.jobs set careful = true where id = $1", held)
+    assert (await why(conn, worker)).reason == "limited"
+    await conn.execute("update atlas.jobs set careful = false where id = $1", held)
+
+    found = await why(conn, worker)
+    assert (found.reason, found.numbers) == ("next", {"ready": 1})
+    assert [job.id for job in await claim(conn, worker, limit=9)] == [held]
+    found = await why(conn, worker)
+    assert (found.reason, found.sentence) == ("busy", "It runs 1 job.")
+
+
+async def test_a_worker_whose_slots_are_taken_is_full(conn):
+    worker = await given_worker(conn, "report.build")
+    await conn.execute("update atlas.job_workers set metadata = '{\"concurrency\": 1}'")
+    await given_job(conn)
+    await claim(conn, worker, limit=1)
+    found = await why(conn, worker)
+    assert (found.reason, found.numbers) == ("full", {"running": 1, "concurrency": 1})
+
+
+async def test_the_gate_a_drain_and_an_end_come_first(conn):
+    worker = await given_worker(conn, "report.build")
+    await given_job(conn)
+    await switch(conn, online=False, actor=DANA, reason="disks")
+    found = await why(conn, worker)
+    assert (found.reason, found.command) == ("gate", "atlas online")
+    assert "disks" in found.sentence
+
+    await request_drain(conn, worker.id, actor=DANA)
+    assert ((await why(conn, worker)).status, (await why(conn, worker)).reason) == ("draining", "draining")
+    await retire_worker(conn, worker.id)
+    assert ((await why(conn, worker)).status, (await why(conn, worker)).reason) == ("ended", "ended")
+
+    for is_reaped in (False, True):
+        lost = await given_worker(conn, "report.build")
+        await lose_lease(conn, lost)
+        if is_reaped:
+            await reap(conn)
+        assert (await why(conn, lost)).reason == "lease_lost"
+
+
+async def test_a_worker_without_types_serves_all_and_a_stranger_is_not_found(conn):
+    worker_id = new_worker_id()
+    await register_worker(conn, worker_id, lease=60, job_types=[])
+    assert (await explain_worker(conn, worker_id)).sentence.startswith("It serves every type")
+    await given_job(conn, "anything")
+    assert (await explain_worker(conn, worker_id)).reason == "next"
+    with pytest.raises(NotFound):
+        await explain_worker(conn, "box:1:nobody")

@@ -1,0 +1,19 @@
+import { CircleHelp } from "lucide-react";
+import type { Schemas } from "@/api/client";
+import { Command } from "./EmptyState";
+import styles from "./Explanation.module.css";
+import { Skeleton } from "./Skeleton";
+
+/** Why something does not go on, in one sentence, and the way out: for a job, a run, a trigger and a worker. */
+export function Explanation({ found }: { found: Pick<Schemas["JobExplanation"], "sentence" | "remedy" | "command"> | undefined }) {
+  return (
+    <div className={styles.explanation} role="status">
+      <CircleHelp size={16} aria-hidden />
+      <div className={styles.text}>
+        <p>{found?.sentence ?? <Skeleton width="60%" />}</p>
+        {found !== undefined && found.remedy !== null && <p className={styles.remedy}>{found.remedy}</p>}
+      </div>
+      {found !== undefined && found.command !== null && <Command text={found.command} />}
+    </div>
+  );
+}
