@@ -1,8 +1,8 @@
-import { CalendarClock, CircleCheckBig, House, LayoutList, Logs, Mail, Server, Settings, Skull, Workflow, type LucideIcon } from "lucide-react";
+import { CalendarClock, ChartLine, CircleCheckBig, House, LayoutList, Logs, Mail, Server, Settings, Skull, Workflow, type LucideIcon } from "lucide-react";
 import { PEOPLE, READERS, type Role } from "@/session/session";
 
 export interface Place {
-  to: "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/settings";
+  to: "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/insights" | "/settings";
   label: string;
   icon: LucideIcon;
   /** The key after g. */
@@ -21,5 +21,6 @@ export const PLACES: readonly Place[] = [
   { to: "/workers", label: "Workers", icon: Server, key: "k", roles: READERS },
   { to: "/audit", label: "Audit", icon: Logs, key: "l", roles: READERS },
   { to: "/outbox", label: "Outbox", icon: Mail, key: "m", roles: READERS },
+  { to: "/insights", label: "Insights", icon: ChartLine, key: "i", roles: READERS },
   { to: "/settings", label: "Settings", icon: Settings, key: "t", roles: PEOPLE },
 ];

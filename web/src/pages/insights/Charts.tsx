@@ -1,0 +1,87 @@
+import type { Schemas } from "@/api/client";
+import type { Unit } from "@/components/chart";
+import { LineChart, type Series } from "@/components/Chart";
+import { between, type TimeRange } from "@/components/timeRange";
+import styles from "./Insights.module.css";
+
+type Point = Schemas["PointShown"];
+
+interface Line {
+  label: string;
+  pick: (point: Point) => number | null;
+  colour: string;
+  filled?: boolean;
+}
+
+interface Chart {
+  title: string;
+  about: string;
+  unit: Unit;
+  lines: readonly Line[];
+}
+
+const CHARTS: readonly Chart[] = [
+  {
+    title: "Outcomes",
+    about: "Jobs that ended, by outcome",
+    unit: "count",
+    lines: [
+      { label: "succeeded", pick: (one) => one.succeeded, colour: "--succeeded" },
+      { label: "failed", pick: (one) => one.failed + one.dead_lettered, colour: "--failed" },
+      { label: "canceled", pick: (one) => one.canceled, colour: "--canceled" },
+    ],
+  },
+  {
+    title: "Retries and dead letters",
+    about: "Attempts that are tried again, of all attempts, and dead letters, of the jobs that ended",
+    unit: "share",
+    lines: [
+      { label: "retries", pick: (one) => one.retry_rate, colour: "--waiting" },
+      { label: "dead letters", pick: (one) => one.dead_letter_rate, colour: "--failed" },
+    ],
+  },
+  {
+    title: "Time until a job starts",
+    about: "How long jobs waited, median and 95th percentile",
+    unit: "seconds",
+    lines: [
+      { label: "p50", pick: (one) => one.wait_p50, colour: "--running" },
+      { label: "p95", pick: (one) => one.wait_p95, colour: "--waiting" },
+    ],
+  },
+  {
+    title: "Time that an attempt runs",
+    about: "How long attempts ran, median and 95th percentile",
+    unit: "seconds",
+    lines: [
+      { label: "p50", pick: (one) => one.run_p50, colour: "--running" },
+      { label: "p95", pick: (one) => one.run_p95, colour: "--waiting" },
+    ],
+  },
+  { title: "Usage", about: "How long all attempts ran together", unit: "seconds", lines: [{ label: "worked", pick: (one) => one.run_seconds, colour: "--queued", filled: true }] },
+  { title: "Cost", about: "What handlers reported", unit: "money", lines: [{ label: "cost", pick: (one) => one.cost_cents, colour: "--queued", filled: true }] },
+];
+
+/** What happened in each step. A part of the time is chosen by dragging, or with the keys. */
+export function Charts({ points, step, onRange }: { points: readonly Point[]; step: string; onRange: (range: TimeRange) => void }) {
+  const times = points.map((one) => Date.parse(one.at) / 1000);
+  return (
+    <div className={styles.charts}>
+      {CHARTS.map(({ title, about, unit, lines }) => (
+        <section key={title} className={styles.chart}>
+          <h2>
+            {title} <span className={styles.per}>per {step}</span>
+          </h2>
+          <LineChart
+            label={`${about}, per ${step}`}
+            times={times}
+            series={lines.map(({ pick, ...line }): Series => ({ ...line, values: points.map(pick) }))}
+            height={148}
+            unit={unit}
+            onRange={(from, to) => onRange(between(from, to))}
+          />
+        </section>
+      ))}
+    </div>
+  );
+}
