@@ -3,6 +3,8 @@ import { PEOPLE, READERS, type Role } from "@/session/session";
 
 export interface Place {
   to: "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/insights" | "/settings";
+  /** Other addresses that belong to it. */
+  also?: string;
   label: string;
   icon: LucideIcon;
   /** The key after g. */
@@ -15,7 +17,7 @@ export const PLACES: readonly Place[] = [
   { to: "/", label: "Overview", icon: House, key: "o", roles: PEOPLE },
   { to: "/jobs", label: "Jobs", icon: LayoutList, key: "j", roles: PEOPLE },
   { to: "/dead-letters", label: "Dead letters", icon: Skull, key: "d", roles: PEOPLE },
-  { to: "/runs", label: "Workflows", icon: Workflow, key: "w", roles: PEOPLE },
+  { to: "/runs", also: "/workflows", label: "Workflows", icon: Workflow, key: "w", roles: PEOPLE },
   { to: "/approvals", label: "Approvals", icon: CircleCheckBig, key: "a", roles: READERS },
   { to: "/schedules", label: "Schedules", icon: CalendarClock, key: "s", roles: READERS },
   { to: "/workers", label: "Workers", icon: Server, key: "k", roles: READERS },

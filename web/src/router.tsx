@@ -12,6 +12,7 @@ import { runSearch, runsSearch } from "@/pages/runs/search";
 import { schedulesSearch } from "@/pages/schedules/search";
 import { settingsSearch } from "@/pages/settings/search";
 import { workersSearch } from "@/pages/workers/search";
+import { editSearch, workflowSearch } from "@/pages/workflows/search";
 import { Root } from "@/Root";
 import { parseSearch, stringifySearch, text, type RawSearch } from "@/search";
 
@@ -31,6 +32,10 @@ const routes = [
   createRoute({ getParentRoute, path: "/dead-letters", validateSearch: deadLettersSearch, component: lazyRouteComponent(() => import("@/pages/dead-letters/DeadLettersPage"), "DeadLettersPage") }),
   createRoute({ getParentRoute, path: "/runs", validateSearch: runsSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage") }),
   createRoute({ getParentRoute, path: "/runs/$runId", validateSearch: runSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunPage"), "RunPage") }),
+  createRoute({ getParentRoute, path: "/workflows", component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowsPage"), "WorkflowsPage") }),
+  createRoute({ getParentRoute, path: "/workflows/new", validateSearch: editSearch, component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "NewWorkflowPage") }),
+  createRoute({ getParentRoute, path: "/workflows/$key", validateSearch: workflowSearch, component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowPage"), "WorkflowPage") }),
+  createRoute({ getParentRoute, path: "/workflows/$key/edit", validateSearch: editSearch, component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "EditPage") }),
   createRoute({ getParentRoute, path: "/approvals", validateSearch: approvalsSearch, component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage") }),
   createRoute({ getParentRoute, path: "/schedules", validateSearch: schedulesSearch, component: lazyRouteComponent(() => import("@/pages/schedules/SchedulesPage"), "SchedulesPage") }),
   createRoute({ getParentRoute, path: "/workers", validateSearch: workersSearch, component: lazyRouteComponent(() => import("@/pages/workers/WorkersPage"), "WorkersPage") }),

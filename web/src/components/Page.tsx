@@ -8,6 +8,8 @@ interface PageProps {
   about?: ReactNode;
   /** The one main action, and a few beside it. */
   actions?: ReactNode;
+  /** Links to pages that belong together: `PageTabs`. */
+  tabs?: ReactNode;
   /** The line of filters. */
   filters?: ReactNode;
   /** The content takes the rest of the window and scrolls within: for tables. */
@@ -16,7 +18,7 @@ interface PageProps {
 }
 
 /** A page: title line, filter line, content. */
-export function Page({ title, about, actions, filters, fill = false, children }: PageProps) {
+export function Page({ title, about, actions, tabs, filters, fill = false, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Atlas`;
   }, [title]);
@@ -27,6 +29,7 @@ export function Page({ title, about, actions, filters, fill = false, children }:
         {about}
         {actions !== undefined && <div className={styles.actions}>{actions}</div>}
       </header>
+      {tabs}
       {filters !== undefined && <div className={styles.filters}>{filters}</div>}
       {children}
     </div>

@@ -41,3 +41,15 @@ export function Tabs<Key extends string>({ label, value, onChange, tabs, fill = 
     </Radix.Root>
   );
 }
+
+/** Tabs that are pages of their own: links, of which the one to the page that is shown stands out. */
+export function PageTabs({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <nav className={styles.list} aria-label={label}>
+      {children}
+    </nav>
+  );
+}
+
+/** The look of a link among `PageTabs`; the router marks the one that is shown. */
+export const PAGE_TAB = styles.tab;

@@ -63,7 +63,7 @@ function Frame() {
       <nav className={cx(styles.rail, drawer && styles.drawer)} aria-label="Pages">
         <ul>
           {places.map((place) => (
-            <RailItem key={place.to} place={place} current={isWithin(path, place.to)} onFollow={() => setDrawer(false)} />
+            <RailItem key={place.to} place={place} current={isWithin(path, place.to) || (place.also !== undefined && isWithin(path, place.also))} onFollow={() => setDrawer(false)} />
           ))}
         </ul>
         <IconButton label={slim ? "Show the names" : "Hide the names"} className={styles.fold} onClick={toggle}>

@@ -59,7 +59,9 @@ export function ShortcutProvider({ children }: { children: ReactNode }) {
 }
 
 function isTyping(event: KeyboardEvent): boolean {
-  const target = event.target instanceof Element ? event.target : null;
+  // Within a shadow root, as the editor of workflows is, the first of the path is what has the focus.
+  const first = event.composedPath()[0];
+  const target = first instanceof Element ? first : null;
   if (target?.closest("input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog], [role=menu]") != null) return true;
   // Enter presses what has the focus.
   return event.key === "Enter" && target?.closest("button, a, summary") != null;

@@ -1,11 +1,12 @@
 import { Binary, Box, ChevronDown, ChevronRight, CirclePlay, CircleStop, Code, Hourglass, Layers, Radio, TriangleAlert, Undo2, UserCheck, Workflow, type LucideIcon } from "lucide-react";
-import { memo } from "react";
+import { memo, type ReactNode } from "react";
 import { IconButton } from "@/components/Button";
 import { statusColour, StatusIcon } from "@/components/StatusChip";
-import { cx, spaced } from "@/format/words";
-import type { GraphNode, NodeKind, NodeStatus } from "./graph";
+import { cx } from "@/format/words";
+import type { GraphNode, NodeKind } from "./graph";
 import styles from "./Graph.module.css";
 import { GROUP_HEAD, type PlacedNode } from "./layout";
+import { KIND_WORDS, statusWord } from "./words";
 
 const ICONS: Record<NodeKind, LucideIcon> = {
   start: CirclePlay,
@@ -21,35 +22,6 @@ const ICONS: Record<NodeKind, LucideIcon> = {
   undo: Undo2,
   fold: Layers,
 };
-
-/** What a kind of node is called. */
-export const KIND_WORDS: Record<NodeKind, string> = {
-  start: "start",
-  end: "end",
-  step: "step",
-  job: "job",
-  child: "sub-run",
-  sleep: "wait",
-  event: "event",
-  approval: "approval",
-  value: "value",
-  failure: "failure",
-  undo: "undoing",
-  fold: "group",
-};
-
-const STATUS_WORDS: Partial<Record<NodeStatus, string>> = { unreached: "not reached" };
-
-/** A node's status in words. */
-export function statusWord(status: NodeStatus): string {
-  return STATUS_WORDS[status] ?? spaced(status);
-}
-
-/** Everything that is drawn of a node, in words. */
-export function nodeName(node: GraphNode): string {
-  const parts = [node.label, KIND_WORDS[node.kind], node.status && statusWord(node.status), node.detail, ...(node.badges ?? []).map((badge) => badge.title), node.problem];
-  return parts.filter((part) => part !== undefined && part !== "").join(", ");
-}
 
 interface NodeBoxProps {
   placed: PlacedNode;
@@ -77,7 +49,7 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
         className={styles.body}
         style={isGroup ? { height: GROUP_HEAD - 4 } : undefined}
         data-node={node.id}
-        aria-label={nodeName(node)}
+        data-lit={isLit || undefined}
         aria-current={isSelected ? "true" : undefined}
         tabIndex={isReached ? 0 : -1}
         title={node.problem}
@@ -95,15 +67,18 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
         <span className={styles.text}>
           <span className={styles.label}>
             <span className={cx(styles.title, "truncate")}>{node.label}</span>
+            <Hidden>, {KIND_WORDS[node.kind]}, </Hidden>
             {node.badges?.map((badge) => (
               <span key={badge.label} className={styles.badge} title={badge.title}>
                 {badge.label}
+                <Hidden>: {badge.title}, </Hidden>
               </span>
             ))}
           </span>
           <span className={styles.detail}>
             {node.status !== undefined && <Kind size={11} aria-hidden />}
             <span className="truncate">{[node.status && statusWord(node.status), node.detail].filter(Boolean).join(" · ") || KIND_WORDS[node.kind]}</span>
+            {node.problem !== undefined && <Hidden>, {node.problem}</Hidden>}
           </span>
         </span>
       </button>
@@ -121,6 +96,11 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
     </div>
   );
 });
+
+/** For those who do not see the icons. */
+function Hidden({ children }: { children: ReactNode }) {
+  return <span className="visually-hidden">{children}</span>;
+}
 
 function Dot({ node, box }: { node: GraphNode; box: object }) {
   const Icon = ICONS[node.kind];

@@ -10,6 +10,7 @@ import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
 import { JOB_MAKERS, useCan } from "@/session/session";
+import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
 import styles from "./Runs.module.css";
 import { type Run, useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
@@ -51,7 +52,7 @@ export function RunsPage() {
   );
   const isFiltered = search.status !== undefined || search.workflow !== undefined;
   return (
-    <Page title="Workflows" fill actions={start} filters={<Filters search={search} onChange={set} />}>
+    <Page title="Workflows" fill actions={start} tabs={<WorkflowTabs />} filters={<Filters search={search} onChange={set} />}>
       <DataTable
         label="Workflow runs"
         rows={runs.rows}

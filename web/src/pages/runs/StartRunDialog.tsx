@@ -17,17 +17,19 @@ const MOST = 200;
 const EMPTY_MS = 2000;
 
 interface StartRunDialogProps {
+  /** The workflow that is chosen at first. */
+  first?: string;
   onClose: () => void;
   onStarted: (runId: string) => void;
 }
 
 /** Asks for a run of a workflow; the form is made from what the workflow says about its input. */
-export function StartRunDialog({ onClose, onStarted }: StartRunDialogProps) {
+export function StartRunDialog({ first, onClose, onStarted }: StartRunDialogProps) {
   const chosenTenant = useTenant();
   const [tenant, setTenant] = useState(chosenTenant);
   const { data, isSuccess } = api.useQuery("get", "/api/v1/workflows", { params: { query: { tenant, limit: MOST } } }, { refetchInterval: (query) => (query.state.data?.items.length === 0 ? EMPTY_MS : false) });
   const known = newest(data?.items ?? []);
-  const [key, setKey] = useState<string>();
+  const [key, setKey] = useState(first);
   const workflow = known.find((one) => one.key === key) ?? known[0];
   if (workflow === undefined) {
     const words = isSuccess ? "No workflow is published yet: a worker with --app publishes those in code, POST /workflows declared ones." : "Loading the workflows.";
