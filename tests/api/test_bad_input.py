@@ -15,7 +15,7 @@ import atlas.api.routing
 from tests.api.test_matrix import BODIES, body_of, filled
 from tests.support import PROOF
 
-FUZZED = 20_000 if PROOF else 1500
+FUZZED = 20_000 if PROOF else 600
 JOB = {"job_type": "x.work"}
 MIB = 1024 * 1024
 
@@ -352,7 +352,7 @@ async def test_no_body_causes_an_internal_error(world, pool):
     print(
         f"bodies {FUZZED}, answers {counts}, slowest {slowest[-1] * 1000:.0f} ms, p99.9 {slowest[int(len(slowest) * 0.999)] * 1000:.0f} ms, memory {growth:+.1f} MiB"
     )
-    assert slowest[int(len(slowest) * 0.999)] < 1
+    assert slowest[int(len(slowest) * (0.999 if PROOF else 0.99))] < 1
     assert not PROOF or growth < 20
 
 
