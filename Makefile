@@ -52,6 +52,9 @@ lint-types: described
 lint-web: described
 	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
 
+# Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
+test tests proof: export PYTHONDONTWRITEBYTECODE :=
+
 # What the linters check after the style takes the processor time that the tests leave; all must pass.
 test: setup style
 	@nice $(MAKE) --no-print-directory lint & linting=$$!; $(MAKE) --no-print-directory tests; tested=$$?; \

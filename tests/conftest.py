@@ -148,7 +148,7 @@ async def conn(pool: Pool) -> AsyncIterator[Any]:
 def eventually(pool: Pool) -> Any:
     """Wait until a query returns a value, and fail with what it returns instead."""
 
-    async def wait(sql: str, *arguments: Any, equals: Any = True, within: float = 20) -> None:
+    async def wait(sql: str, *arguments: Any, equals: Any = True, within: float = 60) -> None:
         found = None
         try:
             async with asyncio.timeout(within):

@@ -32,7 +32,7 @@ ALICE = Actor("user", "alice")
 DANA = Actor("user", "dana")
 
 
-async def until(condition: Callable[[], Any], *, within: float = 30) -> float:
+async def until(condition: Callable[[], Any], *, within: float = 60) -> float:
     """Wait until a function, or a coroutine function, returns something true; returns the seconds it took."""
     began = time.monotonic()
     async with asyncio.timeout(within):

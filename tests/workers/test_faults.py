@@ -36,7 +36,7 @@ async def test_workers_killed_at_random_lose_no_job_and_double_none_unseen(
     dice = random.Random(7)
     killed = 0
     async with workers(database_url, WORKERS) as running:
-        await eventually("select count(*) > 0 from atlas.jobs where status = 'succeeded'", equals=True, within=30)
+        await eventually("select count(*) > 0 from atlas.jobs where status = 'succeeded'", equals=True)
         while killed < KILLS and await pool.fetchval(
             "select exists (select from atlas.jobs where status <> 'succeeded')"
         ):
@@ -67,13 +67,13 @@ async def test_workers_killed_at_random_lose_no_job_and_double_none_unseen(
 async def test_a_frozen_worker_is_replaced_and_its_late_finish_refused(pool, database_url, given, effects, eventually):
     [job_id] = await given("test.effect", {"seconds": 2})
     async with workers(database_url, 1) as [frozen]:
-        await eventually("select count(*) from effects", equals=1, within=20)
+        await eventually("select count(*) from effects", equals=1)
         frozen.send_signal(signal.SIGSTOP)
         async with workers(database_url, 1):
-            await eventually("select lost_count from atlas.jobs where id = $1", job_id, equals=1, within=20)
-            await eventually("select count(*) from effects", equals=2, within=20)
+            await eventually("select lost_count from atlas.jobs where id = $1", job_id, equals=1)
+            await eventually("select count(*) from effects", equals=2)
             frozen.send_signal(signal.SIGCONT)
-            await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded", within=20)
+            await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")
             await asyncio.sleep(0.5)
     events = await pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
     assert [row["action"] for row in events] == ["JOB_CREATED", "LEASE_EXPIRED", "JOB_SUCCEEDED"]
@@ -85,7 +85,7 @@ async def test_a_stopped_worker_leaves_nothing_running_and_counts_nothing(
 ):
     await given("test.effect", *({"seconds": 30} for _ in range(5)), *({"seconds": 0} for _ in range(5)))
     async with workers(database_url, 1, lease=30) as [one]:
-        await eventually("select count(*) from effects", equals=10, within=20)
+        await eventually("select count(*) from effects", equals=10)
         one.terminate()
         assert await asyncio.wait_for(one.wait(), 15) == 0
     counts = await pool.fetch(
@@ -102,7 +102,7 @@ async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_end
     [job_id] = await given(job_type, {"seconds": 40})
     status = "select status::text from atlas.jobs where id = $1"
     async with workers(database_url, 1, lease=30, types=job_type) as [one]:
-        await eventually(status, job_id, equals="running", within=20)
+        await eventually(status, job_id, equals="running")
         one.terminate()
         # Two seconds of grace: before the process ends, no other worker may begin what its handler still runs.
         await asyncio.sleep(4)
@@ -117,7 +117,7 @@ async def test_a_stopped_worker_does_not_wait_for_a_thread_that_outlasted_its_at
 ):
     [job_id] = await given("test.lingers", {"seconds": 40}, max_retries=0)
     async with workers(database_url, 1, lease=30, types="test.lingers") as [one]:
-        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="failed", within=20)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="failed")
         one.terminate()
         assert await asyncio.wait_for(one.wait(), 15) == 0
     assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
@@ -135,14 +135,14 @@ async def test_a_job_that_kills_its_worker_three_times_is_poison_and_spares_the_
             started += 1
             ending = asyncio.create_task(one.wait())
             done = asyncio.create_task(
-                eventually("select status::text from atlas.jobs where id = $1", poison, equals="failed", within=20)
+                eventually("select status::text from atlas.jobs where id = $1", poison, equals="failed")
             )
             await asyncio.wait([ending, done], return_when=asyncio.FIRST_COMPLETED)
             ending.cancel()
             done.cancel()
             await asyncio.gather(ending, done, return_exceptions=True)
             if await pool.fetchval("select status = 'failed' from atlas.jobs where id = $1", poison):
-                await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=50, within=20)
+                await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=50)
                 break
     row = await pool.fetchrow(
         "select status::text, lost_count, error->>'type' as type from atlas.jobs where id = $1", poison
@@ -222,5 +222,5 @@ async def test_a_claim_that_a_failover_undid_is_recorded_also_after_its_lease(po
             "update atlas.job_workers set lease_expires_at = clock_timestamp() where worker_id = $1", first
         )
         query = "select count(*) from atlas.audit_log where action = 'LEASE_EXPIRED' and actor_id = $1"
-        await eventually(query, first, equals=1, within=20)
+        await eventually(query, first, equals=1)
         assert worker.id != first

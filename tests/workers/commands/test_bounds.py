@@ -185,7 +185,7 @@ asyncio.run(main())
     silent = asyncio.subprocess.DEVNULL
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=silent, stderr=silent)
     try:
-        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running", within=20)
+        await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         async with asyncio.timeout(10):
             while len(left_behind(job_id)) < 3:
                 await asyncio.sleep(0.02)
