@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changeOf, dayBorder, sorted, spanOf, type Group } from "./groups";
+import { changeOf, dayBorder, sorted, spanOf, wholeBounds, type Group } from "./groups";
 import { insightsSearch } from "./search";
 
 const group = (job_type: string, finished: number, run_p95: number | null): Group => ({ job_type, finished, run_p95 }) as Group;
@@ -32,6 +32,13 @@ describe("a change", () => {
 });
 
 describe("a time", () => {
+  it("that ends now begins with a whole step", () => {
+    const now = Date.parse("2026-11-16T16:43:10Z");
+    const starts = (["1h", "7d", "30d"] as const).map((last) => wholeBounds({ last }, now).start);
+    expect(starts).toEqual(["2026-11-16T15:44:00.000Z", "2026-11-09T17:00:00.000Z", "2026-10-18T00:00:00.000Z"]);
+    expect(wholeBounds({ since: "2026-11-01T00:30:00Z" }, now)).toEqual({ start: "2026-11-01T00:30:00Z" });
+  });
+
   it("has a length that people say", () => {
     const ends = ["2026-11-08T00:40:00Z", "2026-11-01T06:01:00Z", "2026-11-01T00:45:00Z"];
     expect(ends.map((end) => spanOf("2026-11-01T00:00:00Z", end))).toEqual(["7 days", "6 hours", "45 minutes"]);

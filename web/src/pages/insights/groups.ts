@@ -1,4 +1,5 @@
 import type { Schemas } from "@/api/client";
+import { boundsOf, SPANS, type Bounds, type TimeRange } from "@/components/timeRange";
 import { plural } from "@/format/numbers";
 
 export type Flow = Schemas["FlowShown"];
@@ -48,6 +49,18 @@ export function changeOf(now: number | null, before: number | null | undefined, 
   const share = Math.abs(by / before);
   if (share < 0.005) return { text: "unchanged", better: null };
   return share >= 2 && by > 0 ? { text: `${(now / before).toFixed(now / before < 10 ? 1 : 0)} times`, better } : { text: `${sign}${Math.round(share * 100)} %`, better };
+}
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+/** A range as the API takes it. One that ends now begins with a whole hour or day, so that "last 7 days" are seven. */
+export function wholeBounds(range: TimeRange, now: number): Bounds {
+  const bounds = boundsOf(range, now);
+  if (range.last === undefined || bounds.start === undefined) return bounds;
+  const length = SPANS[range.last].ms;
+  const step = length <= 6 * HOUR ? HOUR / 60 : length <= 8 * DAY ? HOUR : DAY;
+  return { ...bounds, start: new Date(Math.ceil(Date.parse(bounds.start) / step) * step).toISOString() };
 }
 
 /** The length of a time, in the largest unit that is whole enough: "7 days", "6 hours". */

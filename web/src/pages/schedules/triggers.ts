@@ -6,7 +6,7 @@ export type Trigger = Schemas["TriggerShown"];
 export type NewTrigger = Schemas["NewTrigger"];
 export type Fire = Schemas["FireShown"];
 
-const LISTS = ["/api/v1/jobs/triggers", "/api/v1/jobs/triggers/{trigger_id}", "/api/v1/jobs/triggers/{trigger_id}/fires", "/api/v1/jobs/triggers/{trigger_id}/preview"];
+const TRIGGERS = "/api/v1/jobs/triggers";
 
 /** What a trigger starts: a command, a job or a workflow. */
 export function targetOf(trigger: Pick<Trigger, "definition_key" | "job_type" | "workflow">): { kind: string; name: string } {
@@ -26,7 +26,7 @@ export function troubleOf(trigger: Trigger): string | null {
 /** Fetches everything about triggers again after a change. */
 function useRefresh(): () => Promise<void> {
   const queries = useQueryClient();
-  return () => queries.invalidateQueries({ predicate: (query) => LISTS.includes(String(query.queryKey[1])) });
+  return () => queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith(TRIGGERS) });
 }
 
 export function useSaveTrigger(id: string | undefined) {
