@@ -12,7 +12,8 @@ from pydantic.json_schema import models_json_schema
 from atlas.api.authentication import AGENTS, PLAIN_COOKIE, SECURE_COOKIE
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody
 from atlas.api.openapi_examples import add_examples
-from atlas.api.openapi_names import DESCRIPTIONS, EXAMPLES, TAGS
+from atlas.api.openapi_names import DESCRIPTIONS, TAGS
+from atlas.api.openapi_values import EXAMPLES
 from atlas.api.problems import MEDIA_TYPE, Problem
 from atlas.api.routing import PREFIX, GuardedRoute, rules_of
 from atlas.client.frames import Events, Hello, Refetch

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from atlas.api.openapi_names import EXAMPLES
+from atlas.api.openapi_values import EXAMPLES
 
 REFERENCE = "#/components/schemas/"
 BY_FORMAT = {"uuid": "01a1e0c2-7b3d-7c4e-8f90-123456789abc", "date-time": "2026-11-16T07:00:00.000000Z"}

@@ -7,7 +7,7 @@ import typer
 from atlas.cli.connect import either
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import find_listed, row_of, tenant_names
+from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.inbound import InboundHook, add_hook, list_hooks, remove_hook
@@ -78,7 +78,7 @@ def remove(
             return removed, await names_of(conn, [removed])
 
     async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
-        found = await atlas.get_inbound_hook(await find_listed("hook", hook_id, atlas.list_inbound_hooks()))
+        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
         await atlas.remove_inbound_hook(found.id)
         return _hook(found), await tenant_names(atlas)
 

@@ -2,26 +2,21 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, statement
+from atlas.engine.id_prefixes import MOST_NAMED, IdKind, ids_between, prefix_bounds
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id
 
-IDS = statement("cli/sql/ids_between.sql")
-
-Kind = Literal["job", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"]
 T = TypeVar("T")
 
-# Of those that begin alike, how many an error names.
-MOST_NAMED = 8
 # So that a slip of the hand on an installation with one job does not delete it.
 _BEGINNING = re.compile(r"[0-9a-f]{4,31}")
 
 
-async def find_id(conn: Connection, kind: Kind, text: str, *, option: str = "ID") -> UUID:
+async def find_id(conn: Connection, kind: IdKind, text: str, *, option: str = "ID") -> UUID:
     """The id that a person typed. A whole one is returned as it is, whether it exists or not."""
     whole = as_id(text)
     if whole is not None:
@@ -29,7 +24,19 @@ async def find_id(conn: Connection, kind: Kind, text: str, *, option: str = "ID"
     return only_one(kind, text, await ids_between(conn, kind, *id_range(option, text)))
 
 
-async def find_by_name_or_id(conn: Connection, kind: Kind, text: str, find: Callable[[str], Awaitable[T]]) -> T:
+async def find_entity(conn: Connection, text: str) -> str:
+    """What the audit log calls what a person typed: the only id that begins so, or else the text as it is."""
+    if not is_beginning(text):
+        return text
+    return entity_of(text, await ids_between(conn, "any", *prefix_bounds(text)))
+
+
+def entity_of(text: str, ids: Sequence[UUID]) -> str:
+    """The only one of the ids that begin with a text. None: what it names is gone, or has no id, and is named whole."""
+    return str(only_one("thing", text, ids)) if ids else text
+
+
+async def find_by_name_or_id(conn: Connection, kind: IdKind, text: str, find: Callable[[str], Awaitable[T]]) -> T:
     """What `find` finds under a name or a whole id, or else under the only id that begins so."""
     try:
         return await find(text)
@@ -47,8 +54,7 @@ def id_range(option: str, text: str) -> tuple[UUID, UUID]:
     if not is_beginning(text):
         reason = f"{text!r} is not an id, nor the beginning of one with at least four digits"
         raise InvalidInput("The command", [FieldError(option, reason)])
-    digits = _digits(text)
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    return prefix_bounds(text)
 
 
 def is_beginning(text: str) -> bool:
@@ -65,11 +71,6 @@ def only_one(kind: str, text: str, ids: Sequence[UUID]) -> UUID:
         more = " and others" if len(ids) > MOST_NAMED else ""
         raise Conflict(f"The ids of several {kind}s begin with {text}: {named}{more}.", remedy="Type more of the id.")
     return ids[0]
-
-
-async def ids_between(conn: Connection, kind: Kind, low: UUID, high: UUID) -> list[UUID]:
-    """The ids of a kind from `low` to `high`, in their order: those that an error names and one more."""
-    return [row["id"] for row in await fetch(conn, IDS, kind=kind, low=low, high=high, most=MOST_NAMED + 1)]
 
 
 def _digits(text: str) -> str:

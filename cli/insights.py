@@ -40,7 +40,7 @@ def insights(
     start = datetime.now(UTC) - timedelta(days=days)
 
     async def work(settings: Settings) -> Any:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             wanted = InsightsQuery(await tenant_id(conn, tenant), start, job_type=job_type, by=by)
             if csv:
                 return await _print_csv(csv_lines(lambda: _open(conn), wanted))

@@ -9,8 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
-from atlas.cli.ids import MOST_NAMED, id_range, only_one
-from atlas.cli.over_http_rows import find_named
+from atlas.cli.over_http_rows import find_id_over_http, find_named
 from atlas.cli.tenant_names import TenantNames
 from atlas.client import (
     ApiError,
@@ -30,7 +29,6 @@ from atlas.engine.jobs.gate import Gate
 from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
-from atlas.ids import as_id
 from atlas.settings import Settings
 from atlas.up_report import ProgramState
 
@@ -39,7 +37,7 @@ RETRY = RetryBudget(tries=4, seconds=15.0)
 # The most dead letters that the API queues in one call.
 MOST_AT_ONCE = 1000
 # The fields of a job that have another name in the API.
-_RENAMED = {"input": "payload", "created_at": "queued_at", "shown_status": "status"}
+_RENAMED = {"created_at": "queued_at", "shown_status": "status"}
 _STORED = {"waiting": "queued", "dead_letter": "failed"}
 _WORKER_FIELDS = {"worker_id", "hostname", "version", "job_types", "running_count", "started_at", "last_seen_at"}
 
@@ -59,7 +57,7 @@ class OverHttp:
         host = None if options.host is None else await find_named("host", options.host, atlas.list_hosts())
         return JobRequest(
             job_type=options.job_type,
-            payload=options.input,
+            input=options.input,
             priority=options.priority,
             max_retries=options.max_retries,
             dedupe_key=options.dedupe_key,
@@ -70,14 +68,8 @@ class OverHttp:
         )
 
     async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
-        whole = as_id(text)
-        if whole is not None:
-            return whole
-        low, _ = id_range(option, text)
-        digits = text.replace("-", "")
         async with self._atlas() as atlas:
-            page = await atlas.list_jobs(id_prefix=str(low.hex)[: len(digits)]).page(limit=MOST_NAMED + 1)
-        return only_one("job", text, sorted(job.id for job in page.items))
+            return await find_id_over_http(atlas, "job", text, option=option)
 
     async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
         """The slugs of those tenants that the token may read."""

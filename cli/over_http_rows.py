@@ -6,8 +6,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from atlas.cli.ids import Kind, id_range, is_beginning, only_one
+from atlas.cli.ids import entity_of, id_range, is_beginning, only_one
 from atlas.cli.tenant_names import TenantNames
+from atlas.engine.id_prefixes import IdKind
 from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from atlas.client import AtlasClient, TenantShown
 
 R = TypeVar("R")
-
-# How many items of a list are looked through for an id that begins as it was typed.
-MOST_SEARCHED = 2000
 
 
 def row_of(kind: type[R], shown: Any, **more: Any) -> R:
@@ -45,24 +43,21 @@ async def own_tenant(atlas: "AtlasClient", named: str | None) -> "TenantShown":
     return await atlas.get_tenant(named or (await atlas.get_session()).tenant or "system")
 
 
-async def find_listed(kind: Kind, text: str, listing: AsyncIterable[Any], *, option: str = "ID") -> UUID:
-    """The id that a person typed: whole, whether it exists or not, or the beginning of one in a list."""
+async def find_id_over_http(atlas: "AtlasClient", kind: IdKind, text: str, *, option: str = "ID") -> UUID:
+    """The id that a person typed: whole, whether it exists or not, or the only one that begins so."""
     whole = as_id(text)
     if whole is not None:
         return whole
-    low, high = id_range(option, text)
-    found: set[UUID] = set()
-    seen = 0
-    async for one in listing:
-        seen += 1
-        if seen > MOST_SEARCHED:
-            break
-        if low <= one.id <= high:
-            found.add(one.id)
-    return only_one(kind, text, sorted(found))
+    id_range(option, text)
+    return only_one(kind, text, (await atlas.find_ids(kind, text)).ids)
 
 
-async def find_named(kind: Kind, text: str, listing: AsyncIterable[R], *, name: str = "name") -> R:
+async def find_entity_over_http(atlas: "AtlasClient", text: str) -> str:
+    """What the audit log calls what a person typed."""
+    return entity_of(text, (await atlas.find_ids("any", text)).ids) if is_beginning(text) else text
+
+
+async def find_named(kind: IdKind, text: str, listing: AsyncIterable[R], *, name: str = "name") -> R:
     """What a list has under a name, under an id, or under the only id that begins so."""
     known: dict[UUID, Any] = {}
     async for one in listing:

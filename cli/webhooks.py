@@ -8,7 +8,7 @@ import typer
 from atlas.cli.connect import either
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import find_listed, row_of, rows_of, tenant_names
+from atlas.cli.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.deliver import send_test
@@ -81,7 +81,7 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
             return found, await names_of(conn, [found])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
-        id = await find_listed("webhook", webhook_id, atlas.list_webhooks())
+        id = await find_id_over_http(atlas, "webhook", webhook_id)
         return row_of(Webhook, await atlas.get_webhook(id)), await tenant_names(atlas)
 
     webhook, names = either(work, over_http)
@@ -100,7 +100,7 @@ def remove(webhook_id: WebhookId, json: Json = False) -> None:
             return removed, await names_of(conn, [removed])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
-        found = await atlas.get_webhook(await find_listed("webhook", webhook_id, atlas.list_webhooks()))
+        found = await atlas.get_webhook(await find_id_over_http(atlas, "webhook", webhook_id))
         await atlas.remove_webhook(found.id)
         return row_of(Webhook, found), await tenant_names(atlas)
 
@@ -118,7 +118,7 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
             return await send_test(conn, found, actor=caller())
 
     async def over_http(atlas: "AtlasClient") -> UUID:
-        return (await atlas.test_webhook(await find_listed("webhook", webhook_id, atlas.list_webhooks()))).job_id
+        return (await atlas.test_webhook(await find_id_over_http(atlas, "webhook", webhook_id))).job_id
 
     job_id = either(work, over_http)
     say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)

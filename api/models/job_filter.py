@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import Field, StringConstraints
 
-from atlas.api.models.common import Body, Id, Name, Timestamp
+from atlas.api.models.common import ID_PREFIX, Body, Id, Name, Timestamp
 from atlas.api.models.jobs import JobSource
 from atlas.api.request_context import Calling
 from atlas.client.models.jobs import JobFilterShown, JobStatus
@@ -17,8 +17,6 @@ STATUS_RULE = (
     "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
     "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error."
 )
-# Up to 32 digits, with or without dashes.
-ID_PREFIX = r"^[0-9a-fA-F]{1,8}(-?[0-9a-fA-F]{1,4}){0,3}(-?[0-9a-fA-F]{1,12})?$"
 
 
 class JobFilterBody(Body):

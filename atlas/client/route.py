@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 from urllib.parse import quote
 from uuid import UUID
 
@@ -57,7 +57,7 @@ class Route:
         self.by_tenant = by_tenant
         # Whether the API keeps the response under an idempotency key.
         self.keyed = keyed and method != "GET"
-        self.signature = inspect.signature(definition)
+        self.signature = _expanded(inspect.signature(definition))
         self.result: Any = self.signature.return_annotation
         self.in_path = [name for name in self.signature.parameters if f"{{{name}}}" in path]
 
@@ -88,6 +88,19 @@ class Route:
         if self.signature.parameters[name].annotation == Id:
             value = read_id(name, value)
         return quote(str(value), safe="")
+
+
+def _expanded(signature: inspect.Signature) -> inspect.Signature:
+    """A signature with the keys of `**filters: Unpack[Filters]`, which several methods share, as parameters."""
+    *others, last = signature.parameters.values()
+    if last.kind is not inspect.Parameter.VAR_KEYWORD:
+        return signature
+    [filters] = get_args(last.annotation)
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=annotation)
+        for name, annotation in filters.__annotations__.items()
+    ]
+    return signature.replace(parameters=[*others, *shared])
 
 
 def read_id(name: str, value: Id) -> UUID:
@@ -125,7 +138,7 @@ def _json(body: Any) -> bytes:
         # A model's field that is None was not given. An argument that is None was, and removes something.
         return to_json(body, exclude_none=not isinstance(body, dict))
     except (PydanticSerializationError, UnicodeEncodeError) as error:
-        raise InvalidInput("The request", [FieldError("payload", "cannot be written as JSON")]) from error
+        raise InvalidInput("The request", [FieldError("input", "cannot be written as JSON")]) from error
 
 
 def _key(key: str | None) -> str:

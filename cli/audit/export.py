@@ -14,8 +14,9 @@ from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
 from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.connect import either
+from atlas.cli.ids import find_entity
 from atlas.cli.output import Json, dump_json, say
-from atlas.cli.over_http_rows import tenant_names
+from atlas.cli.over_http_rows import find_entity_over_http, tenant_names
 from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.cli.stdio import discard_stdout, written_out
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -42,7 +43,9 @@ def tail(
     tenant: Tenant = None,
     actor: Annotated[str | None, typer.Option(help="Only events of this actor.")] = None,
     action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
-    entity: Annotated[str | None, typer.Option(help="Only events of the entity with this id.")] = None,
+    entity: Annotated[
+        str | None, typer.Option(help="Only events of what has this id, or key, or the only id that begins so.")
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Only events that contain this text.")] = None,
     since: Since = None,
     json: Json = False,
@@ -60,6 +63,8 @@ def tail(
         async with open_atlas(settings) as atlas:
             async with atlas.pool.acquire() as conn:
                 query = await _for_tenant(conn, wanted, tenant)
+                if entity is not None:
+                    query = replace(query, entity_id=await find_entity(conn, entity))
                 since = await log_position(conn)
                 page = await find(conn, query, limit=max(lines, 1))
                 newest = list(reversed(page.entries))[-lines:] if lines else []
@@ -71,13 +76,16 @@ def tail(
     async def over_http(atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
         from atlas.cli.audit import over_http as log
 
+        query = wanted
+        if entity is not None:
+            query = replace(query, entity_id=await find_entity_over_http(atlas, entity))
         place = await log.place(atlas) if follow_on else None
-        newest, names = await log.newest(atlas, wanted, lines), await tenant_names(atlas)
+        newest, names = await log.newest(atlas, query, lines), await tenant_names(atlas)
         if place is not None:
             for entry in newest:
                 _print(entry, names, json=json)
             shown = {entry.id for entry in newest}
-            async for entry in log.follow(atlas, wanted, place):
+            async for entry in log.follow(atlas, query, place):
                 if entry.id not in shown:
                     _print(entry, names, json=json)
         return newest, names

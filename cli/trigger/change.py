@@ -10,7 +10,7 @@ from atlas.cli.connect import either
 from atlas.cli.durations import parse_duration
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say
-from atlas.cli.over_http_rows import find_listed, tenant_names
+from atlas.cli.over_http_rows import find_id_over_http, tenant_names
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -106,7 +106,7 @@ def edit(
             return edited, await names_of(conn, [edited])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
-        id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+        id = await find_id_over_http(atlas, "trigger", trigger_id)
         return trigger_of(await atlas.edit_trigger(id, **changes)), await tenant_names(atlas)
 
     edited, names = either(work, over_http)
@@ -122,7 +122,7 @@ def remove(trigger_id: TriggerId, json: Json = False) -> None:
             return removed, await names_of(conn, [removed])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
-        found = await atlas.get_trigger(await find_listed("trigger", trigger_id, atlas.list_triggers()))
+        found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
         await atlas.remove_trigger(found.id)
         return trigger_of(found), await tenant_names(atlas)
 
@@ -143,7 +143,7 @@ def fire(
             return id, await fire_now(conn, id, actor=caller(), context=facts)
 
     async def over_http(atlas: "AtlasClient") -> tuple[UUID, UUID]:
-        id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+        id = await find_id_over_http(atlas, "trigger", trigger_id)
         return id, (await atlas.fire_trigger(id, context=read_object("--context", context))).job_id
 
     id, started = either(work, over_http)

@@ -9,7 +9,7 @@ import typer
 from atlas.cli.connect import either
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import find_listed, own_tenant, row_of, tenant_names
+from atlas.cli.over_http_rows import find_id_over_http, own_tenant, row_of, tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
@@ -74,7 +74,7 @@ def show_times(
 
     async def over_http(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
         if trigger_id is not None:
-            id = await find_listed("trigger", trigger_id, atlas.list_triggers())
+            id = await find_id_over_http(atlas, "trigger", trigger_id)
             schedule = _cron(trigger_of(await atlas.get_trigger(id)))
             times = await atlas.preview_trigger(id, count=count)
         else:

@@ -1,21 +1,20 @@
 """`atlas workflow approve` and `approvals`: decide approvals and list them."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from atlas.cli.connect import either
-from atlas.cli.ids import id_range, ids_between, only_one
+from atlas.cli.ids import id_range, only_one
 from atlas.cli.output import Json, hint_at_more, say, table
-from atlas.cli.over_http_rows import find_listed, row_of, rows_of, tenant_names
+from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
 from atlas.db.pool import Connection
+from atlas.engine.id_prefixes import IdKind, ids_between
 from atlas.engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals, record_refusal
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import as_id
@@ -88,7 +87,7 @@ def approvals(
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[ApprovalRow], TenantNames]:
         listing = atlas.list_approvals(status=None if all_ else "pending")
-        page = await listing.page(limit=limit, cursor=await find_cursor("approval", before, listing))
+        page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "approval", before))
         return [row_of(ApprovalRow, one) for one in page.items], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
@@ -109,12 +108,12 @@ async def _find(conn: Connection, text: str) -> ApprovalRow:
 
 
 async def _find_listed(atlas: "AtlasClient", text: str) -> ApprovalRow:
-    async def approvals_and_runs() -> AsyncIterator[Any]:
-        async for one in atlas.list_approvals():
-            yield one
-            yield SimpleNamespace(id=one.run_id)
-
-    wanted = await find_listed("approval", text, approvals_and_runs())
+    wanted = as_id(text)
+    if wanted is None:
+        id_range("ID", text)
+        kinds: tuple[IdKind, ...] = ("approval", "run")
+        ids = {id for kind in kinds for id in (await atlas.find_ids(kind, text)).ids}
+        wanted = only_one("approval", text, sorted(ids))
     pending = await rows_of(ApprovalRow, atlas.list_approvals(run_id=wanted, status="pending"))
     if not pending:
         with suppress(NotFound):

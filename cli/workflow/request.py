@@ -142,7 +142,7 @@ def requests(
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[IntentRow], TenantNames]:
         listing = atlas.list_intents(status=status, workflow=workflow)
-        page = await listing.page(limit=limit, cursor=await find_cursor("run", before, listing))
+        page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "run", before))
         return [row_of(IntentRow, one) for one in page.items], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)

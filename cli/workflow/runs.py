@@ -55,7 +55,7 @@ def show_list(
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[RunRow], TenantNames]:
         listing = atlas.list_runs(status=status, workflow=workflow)
-        page = await listing.page(limit=limit, cursor=await find_cursor("run", before, listing))
+        page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "run", before))
         return [row_of(RunRow, one) for one in page.items], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)

@@ -83,7 +83,7 @@ def rollback(
     """Save what an old version holds as the newest one. Runs keep the version they started with."""
 
     async def work(settings: Settings) -> Saved:
-        async with connected(settings) as conn:
+        async with connected(settings, checks_inputs=True) as conn:
             return await roll_back(conn, key, version, actor=caller(), tenant_id=await tenant_id(conn, tenant))
 
     async def over_http(atlas: "AtlasClient") -> Saved:

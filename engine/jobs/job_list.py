@@ -10,6 +10,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import read_stored
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
+from atlas.engine.id_prefixes import prefix_bounds
 from atlas.engine.jobs.find import JobRow
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
@@ -75,8 +76,7 @@ class JobFilter:
         """The lowest and the highest id with the prefix."""
         if self.id_prefix is None:
             return None, None
-        digits = self.id_prefix.replace("-", "")
-        return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+        return prefix_bounds(self.id_prefix)
 
     @property
     def arms(self) -> list[str]:

@@ -49,6 +49,7 @@ TABLE = {
     "GET /admin/jobs/definitions/{key}": WHOLE,
     "PATCH /admin/jobs/definitions/{key}": "operator",
     "DELETE /admin/jobs/definitions/{key}": "operator",
+    "GET /ids": PEOPLE,
     "GET /events": READERS,
     "GET /events/{event_id}": READERS,
     "POST /events": MAKERS,

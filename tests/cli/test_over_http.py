@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -196,3 +197,67 @@ async def test_a_running_api_is_asked_when_the_database_has_no_free_connection(
         assert (await atlas("status", "--json", **full)).document["gate"]["online"] is False
 
     assert "has no free connection" in (await atlas("status", **full)).refusal  # nothing says that an API runs
+
+
+async def test_beginnings_of_ids_are_found_by_the_server_however_many_there_are(atlas, remote, conn):
+    await atlas("tenant", "add", "acme")
+    made = await atlas("trigger", "add", "--tenant", "acme", "--cron", "@daily", "--job-type", "report.build", "--json")
+    id = made.document["id"]
+    # More than any page, all newer than the one that is meant.
+    await conn.execute(
+        "insert into atlas.job_triggers (id, tenant_id, label, trigger_type, cron_expr, job_type, created_by)"
+        " select ('ffff' || lpad(to_hex(n), 4, '0') || '-0000-7000-8000-000000000000')::uuid, tenant_id, 'many', 'schedule',"
+        " cron_expr, job_type, 'x' from atlas.job_triggers, generate_series(1, 3000) n where id = $1",
+        id,
+    )
+
+    fired = await remote("trigger", "remove", id[:13], "--json")
+    several = await remote("trigger", "remove", "ffff")
+
+    assert fired.document["id"] == id
+    assert " and others" in several.refusal
+
+
+async def test_the_audit_log_is_read_and_followed_by_the_beginning_of_an_id(atlas, remote):
+    await atlas("tenant", "add", "acme")
+    job = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]
+    other = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]
+
+    for ask in (atlas, remote):
+        shown = (await ask("audit", "tail", "--entity", job[:35], "--json")).document["events"]
+        assert [one["entity_id"] for one in shown] == [job]
+        assert "several things begin with" in (await ask("audit", "tail", "--entity", job[:4])).refusal
+        # A key is no id; what is gone has none any more.
+        assert (await ask("audit", "tail", "--entity", "feed-beef", "--json")).document["events"] == []
+    assert job != other
+
+
+async def test_the_audit_log_is_followed_over_http(remote, atlas, server, tmp_path):
+    job = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]
+    other = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]
+    following = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "audit", "tail", "-f", "--entity", job[:35], "--json"),
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "ATLAS_HOME": str(tmp_path / "none"),
+            "ATLAS_URL": server.address,
+            "ATLAS_TOKEN": server.world.tokens["all", "operator"],
+        },
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert following.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            first = json.loads(await following.stdout.readline())
+            await atlas("jobs", "cancel", other)
+            await atlas("jobs", "cancel", job)
+            second = json.loads(await following.stdout.readline())
+    finally:
+        following.kill()
+        await following.wait()
+
+    assert [(one["entity_id"], one["action"]) for one in (first, second)] == [
+        (job, "JOB_CREATED"),
+        (job, "JOB_CANCELED"),
+    ]

@@ -29,7 +29,8 @@ class JobRequest(BaseModel):
 
     job_type: str | None = None
     definition_key: str | None = None
-    payload: dict[str, Any] = Field(default_factory=dict)
+    # The API calls it `payload`.
+    input: dict[str, Any] = Field(default_factory=dict, serialization_alias="payload")
     priority: int | None = None
     scheduled_for: datetime | None = None
     delay_seconds: float | None = None
@@ -101,7 +102,8 @@ class ListedJob(ApiModel):
 class Job(ListedJob):
     """A job. Secret fields of its payload are shown as fingerprints."""
 
-    payload: dict[str, Any]
+    # The API calls it `payload`.
+    input: dict[str, Any] = Field(alias="payload")
     output: dict[str, Any]
 
 

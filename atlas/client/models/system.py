@@ -131,3 +131,9 @@ class UsageShown(ApiModel):
     run_seconds: float
     queue_seconds: float
     cost_cents: int
+
+
+class IdsShown(ApiModel):
+    """The ids that begin with some digits."""
+
+    ids: list[UUID] = Field(description="In their order, at most 9: one alone is the only one.")

@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from atlas.client.methods import listing, method, operation
 from atlas.client.models.base import Document, Listed
@@ -25,6 +26,27 @@ from atlas.client.models.jobs import (
 )
 from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import Waitable, until_ended
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs a list has, and in which order."""
+
+    status: str | Sequence[str] | None
+    job_type: str | None
+    source: str | None
+    correlation_id: str | None
+    id_prefix: str | None
+    worker_id: str | None
+    host_id: Id | None
+    parent_run_id: Id | None
+    error_type: str | None
+    error_text: str | None
+    error_pattern: str | None
+    created_after: datetime | None
+    created_before: datetime | None
+    finished_after: datetime | None
+    finished_before: datetime | None
+    order: str
 
 
 class JobOperations(ApiCaller):
@@ -52,49 +74,11 @@ class JobOperations(ApiCaller):
         """One job; ApiNotFound if there is none for this token."""
 
     @listing("/jobs")
-    def list_jobs(
-        self,
-        *,
-        status: str | Sequence[str] | None = ...,
-        job_type: str | None = ...,
-        source: str | None = ...,
-        correlation_id: str | None = ...,
-        id_prefix: str | None = ...,
-        worker_id: str | None = ...,
-        host_id: Id | None = ...,
-        parent_run_id: Id | None = ...,
-        error_type: str | None = ...,
-        error_text: str | None = ...,
-        error_pattern: str | None = ...,
-        created_after: datetime | None = ...,
-        created_before: datetime | None = ...,
-        finished_after: datetime | None = ...,
-        finished_before: datetime | None = ...,
-        order: str = ...,
-    ) -> Job:
+    def list_jobs(self, **filters: Unpack[JobFilters]) -> Job:
         """The jobs that match, newest first; with `order="ended"` those that failed or were canceled, by their end."""
 
     @listing("/jobs/brief")
-    def list_jobs_briefly(
-        self,
-        *,
-        status: str | Sequence[str] | None = ...,
-        job_type: str | None = ...,
-        source: str | None = ...,
-        correlation_id: str | None = ...,
-        id_prefix: str | None = ...,
-        worker_id: str | None = ...,
-        host_id: Id | None = ...,
-        parent_run_id: Id | None = ...,
-        error_type: str | None = ...,
-        error_text: str | None = ...,
-        error_pattern: str | None = ...,
-        created_after: datetime | None = ...,
-        created_before: datetime | None = ...,
-        finished_after: datetime | None = ...,
-        finished_before: datetime | None = ...,
-        order: str = ...,
-    ) -> ListedJob:
+    def list_jobs_briefly(self, **filters: Unpack[JobFilters]) -> ListedJob:
         """The same jobs without their payloads and outputs."""
 
     @listing("/jobs/{job_id}/attempts")

@@ -23,6 +23,7 @@ from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActiv
 from atlas.client.models.system import (
     FindingShown,
     GateStatus,
+    IdsShown,
     SystemStatus,
     UsageShown,
     WorkerDetails,
@@ -34,6 +35,10 @@ from atlas.client.waiting import Waitable, until_ended
 
 class SystemOperations(ApiCaller):
     """Switch the gate, look at the installation, read and verify the audit log."""
+
+    @operation("GET", "/ids")
+    def find_ids(self, kind: str, prefix: str) -> IdsShown:
+        """The ids of a kind (`job`, `run`, `trigger` … or `any`) that begin with four or more digits."""
 
     @operation("GET", "/system/atlas-online", by_tenant=False)
     def get_gate(self) -> GateStatus:

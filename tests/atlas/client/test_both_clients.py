@@ -81,7 +81,7 @@ async def test_both_clients_read_the_same(atlas, sync, things):
     passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series", "get_insights"}
     passing |= {"get_status", "get_overview", "get_session", "summarize_jobs", "get_audit_status", "list_sessions"}
     passing |= {"get_worker", "list_workers", "list_new_audit_rows", "list_tenant_activity"}
-    named = {"explain_jobs": {"id": [things["job_id"]]}}
+    named = {"explain_jobs": {"id": [things["job_id"]]}, "find_ids": {"kind": "job", "prefix": str(things["job_id"])}}
     empty: list[str] = []
     verification = sync.start_verification()
     assert sync.wait_for_verification(verification, timeout=30).has_ended
@@ -157,6 +157,18 @@ def test_a_program_without_an_event_loop_starts_work_in_every_way(sync):
     assert sync.publish_event("invoice.paid", {"invoice": 4711}).woken == 0
 
 
+async def test_an_action_on_many_jobs_is_waited_for(atlas, sync):
+    jobs = await atlas.enqueue_many([JobRequest(job_type="x.work", input={"n": n}) for n in range(3)])
+    slow = await atlas.begin_bulk_action("cancel", ids=[one.id for one in jobs], rate_per_second=0.01, reason="late")
+    with pytest.raises(NotEnded, match="Bulk action .* has not ended within 0.1 s"):
+        await atlas.wait_for_bulk_action(slow, timeout=0.1)
+    waiting = asyncio.create_task(asyncio.to_thread(sync.wait_for_bulk_action, slow.id, timeout=30))
+    await atlas.cancel_bulk_action(slow.id)
+
+    assert (await waiting).status == (await atlas.wait_for_bulk_action(slow, timeout=30)).status == "canceled"
+    assert [(await atlas.get_job(one.id)).status for one in jobs].count("canceled") == 1
+
+
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
 
 
@@ -210,7 +222,7 @@ def handler() -> Iterator[None]:
 
 
 async def test_a_program_without_an_event_loop_waits_for_a_job(sync, pool, database_url, handler):
-    made = sync.enqueue(JobRequest(job_type="both.sum", payload={"numbers": [1, 2]}))
+    made = sync.enqueue(JobRequest(job_type="both.sum", input={"numbers": [1, 2]}))
     with pytest.raises(NotEnded, match="has not ended within 0.1 s"):
         sync.wait_for_job(made, timeout=0.1)
     waiting = asyncio.create_task(asyncio.to_thread(sync.wait_for_job, made, timeout=20))

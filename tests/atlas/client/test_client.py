@@ -66,15 +66,13 @@ async def proxy(server) -> AsyncIterator[FaultyProxy]:
 async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     atlas = at("acme", "tenant_admin")
     later = datetime.now(UTC) + timedelta(hours=1)
-    made = await atlas.enqueue(
-        JobRequest(job_type="x.work", payload={"n": 1, "none": None}, priority=7, dedupe_key="k")
-    )
-    again = await atlas.enqueue(JobRequest(job_type="x.work", payload={"n": 1, "none": None}, dedupe_key="k"))
+    made = await atlas.enqueue(JobRequest(job_type="x.work", input={"n": 1, "none": None}, priority=7, dedupe_key="k"))
+    again = await atlas.enqueue(JobRequest(job_type="x.work", input={"n": 1, "none": None}, dedupe_key="k"))
     many = await atlas.enqueue_many([JobRequest(job_type="x.work", scheduled_for=later), JobRequest(job_type="y.work")])
     found = await atlas.get_job(made.id)
 
     assert (again.id, again.deduplicated) == (made.id, True)
-    assert (found.payload, found.priority, found.has_ended) == ({"n": 1, "none": None}, 7, False)
+    assert (found.input, found.priority, found.has_ended) == ({"n": 1, "none": None}, 7, False)
     assert [one.status for one in many] == ["waiting", "queued"]
     assert await atlas.enqueue_many([]) == []
     assert (await atlas.explain_job(made.id)).reason == "no_worker"
@@ -95,7 +93,7 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
 
 async def test_a_list_is_fetched_page_by_page_while_new_jobs_arrive(at):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue_many([JobRequest(job_type="x.work", payload={"n": n}) for n in range(25)])
+    made = await atlas.enqueue_many([JobRequest(job_type="x.work", input={"n": n}) for n in range(25)])
     await atlas.enqueue(JobRequest(job_type="y.work"))
     seen = []
     async for page in atlas.list_jobs(job_type="x.work", status="queued").pages(limit=10):
@@ -162,10 +160,10 @@ async def test_a_problem_becomes_an_error_that_says_what_can_be_done(at, server)
     with pytest.raises(ApiForbidden, match="The role enqueuer may not do this") as forbidden:
         await at("acme", "enqueuer").switch_gate(False)
     with pytest.raises(ApiInvalidInput, match="is not JSON") as invalid:
-        await at().enqueue(JobRequest(job_type="EMAIL_SEND", payload={"n": float("nan")}))
-    made = await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 1}))
+        await at().enqueue(JobRequest(job_type="EMAIL_SEND", input={"n": float("nan")}))
+    made = await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", input={"n": 1}))
     with pytest.raises(ApiConflict, match="is held by job"):
-        await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", payload={"n": 2}))
+        await at().enqueue(JobRequest(job_type="x.work", dedupe_key="k", input={"n": 2}))
     with pytest.raises(errors.Conflict, match="Only failed and canceled jobs"):
         await at().retry_job(made.id)
 
@@ -181,7 +179,7 @@ async def test_what_cannot_be_sent_is_an_atlas_error_too(at):
     wrong = {
         "idempotency_key": lambda: atlas.enqueue(JobRequest(job_type="x.work"), idempotency_key="é"),
         "job_id": lambda: atlas.get_job("nope"),
-        "payload": lambda: atlas.enqueue(JobRequest(job_type="x.work", payload={"text": "\ud800"})),
+        "input": lambda: atlas.enqueue(JobRequest(job_type="x.work", input={"text": "\ud800"})),
     }
     for field, call in wrong.items():
         with pytest.raises(errors.InvalidInput) as refused:
@@ -271,7 +269,7 @@ def handler():
 
 async def test_wait_for_returns_as_soon_as_the_job_ends(at, pool, database_url, handler):
     atlas = at("acme", "tenant_admin")
-    made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [1, 2]}))
+    made = await atlas.enqueue(JobRequest(job_type="client.sum", input={"numbers": [1, 2]}))
     waiting = [asyncio.create_task(atlas.wait_for_job(made, timeout=20)) for _ in range(3)]
     await asyncio.sleep(0.2)
     await run_jobs(pool, database_url)
@@ -286,7 +284,7 @@ async def test_wait_for_returns_as_soon_as_the_job_ends(at, pool, database_url, 
 
 async def test_wait_for_survives_an_outage_and_works_without_the_live_view(at, proxy, pool, database_url, handler):
     atlas = at("acme", "tenant_admin", url=proxy.address, retry=RetryBudget(tries=1))
-    made = await atlas.enqueue(JobRequest(job_type="client.sum", payload={"numbers": [4]}))
+    made = await atlas.enqueue(JobRequest(job_type="client.sum", input={"numbers": [4]}))
     waiting = asyncio.create_task(atlas.wait_for_job(made, timeout=20))
     await asyncio.sleep(0.1)
     proxy.break_down()

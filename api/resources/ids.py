@@ -1,0 +1,36 @@
+"""Ids by their beginning."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from atlas.api.models.common import ID_PREFIX
+from atlas.api.problems import Forbidden
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, PEOPLE, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models.system import IdsShown
+from atlas.engine.id_prefixes import IdKind, ids_between, prefix_bounds
+
+router = APIRouter(prefix=f"{PREFIX}/ids", route_class=GuardedRoute, tags=["system"])
+
+# Who may list the rows of a kind; readers, where it is not here.
+_ROLES = {"job": PEOPLE, "run": PEOPLE, "token": MANAGERS}
+
+
+@router.get("", operation_id="find_ids", summary="Find the ids that begin with some digits")
+@requires(*PEOPLE)
+async def find(
+    call: Calling,
+    kind: Annotated[IdKind, Query(description="What has the id; `any` looks through all of them.")],
+    prefix: Annotated[
+        str, Query(pattern=ID_PREFIX, min_length=4, description="The first digits, with or without dashes.")
+    ],
+) -> IdsShown:
+    """For people who type the beginning of an id: at most 9 are returned, so one in the list is the only one."""
+    allowed = _ROLES.get(kind, READERS)
+    if call.caller.role not in allowed:
+        raise Forbidden(f"The role {call.caller.role} may not do this.", remedy=f"It is for: {', '.join(allowed)}.")
+    async with call.transaction(read_only=True) as conn:
+        found = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id)
+    return IdsShown(ids=found)

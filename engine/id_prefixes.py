@@ -1,0 +1,28 @@
+"""Ids by their beginning: the ids of a kind of row between two ids."""
+
+from typing import Literal
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+
+IDS = statement("engine/sql/ids_between.sql")
+
+IdKind = Literal["any", "job", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"]
+
+# Of those that begin alike, how many are named.
+MOST_NAMED = 8
+
+
+def prefix_bounds(prefix: str) -> tuple[UUID, UUID]:
+    """The lowest and the highest id that begin with these hexadecimal digits, with or without dashes."""
+    digits = prefix.replace("-", "").lower()
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+
+
+async def ids_between(
+    conn: Connection, kind: IdKind, low: UUID, high: UUID, *, tenant_id: UUID | None = None
+) -> list[UUID]:
+    """The ids of a kind from `low` to `high`, in their order: those that an error names and one more."""
+    found = await fetch(conn, IDS, kind=kind, low=low, high=high, tenant_id=tenant_id, most=MOST_NAMED + 1)
+    return [row["id"] for row in found]
