@@ -1,16 +1,17 @@
 """`atlas explain`: why a job, a run, a trigger or a worker does nothing, whichever an id belongs to."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from atlas.cli.connect import either
-from atlas.cli.ids import Kind, id_range, ids_between, is_beginning, only_one
+from atlas.cli.ids import id_range, is_beginning, only_one
 from atlas.cli.output import Json, say
-from atlas.cli.over_http_rows import find_listed
 from atlas.cli.runtime import connected
 from atlas.engine.explanation import Explanation
+from atlas.engine.id_prefixes import IdKind, ids_between
 from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
 from atlas.settings import Settings
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from atlas.db.pool import Connection
 
 KIND = "job, run, trigger or worker"
-KINDS: tuple[Kind, ...] = ("run", "trigger", "job")
+KINDS: tuple[IdKind, ...] = ("run", "trigger", "job")
 
 
 def explain(
@@ -30,7 +31,7 @@ def explain(
     """Explain why a job, a run, a trigger or a worker does nothing, and the way out."""
 
     async def work(settings: Settings) -> Explanation:
-        async with connected(settings, checks_inputs=False) as conn:
+        async with connected(settings) as conn:
             return await _on_database(conn, id)
 
     found = either(work, lambda atlas: _over_http(atlas, id))
@@ -70,11 +71,13 @@ async def _over_http(atlas: "AtlasClient", text: str) -> Explanation:
 
 
 async def _beginning(atlas: "AtlasClient", text: str) -> UUID:
-    """The job, which may be a run's, or the trigger whose id begins so."""
-    try:
-        return await find_listed("job", text, atlas.list_jobs())
-    except NotFound:
-        return await find_listed("trigger", text, atlas.list_triggers())
+    """The only one of them whose id begins so. A run is a job too, of the same id."""
+    found: set[UUID] = set()
+    for kind in KINDS:
+        # Not every role may list triggers.
+        with suppress(Refused):
+            found |= {*(await atlas.find_ids(kind, text)).ids}
+    return only_one(KIND, text, sorted(found))
 
 
 def _is_id(text: str) -> bool:
