@@ -150,6 +150,11 @@ class Settings:
         """Whether Atlas uses its own Postgres."""
         return self.database_url is None
 
+    @property
+    def email_order(self) -> tuple[str, ...]:
+        """The mail providers to try, in this order, for tenants that have no order of their own."""
+        return self.outbound_email_provider or (("outbox",) if self.embedded else ("none",))
+
 
 # How the text of a setting becomes its value; that of others is the value. ValueError says what is wrong with it.
 _READERS: dict[str, Callable[[str], Any]] = {

@@ -12,10 +12,10 @@ from atlas.api.mail_html import POLICY, safe_document
 from atlas.api.models.common import Id
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import READERS
+from atlas.api.roles import PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import Page
-from atlas.client.models.outbox import AttachmentShown, MailDetails, MailHeader, MailShown
+from atlas.client.models.outbox import AttachmentShown, MailDetails, MailHeader, MailRoute, MailShown
 from atlas.db.pg_json import stored_text
 from atlas.engine.outbox_files import (
     MailPosition,
@@ -47,6 +47,15 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
 
     after = read_cursor(cursor, POSITION)
     return await read_page(read, MailShown.model_validate, after=after, limit=limit, key=lambda one: one.position)
+
+
+@router.get("/route", operation_id="get_mail_route", summary="How mails leave: as files, or by which providers")
+@requires(*PEOPLE)
+async def show_route(call: Calling) -> MailRoute:
+    """By the settings of this API, which its workers share, unless the tenant has an order of its own."""
+    own = None if call.tenant_id is None else (await call.api.tenants.find(call.tenant_id)).limits.get("email")
+    providers = (own or {}).get("providers") or call.api.settings.email_order
+    return MailRoute(providers=list(providers), is_local=set(providers) == {"outbox"})
 
 
 @router.get("/{job_id:uuid}", operation_id="get_mail", summary="One mail in the outbox")

@@ -158,6 +158,7 @@ TABLE = {
     "GET /sessions": PEOPLE,
     "DELETE /sessions/{session_id}": PEOPLE,
     "GET /outbox": READERS,
+    "GET /outbox/route": PEOPLE,
     "GET /outbox/{job_id}": READERS,
     "GET /outbox/{job_id}/html": READERS,
     "GET /outbox/{job_id}/source": READERS,

@@ -64,6 +64,15 @@ async def test_a_tenant_sees_its_own_mails_newest_first(admin, operator, post):
         assert (await operator.get(f"/outbox/{foreign}{part}")).status_code == 200
 
 
+async def test_the_route_says_whether_mails_are_sent(world, admin, operator):
+    enqueuer = world.client("acme", "enqueuer")
+    assert (await admin.get("/outbox/route")).json() == {"providers": ["outbox"], "is_local": True}
+    own = {"limits": {"email": {"providers": ["smtp", "outbox"]}}}
+    assert (await operator.patch("/tenants/acme", json=own)).status_code == 200
+    assert (await enqueuer.get("/outbox/route")).json() == {"providers": ["smtp", "outbox"], "is_local": False}
+    assert (await operator.get("/outbox/route", params={"tenant": "other"})).json()["is_local"] is True
+
+
 async def test_one_mail_has_its_headers_text_files_and_source(admin, post):
     content = mail("<p>x</p>")
     id = post("acme", content)

@@ -54,9 +54,6 @@ class Routes:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._order: tuple[str, ...] = settings.outbound_email_provider or (
-            ("outbox",) if settings.embedded else ("none",)
-        )
         self._known: dict[UUID, tuple[float, TenantRoute]] = {}
 
     async def of(self, pool: Pool, tenant_id: UUID) -> TenantRoute:
@@ -73,7 +70,7 @@ class Routes:
 
     def order(self, route: TenantRoute) -> tuple[str, ...]:
         """The providers to try, in this order."""
-        return route.email.providers or self._order
+        return route.email.providers or self._settings.email_order
 
     def require(self, provider: str) -> None:
         """Raise NotSent for a provider that is not set up, with the variable it lacks."""

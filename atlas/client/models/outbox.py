@@ -20,6 +20,13 @@ class MailShown(ApiModel):
     problem: str | None
 
 
+class MailRoute(ApiModel):
+    """How mails leave."""
+
+    providers: list[str] = Field(description="Tried in this order: microsoft, resend, smtp, outbox, none.")
+    is_local: bool = Field(description="Whether every mail becomes a file in the outbox, and none is sent.")
+
+
 class MailHeader(ApiModel):
     """A header of a mail."""
 
