@@ -47,12 +47,13 @@ async def load_demo(conn: Connection, *, actor: Actor) -> None:
         return
     except NotFound:
         pass
+    # The source tells them from the jobs of people: the web pages offer a guide until there is one.
     async with conn.transaction():
         tenant = await add_tenant(conn, slug=SLUG, name="Demo", timezone="Europe/Berlin", actor=actor)
         mail = {"to": "dana@example.com", "subject": "Welcome to Atlas", "text": "This mail is in the outbox."}
-        await enqueue(conn, NewJob("EMAIL_SEND", mail, tenant.id), actor=actor)
+        await enqueue(conn, NewJob("EMAIL_SEND", mail, tenant.id, source="system"), actor=actor)
         for key in ("recompute-trained-tags", "recompute-zeroshot-tags", "train-keyword-models"):
-            await enqueue_definition(conn, key, {"model": "siglip"}, actor=actor, tenant_id=tenant.id)
+            await enqueue_definition(conn, key, {"model": "siglip"}, actor=actor, tenant_id=tenant.id, source="system")
         await add_trigger(conn, tenant.id, TRIGGER, actor=actor)
         for name, context in EVENTS.items():
             await publish_event(conn, tenant.id, name, context, actor=actor)

@@ -144,6 +144,8 @@ async def test_the_demo_runs_its_commands_and_its_trigger(atlas, conn):
     assert orjson.loads(tagged["input"]) == {"model": "siglip"}
     assert orjson.loads(synced["input"]) == {"provider_id": PROVIDER, "path_prefix": "/photos/2026"}
     assert synced["source"] == "event"
+    # Until there is a job of a person the web pages offer a guide.
+    assert await conn.fetchval("select count(*) from atlas.jobs where source = 'manual'") == 0
     shown = (await atlas("jobs", "show", str(tagged["id"]), "--json")).document
     program = str(FOLDER.parent / "programs" / "zoltag")
     expected = [program, "recompute-trained-tags", "--tenant-id", str(tagged["tenant_id"]), "--model=siglip"]
