@@ -6,10 +6,11 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queryClient } from "@/api/client";
-import { applyTheme, readTheme } from "@/frame/theme";
+import { density, theme } from "@/frame/appearance";
 import { router } from "@/router";
 
-applyTheme(readTheme());
+theme.follow();
+density.follow();
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("The page has no root element.");

@@ -14,11 +14,11 @@ import { settingsSearch } from "@/pages/settings/search";
 import { workersSearch } from "@/pages/workers/search";
 import { editSearch, workflowSearch } from "@/pages/workflows/search";
 import { Root } from "@/Root";
-import { parseSearch, stringifySearch, text, type RawSearch } from "@/search";
+import { parseSearch, stringifySearch, text, texts, type RawSearch } from "@/search";
 
 const root = createRootRoute({
   component: Root,
-  validateSearch: (search: RawSearch): { tenant?: string | undefined } => ({ tenant: text(search, "tenant") }),
+  validateSearch: (search: RawSearch): { tenant?: string | undefined; hide?: string[] | undefined } => ({ tenant: text(search, "tenant"), hide: texts(search, "hide") }),
   // The tenant that an operator has chosen stays chosen from page to page.
   search: { middlewares: [retainSearchParams(["tenant"])] },
 });

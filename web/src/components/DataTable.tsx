@@ -2,6 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { useLive } from "@/live/live";
 import { cx } from "@/format/words";
+import { ROW_HEIGHTS, useDensity } from "@/frame/appearance";
 import { useShortcut } from "@/frame/shortcuts";
 import { Button } from "./Button";
 import styles from "./DataTable.module.css";
@@ -10,7 +11,6 @@ import { Skeleton } from "./Skeleton";
 import { Time } from "./Time";
 import { useNarrow } from "./useNarrow";
 
-const ROW = 36;
 const SKELETONS = 12;
 /** So many rows before the end the next page is fetched. */
 const AHEAD = 10;
@@ -48,6 +48,8 @@ interface DataTableProps<Row> {
   onOpen?: (row: Row) => void;
   /** Enter on a row; what a click does if not given. */
   onEnter?: (row: Row) => void;
+  /** The key r on a row. */
+  onRetry?: ((row: Row) => void) | undefined;
   /** The row that is open beside the table. */
   openKey?: string | undefined;
   /** Rows that were chosen for a bulk action. */
@@ -62,7 +64,7 @@ interface DataTableProps<Row> {
   inline?: boolean;
 }
 
-/** A virtual table: rows of 36 px, j/k and Enter, and every state that a list has. */
+/** A virtual table: rows as high as the chosen density, j/k and Enter, and every state that a list has. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
   const { label, rows, query, empty, inline = false } = props;
   if (query.isPending && rows === undefined) return <SkeletonTable {...props} />;
@@ -102,18 +104,19 @@ function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { s
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
-  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore, band } = props;
+  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, onRetry, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore, band } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
   const { shown, tracks, least } = useColumns(columns, onChoose !== undefined);
-  const [activeKey, setActiveKey] = useState<string | null>(null);
+  const [activeKey, setActiveKey] = useState<string | null>(openKey ?? null);
   const active = activeKey === null ? -1 : rows.findIndex((row) => rowKey(row) === activeKey);
+  const height = ROW_HEIGHTS[useDensity()];
   // The compiler of React leaves this function alone: what the virtualizer returns changes without a new identity.
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtualizer = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW,
+    estimateSize: () => height,
     overscan: 12,
     getItemKey: (index) => {
       const row = rows[index];
@@ -123,6 +126,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   const items = virtualizer.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
 
+  useEffect(() => virtualizer.measure(), [virtualizer, height]);
   useEffect(() => {
     if (hasMore && !isLoadingMore && last >= rows.length - AHEAD) onMore?.();
   }, [hasMore, isLoadingMore, last, rows.length, onMore]);
@@ -134,9 +138,9 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
     setActiveKey(rowKey(row));
     virtualizer.scrollToIndex(next);
   };
-  const enter = (): void => {
+  const onActive = (act: ((row: Row) => void) | undefined) => (): void => {
     const row = rows[active];
-    if (row !== undefined) onEnter?.(row);
+    if (row !== undefined) act?.(row);
   };
   const choose = (key: string): void => {
     const next = new Set(chosen);
@@ -145,7 +149,9 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   };
   useShortcut("j", "Next row", () => moveTo(active + 1));
   useShortcut("k", "Row before", () => moveTo(active < 0 ? 0 : active - 1));
-  useShortcut("Enter", "Open the row", enter, active >= 0);
+  useShortcut("Enter", "Open the row", onActive(onEnter), active >= 0 && onEnter !== undefined);
+  useShortcut("o", "Open the row beside the list", onActive(onOpen), active >= 0 && onOpen !== onEnter);
+  useShortcut("r", "Retry the row", onActive(onRetry), active >= 0 && onRetry !== undefined);
   useShortcut("x", "Choose the row", () => activeKey !== null && choose(activeKey), onChoose !== undefined);
 
   const onKeyDown = (event: KeyboardEvent): void => {

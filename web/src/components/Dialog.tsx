@@ -93,6 +93,7 @@ export function SidePanel({ title, about, actions, onClose, children }: SidePane
       <Radix.Portal>
         <Radix.Content
           className={styles.panel}
+          data-panel
           aria-describedby={undefined}
           onInteractOutside={(event) => event.preventDefault()}
           onOpenAutoFocus={(event) => event.preventDefault()}

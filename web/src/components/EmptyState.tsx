@@ -29,7 +29,7 @@ export function Command({ text }: { text: string }) {
   return (
     <div className={styles.command}>
       <code>{text}</code>
-      <CopyButton text={text} label="Copy the command" />
+      <CopyButton text={text} label="Copy the command" tabStop />
     </div>
   );
 }

@@ -18,13 +18,14 @@ export function FilterChip({ name, value, onRemove }: { name: string; value: str
   );
 }
 
-/** A button that opens a few choices below it. */
-export function FilterMenu({ label, children }: { label: string; children: (close: () => void) => ReactNode }) {
+/** A button that opens a few choices below it; a slim one is its icon alone. */
+export function FilterMenu({ label, icon, slim = false, children }: { label: string; icon?: ReactNode; slim?: boolean; children: (close: () => void) => ReactNode }) {
   const [open, setOpen] = useState(false);
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
-      <Popover.Trigger className={styles.chip}>
-        {label}
+      <Popover.Trigger className={styles.chip} title={slim ? label : undefined}>
+        {icon}
+        <span className={slim ? "visually-hidden" : "truncate"}>{label}</span>
         <ChevronDown size={12} aria-hidden />
       </Popover.Trigger>
       <Popover.Portal>
@@ -42,13 +43,15 @@ interface ChoiceFilterProps<Value extends string> {
   chosen: readonly Value[];
   onChange: (chosen: Value[]) => void;
   show?: (value: Value) => ReactNode;
+  /** Instead of the label, which is still there for those who do not see it. */
+  icon?: ReactNode;
 }
 
 /** A filter by some of several known values. */
-export function ChoiceFilter<Value extends string>({ label, values, chosen, onChange, show = (value) => value }: ChoiceFilterProps<Value>) {
+export function ChoiceFilter<Value extends string>({ label, values, chosen, onChange, show = (value) => value, icon }: ChoiceFilterProps<Value>) {
   const toggle = (value: Value): void => onChange(chosen.includes(value) ? chosen.filter((one) => one !== value) : [...chosen, value]);
   return (
-    <FilterMenu label={label}>
+    <FilterMenu label={label} icon={icon} slim={icon !== undefined}>
       {() => (
         <ul className={styles.choices}>
           {values.map((value) => (

@@ -15,8 +15,8 @@ export function Id({ value, whole = false }: { value: string; whole?: boolean })
   );
 }
 
-/** Copies a text, and shows briefly that it did. */
-export function CopyButton({ text, label }: { text: string; label: string }) {
+/** Copies a text, and shows briefly that it did. Beside each of many ids it is no stop of the Tab key. */
+export function CopyButton({ text, label, tabStop = false }: { text: string; label: string; tabStop?: boolean }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -30,7 +30,7 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
     void copyText(text).then(() => setCopied(true));
   };
   return (
-    <button type="button" className={cx(styles.copy, copied && styles.copied)} onClick={copy} aria-label={copied ? "Copied" : label} tabIndex={-1}>
+    <button type="button" className={cx(styles.copy, copied && styles.copied)} onClick={copy} aria-label={copied ? "Copied" : label} tabIndex={tabStop ? 0 : -1}>
       {copied ? <Check size={12} aria-hidden /> : <Copy size={12} aria-hidden />}
     </button>
   );

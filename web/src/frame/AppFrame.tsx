@@ -14,7 +14,8 @@ import { useTenant } from "@/session/tenant";
 import styles from "./AppFrame.module.css";
 import { KeyboardHelp } from "./KeyboardHelp";
 import { OfflineBanner } from "./OfflineBanner";
-import { Palette, PaletteProvider } from "./Palette";
+import { Palette } from "./Palette";
+import { PaletteProvider } from "./paletteState";
 import { ShortcutProvider, useShortcut } from "./shortcuts";
 import { TopBar } from "./TopBar";
 

@@ -1,39 +1,60 @@
 import { Dialog } from "@/components/Dialog";
 import styles from "./Palette.module.css";
-import { usePalette } from "./Palette";
-import { useShortcut, useShortcutList } from "./shortcuts";
+import { usePalette } from "./paletteState";
+import { type Shortcut, useShortcut, useShortcutList } from "./shortcuts";
 
-const ALWAYS: readonly [keys: string, label: string][] = [
-  ["Ctrl K", "Command palette"],
-  ["Esc", "Close what is open"],
+type Keys = Pick<Shortcut, "keys" | "label">;
+
+const ALWAYS: readonly Keys[] = [
+  { keys: "Ctrl K", label: "Command palette" },
+  { keys: "Esc", label: "Close what is open" },
 ];
+const ROWS = ["j", "k", "Enter", "o", "x"];
+const EVERYWHERE = ["/", "?"];
 
 /** Lists the shortcuts that work on this page; ? opens it. */
 export function KeyboardHelp() {
   const { help, setHelp } = usePalette();
   useShortcut("?", "This list", () => setHelp(true));
   return (
-    <Dialog open={help} onClose={() => setHelp(false)} title="Keyboard shortcuts">
-      {help && <List />}
+    <Dialog open={help} onClose={() => setHelp(false)} title="Keyboard shortcuts" wide>
+      {help && <Groups />}
     </Dialog>
   );
 }
 
-function List() {
-  const shortcuts = useShortcutList();
-  const rows = [...ALWAYS, ...shortcuts.map((one) => [one.keys, one.label] as const)];
+function Groups() {
+  const known = useShortcutList();
+  const some = (wanted: (keys: string) => boolean): Keys[] => known.filter((one) => wanted(one.keys));
+  const groups: [title: string, shortcuts: readonly Keys[]][] = [
+    ["Everywhere", [...ALWAYS, ...some((keys) => EVERYWHERE.includes(keys))]],
+    ["Rows of this page", some((keys) => ROWS.includes(keys))],
+    ["On this page", some((keys) => !ROWS.includes(keys) && !EVERYWHERE.includes(keys) && !keys.startsWith("g "))],
+    ["Pages", some((keys) => keys.startsWith("g "))],
+  ];
   return (
-    <dl className={styles.shortcuts}>
-      {rows.map(([keys, label]) => (
-        <div key={keys}>
-          <dt>
-            {keys.split(" ").map((key) => (
-              <kbd key={key}>{key}</kbd>
-            ))}
-          </dt>
-          <dd>{label}</dd>
-        </div>
-      ))}
-    </dl>
+    <div className={styles.groups}>
+      {groups.map(([title, shortcuts]) => shortcuts.length > 0 && <Group key={title} title={title} shortcuts={shortcuts} />)}
+    </div>
+  );
+}
+
+function Group({ title, shortcuts }: { title: string; shortcuts: readonly Keys[] }) {
+  return (
+    <section aria-label={title}>
+      <h3>{title}</h3>
+      <dl className={styles.shortcuts}>
+        {shortcuts.map(({ keys, label }) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(" ").map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{label}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
   );
 }

@@ -1,61 +1,15 @@
 import * as Radix from "@radix-ui/react-dialog";
-import { useNavigate } from "@tanstack/react-router";
-import { ArrowRight, LayoutList, Search, Workflow, type LucideIcon } from "lucide-react";
-import { createContext, use, useEffect, useMemo, useState, type KeyboardEvent, type ReactNode } from "react";
+import { ArrowRight, Search } from "lucide-react";
+import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { cx } from "@/format/words";
-import { PLACES } from "@/navigation";
-import { useSession } from "@/session/session";
+import { GateDialog, useGate } from "@/gate/gate";
 import styles from "./Palette.module.css";
+import { useIdItems, useNamedItems, wordsOf } from "./paletteItems";
+import { type PaletteItem, usePalette } from "./paletteState";
+import { ranked } from "./rank";
 import { useShortcut } from "./shortcuts";
 
-/** Something that the palette finds: a page, a thing by its id, an action. */
-export interface PaletteItem {
-  id: string;
-  label: string;
-  hint?: string;
-  icon?: LucideIcon;
-  run: () => unknown;
-}
-
-/** Finds items for what was typed; pages and parts of the frame add their own. */
-export type PaletteSource = (typed: string) => PaletteItem[];
-
-interface PaletteState {
-  open: boolean;
-  setOpen: (open: boolean) => void;
-  help: boolean;
-  setHelp: (help: boolean) => void;
-  sources: Set<PaletteSource>;
-}
-
-const PaletteContext = createContext<PaletteState | null>(null);
-const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const MOST_SHOWN = 12;
-
-export function PaletteProvider({ children }: { children: ReactNode }) {
-  const [open, setOpen] = useState(false);
-  const [help, setHelp] = useState(false);
-  const [sources] = useState(() => new Set<PaletteSource>());
-  const state = useMemo(() => ({ open, setOpen, help, setHelp, sources }), [open, help, sources]);
-  return <PaletteContext value={state}>{children}</PaletteContext>;
-}
-
-export function usePalette(): PaletteState {
-  const state = use(PaletteContext);
-  if (state === null) throw new Error("The palette is there within the frame only.");
-  return state;
-}
-
-/** Adds what a page can find or do to the palette while the page is shown. The source should be stable: useCallback. */
-export function usePaletteSource(source: PaletteSource): void {
-  const { sources } = usePalette();
-  useEffect(() => {
-    sources.add(source);
-    return () => {
-      sources.delete(source);
-    };
-  }, [sources, source]);
-}
+const MOST_SHOWN = 40;
 
 /** The command palette: Ctrl-K or /. */
 export function Palette() {
@@ -75,25 +29,40 @@ export function Palette() {
     return () => document.removeEventListener("keydown", onKeyDown);
   }, [setOpen]);
   return (
-    <Radix.Root open={open} onOpenChange={setOpen}>
-      <Radix.Portal>
-        <div className={styles.overlay} />
-        <Radix.Content className={styles.palette} aria-describedby={undefined}>
-          <Radix.Title className="visually-hidden">Find something</Radix.Title>
-          {open && <Finder onDone={() => setOpen(false)} />}
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
+    <>
+      <Radix.Root open={open} onOpenChange={setOpen}>
+        <Radix.Portal>
+          <div className={styles.overlay} />
+          <Radix.Content className={styles.palette} aria-describedby={undefined}>
+            <Radix.Title className="visually-hidden">Find something</Radix.Title>
+            {open && <Finder onDone={() => setOpen(false)} />}
+          </Radix.Content>
+        </Radix.Portal>
+      </Radix.Root>
+      <GatePrompt />
+    </>
   );
 }
 
+function GatePrompt() {
+  const { gate: asked, setGate } = usePalette();
+  const { data: gate } = useGate();
+  if (!asked || gate === undefined) return null;
+  return <GateDialog online={!gate.online} onClose={() => setGate(false)} />;
+}
+
 function Finder({ onDone }: { onDone: () => void }) {
-  const { sources } = usePalette();
   const [typed, setTyped] = useState("");
   const [active, setActive] = useState(0);
-  const own = useOwnItems(typed.trim());
-  const items = [...own, ...[...sources].flatMap((source) => source(typed.trim()))].slice(0, MOST_SHOWN);
+  const list = useRef<HTMLDivElement>(null);
+  const words = typed.trim();
+  const byId = useIdItems(words);
+  const named = useNamedItems();
+  const items = [...byId, ...ranked(named, words, wordsOf)].slice(0, MOST_SHOWN);
   const at = Math.min(active, Math.max(0, items.length - 1));
+  useEffect(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [at]);
   const choose = (item: PaletteItem | undefined): void => {
     if (item === undefined) return;
     onDone();
@@ -120,7 +89,7 @@ function Finder({ onDone }: { onDone: () => void }) {
           aria-controls="palette-items"
           aria-activedescendant={items[at] === undefined ? undefined : `palette-${at}`}
           aria-label="Find a job, a run, a page or an action"
-          placeholder="An id, a page or an action"
+          placeholder="The beginning of an id, a name, a page, an action"
           value={typed}
           onKeyDown={onKeyDown}
           onChange={(event) => {
@@ -129,7 +98,7 @@ function Finder({ onDone }: { onDone: () => void }) {
           }}
         />
       </div>
-      <div id="palette-items" role="listbox" aria-label="Found" className={styles.items}>
+      <div id="palette-items" ref={list} role="listbox" aria-label="Found" className={styles.items}>
         {items.map((item, index) => {
           const Icon = item.icon ?? ArrowRight;
           return (
@@ -143,21 +112,7 @@ function Finder({ onDone }: { onDone: () => void }) {
           );
         })}
       </div>
-      {items.length === 0 && <p className={styles.none}>Nothing is called “{typed.trim()}”. A job or a run is found by its whole id.</p>}
+      {items.length === 0 && <p className={styles.none}>Nothing is called “{words}”. A job or a run is found by its id, or by the first four characters of it.</p>}
     </>
   );
-}
-
-function useOwnItems(typed: string): PaletteItem[] {
-  const navigate = useNavigate();
-  const { role } = useSession();
-  const words = typed.toLowerCase();
-  const pages = PLACES.filter((place) => place.roles.includes(role) && place.label.toLowerCase().includes(words));
-  const places = pages.map((place) => ({ id: place.to, label: place.label, hint: `g ${place.key}`, icon: place.icon, run: () => navigate({ to: place.to }) }));
-  if (!ID.test(typed)) return places;
-  const id = typed.toLowerCase();
-  return [
-    { id: "job", label: `Job ${id}`, icon: LayoutList, run: () => navigate({ to: "/jobs/$jobId", params: { jobId: id } }) },
-    { id: "run", label: `Workflow run ${id}`, icon: Workflow, run: () => navigate({ to: "/runs/$runId", params: { runId: id } }) },
-  ];
 }

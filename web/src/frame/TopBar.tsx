@@ -1,6 +1,6 @@
 import { useNavigate } from "@tanstack/react-router";
 import { BookOpen, Building2, ChevronDown, Keyboard, LogOut, Monitor, Moon, Search, Sun, User } from "lucide-react";
-import { useState, type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { Button, IconButton } from "@/components/Button";
 import { Menu, MenuHeading, MenuItem, MenuLine } from "@/components/Menu";
@@ -9,8 +9,8 @@ import { GateSwitch, useGate } from "@/gate/gate";
 import { useLive } from "@/live/live";
 import { signOut, useSession } from "@/session/session";
 import { useTenant } from "@/session/tenant";
-import { usePalette } from "./Palette";
-import { keepTheme, readTheme, THEMES, type Theme } from "./theme";
+import { density, theme, useDensity, useTheme } from "./appearance";
+import { usePalette } from "./paletteState";
 import styles from "./TopBar.module.css";
 
 /** The line at the top: tenant, search, whether updates arrive, the gate, theme, account. */
@@ -25,7 +25,7 @@ export function TopBar({ start }: { start: ReactNode }) {
       <div className={styles.end}>
         <LiveIndicator />
         <GateState />
-        <ThemeMenu />
+        <AppearanceMenu />
         <AccountMenu />
       </div>
     </header>
@@ -107,27 +107,30 @@ function GateState() {
 
 const THEME_ICONS = { system: Monitor, light: Sun, dark: Moon };
 
-function ThemeMenu() {
-  const [theme, setTheme] = useState<Theme>(readTheme);
-  const Icon = THEME_ICONS[theme];
+/** The theme and how close rows are; this browser remembers both. */
+function AppearanceMenu() {
+  const shown = useTheme();
+  const rows = useDensity();
+  const Icon = THEME_ICONS[shown];
   return (
     <Menu
-      label="Theme"
+      label="Appearance"
       trigger={
-        <IconButton label={`Theme: ${theme}`} className={styles.theme}>
+        <IconButton label={`Theme: ${shown}`} className={styles.theme}>
           <Icon size={16} aria-hidden />
         </IconButton>
       }
     >
-      {THEMES.map((one) => (
-        <MenuItem
-          key={one}
-          checked={one === theme}
-          onSelect={() => {
-            setTheme(one);
-            keepTheme(one);
-          }}
-        >
+      <MenuHeading>Theme</MenuHeading>
+      {theme.values.map((one) => (
+        <MenuItem key={one} checked={one === shown} onSelect={() => theme.keep(one)}>
+          {capitalized(one)}
+        </MenuItem>
+      ))}
+      <MenuLine />
+      <MenuHeading>Rows</MenuHeading>
+      {density.values.map((one) => (
+        <MenuItem key={one} checked={one === rows} onSelect={() => density.keep(one)}>
           {capitalized(one)}
         </MenuItem>
       ))}

@@ -13,6 +13,8 @@ import { exactTime } from "@/format/time";
 import { plural, whole } from "@/format/numbers";
 import { shortId } from "@/format/words";
 import { useTenantSlugs } from "@/session/tenantSlugs";
+import { Columns, shownOf, useHidden } from "@/views/Columns";
+import { Views } from "@/views/Views";
 import styles from "./Audit.module.css";
 import { EntryPanel } from "./EntryPanel";
 import { type Entry, isWhole, type Seal, useLog, useSeals } from "./log";
@@ -36,6 +38,7 @@ export function LogTab() {
   const lines = useMemo(() => (isAll ? withSeals(shown) : shown.map((entry) => ({ key: String(entry.id), entry }))), [shown, isAll]);
   const tenants = useTenantSlugs(useMemo(() => shown.map((one) => one.tenant_id), [shown]));
   const columns = useColumns(!isAll, tenants);
+  const hidden = useHidden();
 
   return (
     <div className={styles.log}>
@@ -47,13 +50,15 @@ export function LogTab() {
         <TextFilter label="Thing" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
         <TimeRangeFilter range={search} unset="Time" onChange={set} />
         <Chips search={search} set={set} />
+        <Columns columns={columns} />
+        <Views />
         <Follow paused={paused !== null} behind={at} onPause={() => setPaused(entries[0]?.id ?? 0)} onFollow={() => setPaused(null)} />
       </div>
       <DataTable<Line>
         label="audit log"
         rows={pages.isSuccess ? lines : undefined}
         rowKey={(line) => line.key}
-        columns={columns}
+        columns={shownOf(columns, hidden)}
         band={(line) => ("entry" in line ? undefined : <SealLine n={line.seal} seal={line.seal === null ? undefined : seals.get(line.seal)} />)}
         query={pages}
         openKey={search.row}

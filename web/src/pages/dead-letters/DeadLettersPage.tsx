@@ -1,10 +1,11 @@
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { RotateCw, Trash2 } from "lucide-react";
 import { useMemo, useState, type MouseEvent } from "react";
 import { api, type Schemas } from "@/api/client";
 import { Button, IconButton } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
+import { ChoiceFilter, FilterChip } from "@/components/FilterChips";
 import { Page } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { plural, whole } from "@/format/numbers";
@@ -13,6 +14,8 @@ import { BulkDialog } from "@/pages/jobs/BulkDialog";
 import { BulkProgress } from "@/pages/jobs/BulkProgress";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { Columns, shownOf, useHidden } from "@/views/Columns";
+import { Views } from "@/views/Views";
 import styles from "./DeadLetters.module.css";
 
 type Group = Schemas["DeadLetterGroupShown"];
@@ -27,11 +30,15 @@ interface Asked {
 /** Jobs that failed after their last retry, by cause: retried or discarded together. */
 export function DeadLettersPage() {
   const tenant = useTenant();
-  const navigate = useNavigate();
+  const navigate = useNavigate({ from: "/dead-letters" });
   const manages = useCan(MANAGERS);
   const [asked, setAsked] = useState<Asked | null>(null);
   const query = api.useQuery("get", "/api/v1/jobs/dead-letters", { params: { query: { tenant } } }, { meta: { live: ["job"] }, refetchInterval: 30_000 });
-  const groups = query.data?.items;
+  const search = useSearch({ from: "/dead-letters" });
+  const hidden = useHidden();
+  const all = query.data?.items;
+  const groups = all?.filter((group) => fits(search.job_type, group.job_type) && fits(search.error_type, group.error_type));
+  const isFiltered = search.job_type !== undefined || search.error_type !== undefined;
   const columns = useMemo(() => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group), count: group.count }) : null), [manages]);
   const sum = groups?.reduce((total, group) => total + group.count, 0) ?? 0;
   const about = sum > 0 && (
@@ -40,29 +47,68 @@ export function DeadLettersPage() {
       {query.data?.complete === false && `, of the newest ${whole(query.data.examined)}`}
     </span>
   );
-  const retryAll = manages && sum > 0 && (
+  const retryAll = manages && sum > 0 && !isFiltered && (
     <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] }, count: sum })}>
       Retry all
     </Button>
   );
   return (
-    <Page title="Dead letters" fill about={about} actions={retryAll}>
+    <Page
+      title="Dead letters"
+      fill
+      about={about}
+      actions={retryAll}
+      filters={
+        <>
+          <GroupFilter label="Type" field="job_type" groups={all} />
+          <GroupFilter label="Error type" field="error_type" groups={all} />
+          <Columns columns={columns} />
+          <Views />
+        </>
+      }
+    >
       <BulkProgress />
       <DataTable
         label="Dead letters by cause"
         rows={groups}
         rowKey={keyOf}
-        columns={columns}
+        columns={shownOf(columns, hidden)}
         query={query}
+        onRetry={manages ? (group) => setAsked({ verb: "retry", filter: filterOf(group), count: group.count }) : undefined}
         empty={
-          <EmptyState title="No dead letters">
-            A job that fails after its last retry waits here for a person, grouped with others that failed alike. Nothing does at present.
-          </EmptyState>
+          isFiltered ? (
+            <EmptyState title="No dead letters match these filters" action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Clear filters</Button>} />
+          ) : (
+            <EmptyState title="No dead letters">
+              A job that fails after its last retry waits here for a person, grouped with others that failed alike. Nothing does at present.
+            </EmptyState>
+          )
         }
         onOpen={(group) => void navigate({ to: "/jobs", search: (before) => ({ tenant: before.tenant, ...listOf(group) }) })}
       />
       {asked !== null && <BulkDialog verb={asked.verb} selection={{ filter: asked.filter }} count={asked.count} onClose={() => setAsked(null)} onDone={() => void query.refetch()} />}
     </Page>
+  );
+}
+
+function fits(wanted: readonly string[] | undefined, value: string | null): boolean {
+  return wanted === undefined || (value !== null && wanted.includes(value));
+}
+
+/** A filter by what the groups have in a field. */
+function GroupFilter({ label, field, groups }: { label: string; field: "job_type" | "error_type"; groups: readonly Group[] | undefined }) {
+  const search = useSearch({ from: "/dead-letters" });
+  const navigate = useNavigate({ from: "/dead-letters" });
+  const chosen = search[field] ?? [];
+  const known = new Set([...chosen, ...(groups ?? []).map((group) => group[field]).filter((one) => one !== null)]);
+  const set = (next: string[]): void => void navigate({ search: (before) => ({ ...before, [field]: next.length === 0 ? undefined : next }) });
+  return (
+    <>
+      <ChoiceFilter label={label} values={[...known].sort()} chosen={chosen} onChange={set} />
+      {chosen.map((one) => (
+        <FilterChip key={one} name={label} value={one} onRemove={() => set(chosen.filter((other) => other !== one))} />
+      ))}
+    </>
   );
 }
 

@@ -1,6 +1,12 @@
-import type { RawSearch } from "@/search";
+import { texts, type RawSearch } from "@/search";
 
-/** What the page keeps in its address: nothing yet but the tenant. */
-export function deadLettersSearch(_search: RawSearch) {
-  return {};
+export interface DeadLettersSearch {
+  /** Only groups of these types, and with these errors. */
+  job_type?: string[] | undefined;
+  error_type?: string[] | undefined;
+}
+
+/** What the page keeps in its address. */
+export function deadLettersSearch(search: RawSearch): DeadLettersSearch {
+  return { job_type: texts(search, "job_type"), error_type: texts(search, "error_type") };
 }

@@ -15,6 +15,7 @@ import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { exactTimes, timeSpan } from "@/format/time";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { Views } from "@/views/Views";
 import { Charts } from "./Charts";
 import { GroupTable } from "./GroupTable";
 import { dayBorder, spanOf, wholeBounds } from "./groups";
@@ -50,11 +51,14 @@ export function InsightsPage() {
         </>
       }
       filters={
-        search.job_type === undefined ? (
-          <TextFilter label="Job type" placeholder="EMAIL_SEND" onSet={(job_type) => set({ job_type })} />
-        ) : (
-          <FilterChip name="Job type" value={search.job_type} onRemove={() => set({ job_type: undefined })} />
-        )
+        <>
+          {search.job_type === undefined ? (
+            <TextFilter label="Job type" placeholder="EMAIL_SEND" onSet={(job_type) => set({ job_type })} />
+          ) : (
+            <FilterChip name="Job type" value={search.job_type} onRemove={() => set({ job_type: undefined })} />
+          )}
+          <Views />
+        </>
       }
     >
       {data === undefined ? (

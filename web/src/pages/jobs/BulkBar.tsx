@@ -6,12 +6,12 @@ import { APPLIES_TO, type BulkVerb, VERBS } from "./bulk";
 import { BulkDialog } from "./BulkDialog";
 import type { ListedJob } from "./jobs";
 import styles from "./Jobs.module.css";
-import type { JobFilters, JobStatus } from "./search";
+import { filtersAt, type JobStatus, type ListFilters } from "./search";
 
 interface BulkBarProps {
   chosen: ReadonlySet<string>;
   rows: readonly ListedJob[];
-  filters: JobFilters;
+  filters: ListFilters;
   hasMore: boolean;
   onClear: () => void;
   onDone: () => void;
@@ -24,18 +24,23 @@ const MOST_IDS = 1000;
 export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: BulkBarProps) {
   const [everything, setEverything] = useState(false);
   const [verb, setVerb] = useState<BulkVerb | null>(null);
+  const [askedAt, setAskedAt] = useState(0);
   const picked = rows.filter((row) => chosen.has(row.id)).slice(0, MOST_IDS);
   const canChooseAll = hasMore && picked.length === rows.length && Object.keys(filters).length > 0;
   const all = everything && canChooseAll;
   const idsOf = (one: BulkVerb): string[] => picked.filter((row) => APPLIES_TO[one].includes(row.status)).map((row) => row.id);
   const isOffered = (one: BulkVerb): boolean => (all ? overlaps(APPLIES_TO[one], filters.status) : idsOf(one).length > 0);
-  useShortcut("r", "Retry the chosen jobs", () => setVerb("retry"), isOffered("retry"));
+  const ask = (one: BulkVerb): void => {
+    setAskedAt(Date.now());
+    setVerb(one);
+  };
+  useShortcut("r", "Retry the chosen jobs", () => ask("retry"), isOffered("retry"));
   const ids = verb === null ? [] : idsOf(verb);
   return (
     <div className={styles.chosen} role="toolbar" aria-label="Chosen jobs">
       <span>{all ? "All jobs that match the filters" : `${plural(picked.length, "job")} chosen`}</span>
       {ORDER.filter(isOffered).map((one) => (
-        <Button key={one} onClick={() => setVerb(one)}>
+        <Button key={one} onClick={() => ask(one)}>
           {all ? VERBS[one].label : `${VERBS[one].label} ${whole(idsOf(one).length)}`}
         </Button>
       ))}
@@ -50,7 +55,7 @@ export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: Bul
       {verb !== null && (
         <BulkDialog
           verb={verb}
-          selection={all ? { filter: filters } : { ids }}
+          selection={all ? { filter: filtersAt(filters, askedAt) } : { ids }}
           count={all ? null : ids.length}
           onClose={() => setVerb(null)}
           onDone={() => {

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Button, IconButton } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Menu, MenuItem, MenuLine } from "@/components/Menu";
+import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { type Job, useJobVerb, verbsOf } from "./detail";
@@ -22,7 +23,11 @@ export function JobActions({ job, onMade, onDeleted }: JobActionsProps) {
   const may = verbsOf(job);
   const retries = manages && may.includes("retry");
   const cancels = manages && may.includes("cancel");
-  useShortcut("r", "Retry the job", () => verb.mutate("retry"), retries);
+  useShortcut("r", "Retry this job", () => verb.mutate("retry"), retries);
+  usePaletteActions([
+    ...(cancels ? [{ id: "cancel job", label: "Cancel this job", hint: "Action", icon: Square, run: () => verb.mutate("cancel") }] : []),
+    ...(makes ? [{ id: "job again", label: "Enqueue this job again", hint: "Action", icon: CopyPlus, run: () => verb.mutate("again") }] : []),
+  ]);
   return (
     <>
       {retries && (

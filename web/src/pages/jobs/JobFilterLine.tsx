@@ -4,7 +4,7 @@ import { useState, type SyntheticEvent } from "react";
 import { api } from "@/api/client";
 import { ChoiceFilter, FilterChip, FilterMenu, TextFilter } from "@/components/FilterChips";
 import { StatusChip } from "@/components/StatusChip";
-import { boundsOf, type TimeRange } from "@/components/timeRange";
+import { SPANS, type TimeRange } from "@/components/timeRange";
 import { TimeRangeMenu } from "@/components/TimeRangeFilter";
 import { short } from "@/format/numbers";
 import { clockTime } from "@/format/time";
@@ -29,6 +29,7 @@ const NAMES: Record<TextFilterName, string> = {
   finished_after: "Ended after",
   finished_before: "Ended before",
 };
+
 interface FilterProps {
   search: JobsSearch;
   onChange: (changes: Partial<JobsSearch>) => void;
@@ -43,6 +44,7 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
         <FilterChip key={status} name="Status" value={spaced(status)} onRemove={() => onChange({ status: search.status?.filter((one) => one !== status) })} />
       ))}
       {search.source !== undefined && <FilterChip name="Source" value={search.source} onRemove={() => onChange({ source: undefined })} />}
+      {search.last !== undefined && <FilterChip name="Created" value={SPANS[search.last].label.toLowerCase()} onRemove={() => onChange({ last: undefined })} />}
       {search.order !== undefined && <FilterChip name="Order" value="by end" onRemove={() => onChange({ order: undefined })} />}
       {TEXT_FILTERS.map((name) => {
         const value = search[name];
@@ -65,10 +67,9 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
   );
 }
 
-/** The times themselves, also of a range that ends now: what is done to all jobs of a filter is done to those that were listed. */
-function createdIn(range: TimeRange): Pick<JobsSearch, "created_after" | "created_before"> {
-  const { start, end } = boundsOf(range, Date.now());
-  return { created_after: start, created_before: end };
+/** A span stays one: it ends whenever the list is read. */
+function createdIn({ last, since, until }: TimeRange): Pick<JobsSearch, "last" | "created_after" | "created_before"> {
+  return { last, created_after: since, created_before: until };
 }
 
 /** What succeeded or is active is listed by its creation alone. */
@@ -152,6 +153,7 @@ export function StatusTabs({ search }: { search: JobsSearch }) {
       {tabs.map(({ status, label, count }) => (
         <Link
           key={label}
+          from="/jobs"
           to="/jobs"
           search={(before) => ({ ...before, status: status === undefined ? undefined : [status], order: undefined, job: undefined, tab: undefined })}
           className={styles.tab}

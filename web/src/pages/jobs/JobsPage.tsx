@@ -7,7 +7,11 @@ import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenantSlugs } from "@/session/tenantSlugs";
+import { Columns, shownOf, useHidden } from "@/views/Columns";
+import { Views } from "@/views/Views";
+import { APPLIES_TO } from "./bulk";
 import { BulkBar } from "./BulkBar";
+import { BulkDialog } from "./BulkDialog";
 import { BulkProgress } from "./BulkProgress";
 import { JobFilterLine, StatusTabs } from "./JobFilterLine";
 import { jobColumns } from "./JobColumns";
@@ -31,22 +35,34 @@ export function JobsPage() {
   const [choice, setChoice] = useState({ shown, ids: NONE });
   const chosen = choice.shown === shown ? choice.ids : NONE;
   const setChosen = (ids: ReadonlySet<string>): void => setChoice({ shown, ids });
-  const [creating, setCreating] = useState(false);
+  const [retried, setRetried] = useState<string | null>(null);
   const jobs = useJobs(search);
   const reasons = useReasons(jobs.rows);
   const tenants = useTenantSlugs(useMemo(() => (jobs.rows ?? []).map((job) => job.tenant_id), [jobs.rows]));
+  const hidden = useHidden();
   const columns = useMemo(() => jobColumns({ reasons, tenants }), [reasons, tenants]);
   const set = (changes: Partial<JobsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...changes }) });
   };
   const open = (id: string | undefined): void => void navigate({ search: (before) => ({ ...before, job: id, tab: undefined }), replace: search.job !== undefined });
   const newJob = makes && (
-    <Button kind="primary" icon={<Plus size={14} aria-hidden />} onClick={() => setCreating(true)}>
+    <Button kind="primary" icon={<Plus size={14} aria-hidden />} onClick={() => set({ new: "job" })}>
       New job
     </Button>
   );
   return (
-    <Page title="Jobs" fill actions={newJob} filters={<JobFilterLine search={search} onChange={set} onOpen={open} />}>
+    <Page
+      title="Jobs"
+      fill
+      actions={newJob}
+      filters={
+        <>
+          <JobFilterLine search={search} onChange={set} onOpen={open} />
+          <Columns columns={columns} />
+          <Views />
+        </>
+      }
+    >
       <BulkProgress />
       <StatusTabs search={search} />
       {chosen.size > 0 && <BulkBar chosen={chosen} rows={jobs.rows ?? []} filters={filters} hasMore={jobs.query.hasNextPage} onClear={() => setChosen(NONE)} onDone={() => void jobs.restart()} />}
@@ -61,11 +77,12 @@ export function JobsPage() {
           label="Jobs"
           rows={jobs.rows}
           rowKey={(job: ListedJob) => job.id}
-          columns={columns}
+          columns={shownOf(columns, hidden)}
           query={jobs.query}
           empty={<NoJobs search={search} action={newJob} onClear={() => void navigate({ search: ({ tenant }) => ({ tenant }) })} />}
           onOpen={(job) => open(job.id)}
           onEnter={(job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id }, search: ({ tenant }) => ({ tenant }) })}
+          onRetry={manages && chosen.size === 0 ? (job) => APPLIES_TO.retry.includes(job.status) && setRetried(job.id) : undefined}
           openKey={search.job}
           hasMore={jobs.query.hasNextPage}
           isLoadingMore={jobs.query.isFetchingNextPage}
@@ -83,7 +100,8 @@ export function JobsPage() {
           onGoTo={open}
         />
       )}
-      {creating && <NewJobDialog onClose={() => setCreating(false)} onMade={(id) => open(id)} />}
+      {search.new !== undefined && <NewJobDialog onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })} onMade={(id) => open(id)} />}
+      {retried !== null && <BulkDialog verb="retry" selection={{ ids: [retried] }} count={1} onClose={() => setRetried(null)} onDone={() => void jobs.restart()} />}
     </Page>
   );
 }

@@ -4,7 +4,7 @@ import { api, client, type Schemas } from "@/api/client";
 import { useLiveBatches } from "@/live/live";
 import type { Batch } from "@/live/socket";
 import { useTenant } from "@/session/tenant";
-import { filtersOf, type JobFilters, type JobsSearch } from "./search";
+import { filtersAt, filtersOf, type JobsSearch, type ListFilters } from "./search";
 
 export type ListedJob = Schemas["ListedJob"];
 export type JobPageOfList = { items: ListedJob[]; next_cursor: string | null };
@@ -18,10 +18,10 @@ const PEEK_MS = 2000;
 const MOST_EXPLAINED = 100;
 
 /** A page with some rows: over a long history, pages of a rare value are empty and still have a successor. */
-async function readPage(filters: JobFilters, order: "ended" | undefined, tenant: string | undefined, cursor: string | null, signal?: AbortSignal): Promise<JobPageOfList> {
+async function readPage(filters: ListFilters, order: "ended" | undefined, tenant: string | undefined, cursor: string | null, signal?: AbortSignal): Promise<JobPageOfList> {
   let page: JobPageOfList = { items: [], next_cursor: cursor };
   for (let tries = 0; tries < MOST_EMPTY; tries += 1) {
-    const query = { ...filters, tenant, limit: PAGE, ...(order !== undefined && { order }), ...(page.next_cursor !== null && { cursor: page.next_cursor }) };
+    const query = { ...filtersAt(filters, Date.now()), tenant, limit: PAGE, ...(order !== undefined && { order }), ...(page.next_cursor !== null && { cursor: page.next_cursor }) };
     const { data } = await client.GET("/api/v1/jobs/brief", { params: { query }, ...(signal !== undefined && { signal }) });
     page = { items: data?.items ?? [], next_cursor: data?.next_cursor ?? null };
     if (page.items.length > 0 || page.next_cursor === null) break;

@@ -1,3 +1,4 @@
+import { boundsOf, type Span, SPAN_NAMES } from "@/components/timeRange";
 import { oneOf, someOf, text, type RawSearch } from "@/search";
 
 export const STATUSES = ["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"] as const;
@@ -27,9 +28,14 @@ export type TextFilterName = (typeof TEXT_FILTERS)[number];
 
 export type JobFilters = { status?: JobStatus[] | undefined; source?: (typeof SOURCES)[number] | undefined } & { [Name in TextFilterName]?: string | undefined };
 
-export interface JobsSearch extends JobFilters {
+/** A view keeps how long ago jobs were created at most, and not the time when it was saved. */
+export type ListFilters = JobFilters & { last?: Span | undefined };
+
+export interface JobsSearch extends ListFilters {
   /** `ended`: those that failed or were canceled, the last first. */
   order?: "ended" | undefined;
+  /** The form for a new job is open. */
+  new?: "job" | undefined;
   /** The job that is open beside the table, and its tab. */
   job?: string | undefined;
   tab?: JobTab | undefined;
@@ -41,6 +47,8 @@ export function jobsSearch(search: RawSearch): JobsSearch {
     status: someOf(search, "status", STATUSES),
     source: oneOf(search, "source", SOURCES),
     order: oneOf(search, "order", ["ended"]),
+    last: oneOf(search, "last", SPAN_NAMES),
+    new: oneOf(search, "new", ["job"]),
     job: text(search, "job"),
     tab: oneOf(search, "tab", TABS),
   };
@@ -52,13 +60,19 @@ export function jobSearch(search: RawSearch): { tab?: JobTab | undefined } {
   return { tab: oneOf(search, "tab", TABS) };
 }
 
-/** The filters of a search that are set, as the API takes them. */
-export function filtersOf(search: JobsSearch): JobFilters {
-  const found: JobFilters = {};
+/** The filters of a search that are set. */
+export function filtersOf(search: JobsSearch): ListFilters {
+  const found: ListFilters = {};
   if (search.status !== undefined) found.status = search.status;
   if (search.source !== undefined) found.source = search.source;
   for (const name of TEXT_FILTERS) if (search[name] !== undefined) found[name] = search[name];
+  if (search.last !== undefined) found.last = search.last;
   return found;
+}
+
+/** The same as the API takes them: a span ends now. */
+export function filtersAt({ last, ...filters }: ListFilters, now: number): JobFilters {
+  return last === undefined ? filters : { ...filters, created_after: boundsOf({ last }, now).start };
 }
 
 const WHOLE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

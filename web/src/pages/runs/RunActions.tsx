@@ -7,6 +7,7 @@ import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, TextArea } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
+import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -19,10 +20,14 @@ export function RunActions({ run, awaited }: { run: Run; awaited: string | undef
   const manages = useCan(MANAGERS);
   const makes = useCan(JOB_MAKERS);
   const [asked, setAsked] = useState<RunVerb | "signal" | null>(null);
-  const verb = useRunVerb(run.id);
   const ended = ENDED.has(run.status);
-  const retries = manages && (run.status === "failed" || run.status === "canceled");
-  useShortcut("r", "Retry the run", () => setAsked("retry"), retries);
+  const retries = manages && mayRetry(run);
+  const cancels = manages && !ended && run.cancel_requested_at === null;
+  useShortcut("r", "Retry this run", () => setAsked("retry"), retries);
+  usePaletteActions([
+    ...(makes && !ended ? [{ id: "signal run", label: "Signal this run", hint: "Action", icon: Send, run: () => setAsked("signal") }] : []),
+    ...(cancels ? [{ id: "cancel run", label: "Cancel this run", hint: "Action", icon: Square, run: () => setAsked("cancel") }] : []),
+  ]);
   const close = (): void => setAsked(null);
   return (
     <>
@@ -36,26 +41,37 @@ export function RunActions({ run, awaited }: { run: Run; awaited: string | undef
           Retry
         </Button>
       )}
-      {manages && !ended && run.cancel_requested_at === null && (
+      {cancels && (
         <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
           Cancel
         </Button>
       )}
       {asked === "signal" && <SignalDialog runId={run.id} awaited={awaited} onClose={close} />}
-      {(asked === "cancel" || asked === "retry") && (
-        <ConfirmDialog
-          open
-          onClose={close}
-          title={asked === "cancel" ? "Cancel this run?" : "Retry this run?"}
-          description={asked === "cancel" ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing." : "Steps that are recorded keep their results; it goes on with the one that failed."}
-          action={asked === "cancel" ? "Cancel the run" : "Retry the run"}
-          danger={asked === "cancel"}
-          busy={verb.isPending}
-          error={verb.error}
-          onConfirm={() => verb.mutate(asked, { onSuccess: close })}
-        />
-      )}
+      {(asked === "cancel" || asked === "retry") && <RunVerbDialog runId={run.id} verb={asked} onClose={close} />}
     </>
+  );
+}
+
+export function mayRetry(run: Run): boolean {
+  return run.status === "failed" || run.status === "canceled";
+}
+
+/** Asks before a run is canceled or retried. */
+export function RunVerbDialog({ runId, verb, onClose }: { runId: string; verb: RunVerb; onClose: () => void }) {
+  const change = useRunVerb(runId);
+  const cancels = verb === "cancel";
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={cancels ? "Cancel this run?" : "Retry this run?"}
+      description={cancels ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing." : "Steps that are recorded keep their results; it goes on with the one that failed."}
+      action={cancels ? "Cancel the run" : "Retry the run"}
+      danger={cancels}
+      busy={change.isPending}
+      error={change.error}
+      onConfirm={() => change.mutate(verb, { onSuccess: onClose })}
+    />
   );
 }
 

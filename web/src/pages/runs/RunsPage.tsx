@@ -9,8 +9,11 @@ import { Id } from "@/components/Id";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
-import { JOB_MAKERS, useCan } from "@/session/session";
+import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
+import { Columns, shownOf, useHidden } from "@/views/Columns";
+import { Views } from "@/views/Views";
+import { mayRetry, RunVerbDialog } from "./RunActions";
 import styles from "./Runs.module.css";
 import { type Run, useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
@@ -41,25 +44,40 @@ export function RunsPage() {
   const search = useSearch({ from: "/runs" });
   const navigate = useNavigate({ from: "/runs" });
   const makes = useCan(JOB_MAKERS);
-  const [starting, setStarting] = useState(false);
+  const manages = useCan(MANAGERS);
+  const hidden = useHidden();
+  const [retried, setRetried] = useState<string | null>(null);
   const runs = useRuns({ status: search.status, workflow: search.workflow });
   const set = (changes: RunsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }) });
   const open = (id: string): void => void navigate({ to: "/runs/$runId", params: { runId: id }, search: ({ tenant }) => ({ tenant }) });
   const start = makes && (
-    <Button kind="primary" icon={<Play size={14} aria-hidden />} onClick={() => setStarting(true)}>
+    <Button kind="primary" icon={<Play size={14} aria-hidden />} onClick={() => set({ new: "run" })}>
       Start a workflow
     </Button>
   );
   const isFiltered = search.status !== undefined || search.workflow !== undefined;
   return (
-    <Page title="Workflows" fill actions={start} tabs={<WorkflowTabs />} filters={<Filters search={search} onChange={set} />}>
+    <Page
+      title="Workflows"
+      fill
+      actions={start}
+      tabs={<WorkflowTabs />}
+      filters={
+        <>
+          <Filters search={search} onChange={set} />
+          <Columns columns={COLUMNS} />
+          <Views />
+        </>
+      }
+    >
       <DataTable
         label="Workflow runs"
         rows={runs.rows}
         rowKey={(run: Run) => run.id}
-        columns={COLUMNS}
+        columns={shownOf(COLUMNS, hidden)}
         query={runs}
         onOpen={(run) => open(run.id)}
+        onRetry={manages ? (run) => mayRetry(run) && setRetried(run.id) : undefined}
         hasMore={runs.hasNextPage}
         isLoadingMore={runs.isFetchingNextPage}
         onMore={() => void runs.fetchNextPage()}
@@ -73,7 +91,8 @@ export function RunsPage() {
           )
         }
       />
-      {starting && <StartRunDialog onClose={() => setStarting(false)} onStarted={open} />}
+      {search.new !== undefined && <StartRunDialog onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })} onStarted={open} />}
+      {retried !== null && <RunVerbDialog runId={retried} verb="retry" onClose={() => setRetried(null)} />}
     </Page>
   );
 }

@@ -9,11 +9,13 @@ export type RunTab = (typeof RUN_TABS)[number];
 export interface RunsSearch {
   status?: RunStatus | undefined;
   workflow?: string | undefined;
+  /** The form for a new run is open. */
+  new?: "run" | undefined;
 }
 
 /** What the list of runs keeps in its address. */
 export function runsSearch(search: RawSearch): RunsSearch {
-  return { status: oneOf(search, "status", RUN_STATUSES), workflow: text(search, "workflow") };
+  return { status: oneOf(search, "status", RUN_STATUSES), workflow: text(search, "workflow"), new: oneOf(search, "new", ["run"]) };
 }
 
 export interface RunSearch {
