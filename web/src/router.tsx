@@ -5,6 +5,7 @@ import { approvalsSearch } from "@/pages/approvals/search";
 import { auditSearch } from "@/pages/audit/search";
 import { deadLettersSearch } from "@/pages/dead-letters/search";
 import { insightsSearch } from "@/pages/insights/search";
+import { firstRunSearch } from "@/pages/first-run/search";
 import { jobSearch, jobsSearch } from "@/pages/jobs/search";
 import { outboxSearch } from "@/pages/outbox/search";
 import { overviewSearch } from "@/pages/overview/search";
@@ -42,6 +43,7 @@ const routes = [
   createRoute({ getParentRoute, path: "/audit", validateSearch: auditSearch, component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage") }),
   createRoute({ getParentRoute, path: "/outbox", validateSearch: outboxSearch, component: lazyRouteComponent(() => import("@/pages/outbox/OutboxPage"), "OutboxPage") }),
   createRoute({ getParentRoute, path: "/insights", validateSearch: insightsSearch, component: lazyRouteComponent(() => import("@/pages/insights/InsightsPage"), "InsightsPage") }),
+  createRoute({ getParentRoute, path: "/first-run", validateSearch: firstRunSearch, component: lazyRouteComponent(() => import("@/pages/first-run/FirstRunPage"), "FirstRunPage") }),
   createRoute({ getParentRoute, path: "/settings", validateSearch: settingsSearch, component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage") }),
 ] as const;
 

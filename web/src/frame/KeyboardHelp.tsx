@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { Dialog } from "@/components/Dialog";
 import styles from "./Palette.module.css";
 import { usePalette } from "./paletteState";
@@ -18,12 +19,12 @@ export function KeyboardHelp() {
   useShortcut("?", "This list", () => setHelp(true));
   return (
     <Dialog open={help} onClose={() => setHelp(false)} title="Keyboard shortcuts" wide>
-      {help && <Groups />}
+      {help && <Groups onLeave={() => setHelp(false)} />}
     </Dialog>
   );
 }
 
-function Groups() {
+function Groups({ onLeave }: { onLeave: () => void }) {
   const known = useShortcutList();
   const some = (wanted: (keys: string) => boolean): Keys[] => known.filter((one) => wanted(one.keys));
   const groups: [title: string, shortcuts: readonly Keys[]][] = [
@@ -35,6 +36,9 @@ function Groups() {
   return (
     <div className={styles.groups}>
       {groups.map(([title, shortcuts]) => shortcuts.length > 0 && <Group key={title} title={title} shortcuts={shortcuts} />)}
+      <p className={styles.guide}>
+        New here? <Link to="/first-run" onClick={onLeave}>Take the guided first run</Link>.
+      </p>
     </div>
   );
 }

@@ -1,5 +1,5 @@
 import { useNavigate } from "@tanstack/react-router";
-import { BookOpen, Building2, ChevronDown, Keyboard, LogOut, Monitor, Moon, Search, Sun, User } from "lucide-react";
+import { BookOpen, Building2, ChevronDown, Compass, Keyboard, LogOut, Monitor, Moon, Search, Sun, User } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { Button, IconButton } from "@/components/Button";
@@ -141,6 +141,7 @@ function AppearanceMenu() {
 function AccountMenu() {
   const session = useSession();
   const { setHelp } = usePalette();
+  const navigate = useNavigate();
   return (
     <Menu
       label="Account"
@@ -156,6 +157,9 @@ function AccountMenu() {
       <MenuLine />
       <MenuItem icon={<Keyboard size={14} aria-hidden />} onSelect={() => setHelp(true)}>
         Keyboard shortcuts
+      </MenuItem>
+      <MenuItem icon={<Compass size={14} aria-hidden />} onSelect={() => void navigate({ to: "/first-run" })}>
+        Guided first run
       </MenuItem>
       <MenuItem icon={<BookOpen size={14} aria-hidden />} onSelect={() => window.open("/docs", "_blank", "noopener")}>
         API documentation

@@ -1,5 +1,5 @@
 import { useNavigate } from "@tanstack/react-router";
-import { Bookmark, BookOpen, Building2, CalendarClock, FileCog, Keyboard, LayoutList, LogOut, Logs, Plus, Play, Power, Rows3, Rows4, SunMoon, Workflow } from "lucide-react";
+import { Bookmark, BookOpen, Building2, CalendarClock, Compass, FileCog, Keyboard, LayoutList, LogOut, Logs, Plus, Play, Power, Rows3, Rows4, SunMoon, Workflow } from "lucide-react";
 import { api, type Schemas } from "@/api/client";
 import { capitalized, shortId, spaced } from "@/format/words";
 import { useGate } from "@/gate/gate";
@@ -58,6 +58,7 @@ function useActionItems(): PaletteItem[] {
     operates && gate !== undefined && { id: "gate", label: gate.online ? "Take Atlas offline" : "Bring Atlas online", hint: "Action", icon: Power, run: () => setGate(true) },
     ...theme.values.map((one) => ({ id: `theme ${one}`, label: `Theme: ${one}`, hint: "Appearance", icon: SunMoon, run: () => theme.keep(one) })),
     ...density.values.map((one) => ({ id: `rows ${one}`, label: `Rows: ${one}`, hint: "Density", icon: one === "compact" ? Rows4 : Rows3, run: () => density.keep(one) })),
+    { id: "guide", label: "Guided first run", hint: "Help", icon: Compass, run: () => navigate({ to: "/first-run" }) },
     { id: "help", label: "Keyboard shortcuts", hint: "?", icon: Keyboard, run: () => setHelp(true) },
     { id: "docs", label: "API documentation", hint: "Help", icon: BookOpen, run: () => window.open("/docs", "_blank", "noopener") },
     { id: "sign out", label: "Sign out", hint: "Action", icon: LogOut, run: () => signOut() },

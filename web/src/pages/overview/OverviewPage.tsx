@@ -9,6 +9,7 @@ import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { Failures } from "./Failures";
+import { FirstRunOffer } from "./FirstRunOffer";
 import { Flow } from "./Flow";
 import { GatePanel } from "./GatePanel";
 import { Needs } from "./Needs";
@@ -36,6 +37,7 @@ export function OverviewPage() {
   }
   return (
     <Page title="Overview" actions={<TimeRangeFilter range={range} unset="Last hour" onChange={setRange} />}>
+      <FirstRunOffer />
       <div className={styles.first}>
         <GatePanel overview={data} />
         <Flow bounds={bounds} onRange={setRange} />
