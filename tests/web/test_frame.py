@@ -22,6 +22,8 @@ PAGES = {
     "/outbox": "Outbox",
     "/settings": "Settings",
 }
+# Those that are reached otherwise.
+BESIDE = {"/first-run": "First run"}
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(16, 19, 22)"
 
 
@@ -147,7 +149,7 @@ def test_a_page_outlives_a_restart_of_the_api(site, visit: Visit):
 def test_no_page_has_a_serious_violation_of_accessibility(visit: Visit, theme):
     page = visit("/", theme=theme, axe=True)
     found = {}
-    for path, title in PAGES.items():
+    for path, title in {**PAGES, **BESIDE}.items():
         page.goto(path)
         expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
         found[path] = serious_violations(page)
@@ -156,7 +158,7 @@ def test_no_page_has_a_serious_violation_of_accessibility(visit: Visit, theme):
 
 def test_pages_fit_a_phone(visit: Visit):
     page = visit("/", size=PHONE)
-    for path, title in PAGES.items():
+    for path, title in {**PAGES, **BESIDE}.items():
         page.goto(path)
         expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
         assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"], path

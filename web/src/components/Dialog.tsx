@@ -2,6 +2,7 @@ import * as Radix from "@radix-ui/react-dialog";
 import { X } from "lucide-react";
 import type { SyntheticEvent, ReactNode } from "react";
 import { cx } from "@/format/words";
+import { usesKeys } from "@/frame/modality";
 import { Button, IconButton } from "./Button";
 import styles from "./Dialog.module.css";
 import { ProblemLine } from "./ProblemView";
@@ -25,7 +26,7 @@ export function Dialog({ open, onClose, title, description, wide = false, childr
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
         <div className={styles.overlay} />
-        <Radix.Content className={cx(styles.dialog, wide && styles.wide)} {...(description === undefined ? { "aria-describedby": undefined } : {})}>
+        <Radix.Content className={cx(styles.dialog, wide && styles.wide)} onOpenAutoFocus={focusFirst} {...(description === undefined ? { "aria-describedby": undefined } : {})}>
           <div className={styles.head}>
             <Radix.Title className={styles.title}>{title}</Radix.Title>
             <Radix.Close asChild>
@@ -44,6 +45,15 @@ export function Dialog({ open, onClose, title, description, wide = false, childr
       </Radix.Portal>
     </Radix.Root>
   );
+}
+
+/** The first field, or what is marked as the thing to press; not the button that closes. */
+function focusFirst(event: Event): void {
+  const dialog = event.target instanceof HTMLElement ? event.target : null;
+  const first = dialog?.querySelector<HTMLElement>("form :is(input, select, textarea)") ?? dialog?.querySelector<HTMLElement>("[data-first]");
+  if (first == null) return;
+  event.preventDefault();
+  first.focus();
 }
 
 interface ConfirmDialogProps extends DialogProps {
@@ -68,8 +78,10 @@ export function ConfirmDialog({ action, danger = false, busy = false, error, onC
         {children}
         <ProblemLine error={error} />
         <div className={styles.buttons}>
-          <Button onClick={dialog.onClose}>Cancel</Button>
-          <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled}>
+          <Button onClick={dialog.onClose} data-first={danger ? "" : undefined}>
+            Cancel
+          </Button>
+          <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled} data-first={danger ? undefined : ""}>
             {action}
           </Button>
         </div>
@@ -96,7 +108,10 @@ export function SidePanel({ title, about, actions, onClose, children }: SidePane
           data-panel
           aria-describedby={undefined}
           onInteractOutside={(event) => event.preventDefault()}
-          onOpenAutoFocus={(event) => event.preventDefault()}
+          onOpenAutoFocus={(event) => {
+            event.preventDefault();
+            if (usesKeys() && event.target instanceof HTMLElement) event.target.focus();
+          }}
         >
           <div className={styles.head}>
             <Radix.Title className={cx(styles.title, "truncate")}>{title}</Radix.Title>

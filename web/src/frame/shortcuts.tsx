@@ -41,6 +41,7 @@ export function ShortcutProvider({ children }: { children: ReactNode }) {
     let first = "";
     let firstAt = 0;
     const onKeyDown = (event: KeyboardEvent): void => {
+      leaveSearch(event);
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isTyping(event)) return;
       const sequence = first !== "" && event.timeStamp - firstAt < SEQUENCE_MS ? `${first} ${event.key}` : null;
       const known = [...registry.shortcuts].reverse();
@@ -56,6 +57,12 @@ export function ShortcutProvider({ children }: { children: ReactNode }) {
     return () => document.removeEventListener("keydown", onKeyDown);
   }, [registry]);
   return <ShortcutContext value={registry}>{children}</ShortcutContext>;
+}
+
+/** Escape leaves the search field of a page; so does Enter, once it has searched: the rows are next. */
+function leaveSearch({ key, target }: KeyboardEvent): void {
+  if ((key !== "Escape" && key !== "Enter") || !(target instanceof HTMLElement) || !target.matches("[data-page-search]")) return;
+  requestAnimationFrame(() => target.blur());
 }
 
 function isTyping(event: KeyboardEvent): boolean {

@@ -1,0 +1,159 @@
+"""Without a mouse: through jobs, a run, an approval and the audit log; the palette; and views that others open."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.workflows.intents import request_workflow
+from tests.support import DANA
+from tests.web.conftest import Visit, serious_violations
+from tests.web.site import Site
+from tests.web.test_jobs import given_jobs
+
+SLOW = 30_000
+
+
+def keys(page: Page, *pressed: str) -> None:
+    for key in pressed:
+        page.keyboard.press(key)
+
+
+def find(page: Page, typed: str, option: str | re.Pattern[str]) -> None:
+    """Choose something in the palette."""
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.type(typed)
+    expect(page.get_by_role("option", name=option).first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("option", selected=True)).to_have_accessible_name(option)
+    page.keyboard.press("Enter")
+
+
+def given_run(site: Site) -> str:
+    async def ask() -> str:
+        async with site.pool.acquire() as conn:
+            input = {"to": "ann@example.com", "amount_cents": 700}
+            return str(await request_workflow(conn, site.world.other.id, "payout", input, DANA))
+
+    return site.run(ask())
+
+
+def test_a_night_without_a_mouse(site: Site, visit: Visit):
+    [job] = given_jobs(site, NewJob("report.once", {}, site.world.other.id))
+    run = given_run(site)
+    page = visit("/?tenant=other", axe=True)
+    expect(page.get_by_role("status").get_by_text("live")).to_be_visible()
+
+    # The job failed once: it is found by its id, retried from the list, and opened.
+    keys(page, "g", "j")
+    expect(page.get_by_role("grid", name="Jobs")).to_be_visible()
+    keys(page, "/")
+    page.keyboard.type(str(job)[:23])
+    keys(page, "Enter")
+    row = page.get_by_role("grid", name="Jobs").get_by_role("row").nth(1)
+    expect(row.locator("[data-status=dead_letter]")).to_be_visible(timeout=SLOW)
+    keys(page, "j", "r")
+    expect(page.get_by_role("dialog", name=re.compile("Retry 1 job"))).to_be_visible()
+    keys(page, "Enter")
+    expect(row.locator("[data-status=succeeded]")).to_be_visible(timeout=SLOW)
+    keys(page, "j", "o")
+    panel = page.get_by_role("dialog", name="report.once")
+    expect(panel).to_be_focused()
+    keys(page, "Escape")
+    expect(panel).to_have_count(0)
+    keys(page, "Enter")
+    expect(page).to_have_url(re.compile(f"/jobs/{job}"))
+
+    # The run waits for a person, who decides.
+    keys(page, "g", "w")
+    expect(page.get_by_role("row", name=re.compile("payout")).first).to_be_visible(timeout=SLOW)
+    keys(page, "j", "Enter")
+    expect(page).to_have_url(re.compile(f"/runs/{run}"))
+    expect(page.get_by_text("It waits for").first).to_be_visible(timeout=SLOW)
+    keys(page, "g", "a")
+    expect(page.get_by_role("row", name=re.compile("Pay ann@example.com"))).to_be_visible(timeout=SLOW)
+    keys(page, "j", "Enter")
+    approve = page.get_by_role("button", name="Approve", exact=True)
+    expect(approve).to_be_visible()
+    while not approve.evaluate("element => element === document.activeElement"):
+        keys(page, "Tab")
+    keys(page, "Enter")
+    expect(page.get_by_text("Nothing waits for a decision")).to_be_visible(timeout=SLOW)
+
+    # What happened is in the log.
+    keys(page, "g", "l", "/")
+    page.keyboard.type("APPROVAL_DECIDED")
+    keys(page, "Enter")
+    expect(page.get_by_role("row", name=re.compile("APPROVAL_DECIDED")).first).to_be_visible(timeout=SLOW)
+    keys(page, "j", "Enter")
+    expect(page).to_have_url(re.compile(r"[?&]row=\d+"))
+    keys(page, "Escape", "?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Take the guided first run")
+    assert serious_violations(page) == []
+
+
+def test_the_palette_finds_things_and_does_them(site: Site, visit: Visit):
+    [job] = given_jobs(site, NewJob("report.build", {"name": "q4"}, site.world.acme.id))
+    page = visit("/", axe=True)
+    expect(page.get_by_role("status").get_by_text("live")).to_be_visible()
+    find(page, str(job)[:23], re.compile(f"^report.build {str(job)[:8]}"))
+    expect(page).to_have_url(re.compile(f"/jobs/{job}"))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("this job")
+    expect(page.get_by_role("option", name=re.compile("Enqueue this job again"))).to_be_visible()
+    assert serious_violations(page) == []
+    keys(page, "Escape")
+
+    find(page, "report.once", re.compile("report.once Job type"))
+    expect(page).to_have_url(re.compile(r"/jobs\?job_type=report.once"))
+    find(page, "payout", re.compile("payout Workflow"))
+    expect(page).to_have_url(re.compile(r"/runs\?workflow=payout"))
+    find(page, "tenant acme", re.compile("Acme .* Tenant"))
+    expect(page).to_have_url(re.compile("tenant=acme"))
+    find(page, "new job", re.compile("New job"))
+    expect(page.get_by_role("dialog", name="New job")).to_be_visible()
+    keys(page, "Escape")
+    find(page, "offline", re.compile("Take Atlas offline"))
+    expect(page.get_by_role("dialog", name="Take Atlas offline?").get_by_label("Reason")).to_be_focused()
+    keys(page, "Escape")
+
+    height = "() => document.querySelector('[role=grid] [role=row]:last-child').getBoundingClientRect().height"
+    page.goto("/jobs")
+    expect(page.get_by_role("grid", name="Jobs")).to_be_visible()
+    assert page.evaluate(height) == 36
+    find(page, "rows com", re.compile("Rows: comfortable"))
+    find(page, "compact", re.compile("Rows: compact"))
+    assert page.evaluate(height) == 28
+    page.reload()
+    expect(page.get_by_role("grid", name="Jobs")).to_be_visible()
+    assert page.evaluate(height) == 28
+
+
+def test_a_view_is_kept_and_another_person_opens_it(site: Site, visit: Visit):
+    given_jobs(site, NewJob("report.build", {"name": "q1", "fails": True}, site.world.acme.id))
+    page = visit("/jobs?tenant=acme&status=dead_letter&last=24h", axe=True)
+    expect(page.get_by_role("row", name=re.compile("report.build")).first).to_be_visible(timeout=SLOW)
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_label("Source").uncheck()
+    keys(page, "Escape")
+    expect(page.get_by_role("columnheader", name="Source")).to_have_count(0)
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of this view").fill("Broken reports")
+    page.get_by_role("button", name="Keep").click()
+    named = page.get_by_role("link", name="Broken reports")
+    expect(named).to_be_visible()
+    assert serious_violations(page) == []
+    link = named.get_attribute("href")
+
+    other = visit(link, role="auditor", tenant="all")
+    expect(other.get_by_role("button", name="View: Broken reports")).to_be_visible()
+    expect(other.get_by_text("last 24 hours")).to_be_visible()
+    expect(other.get_by_role("columnheader", name="Worker")).to_be_visible()
+    expect(other.get_by_role("columnheader", name="Source")).to_have_count(0)
+    other.get_by_role("button", name="View: Broken reports").click()
+    other.get_by_role("button", name="Keep").click()
+    keys(other, "Escape")
+    other.get_by_role("button", name="Remove the filter Created last 24 hours").click()
+    expect(other.get_by_role("button", name="Views", exact=True)).to_be_visible()
+    find(other, "broken", re.compile("Broken reports View of Jobs"))
+    expect(other.get_by_text("last 24 hours")).to_be_visible()
