@@ -98,7 +98,9 @@ def test_the_whole_guide(installation: Installation, browser: Browser):
     expect(page.get_by_text("which starts another one within a second")).to_be_visible(timeout=SLOW)
     killed = shown_command(page, "kill -9")
     installation.run(killed)
-    lost = page.get_by_text(f"Process {killed.split()[-1]} was lost with attempt 1 of the job; its lease ended, and process")
+    lost = page.get_by_text(
+        f"Process {killed.split()[-1]} was lost with attempt 1 of the job; its lease ended, and process"
+    )
     expect(lost).to_be_visible(timeout=SLOW)
     expect(lost).to_contain_text("took it as attempt 2.")
     os.kill(installation.process.pid, 0)
