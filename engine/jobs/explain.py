@@ -116,7 +116,8 @@ def awaited(step: Mapping[str, Any]) -> str:
     """What a step of a run waits for."""
     match step["kind"]:
         case "event":
-            return f"the event {step['event_name']}"
+            match = step.get("event_match")
+            return f"the event {step['event_name']}" + (f" with {orjson.dumps(match).decode()}" if match else "")
         case "approval":
             return f"the approval {step['name']!r}"
         case "job" | "child":

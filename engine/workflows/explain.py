@@ -1,5 +1,6 @@
 """Explains in one sentence why a run does not go on: what it waits for, or what holds its request or its job."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +33,7 @@ async def explain_run(conn: Connection, run_id: UUID, *, tenant_id: UUID | None 
     steps = [] if row["steps"] is None else orjson.loads(row["steps"])
     if of_job.reason not in ("waiting", "not_due") or not steps:
         return whole
-    return explained("run", run_id, "waiting", _of_steps(steps))
+    return explained("run", run_id, "waiting", _of_steps(steps, row["tenant_id"]))
 
 
 def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
@@ -59,7 +60,7 @@ def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
     return Why("requested", "Its request is decided about next.")
 
 
-def _of_steps(steps: Sequence[Mapping[str, Any]]) -> Why:
+def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
     """What its steps wait for; of several, the way out of the one that a person can do something about."""
     retrying = next((step for step in steps if step["status"] == "retrying"), None)
     if retrying is not None:
@@ -77,7 +78,10 @@ def _of_steps(steps: Sequence[Mapping[str, Any]]) -> Why:
         case "approval":
             return Why("approval", cause, "Decide about it.", f"atlas workflow approve {first['approval_id']}", numbers)
         case "event":
-            return Why("event", cause, "Publish the event.", f"atlas event publish {first['event_name']}", numbers)
+            command = f"atlas event publish {first['event_name']} --tenant {tenant_id}"
+            if first["event_match"]:
+                command += f" --context {shlex.quote(orjson.dumps(first['event_match']).decode())}"
+            return Why("event", cause, "Publish the event.", command, numbers)
         case kind:
             remedy = f"That {'job' if kind == 'job' else 'run'} is {first['child_status'] or 'deleted'}; see why."
             reason = "job" if kind == "job" else "child"

@@ -20,6 +20,7 @@ PAGES = {
     "/workers": "Workers",
     "/audit": "Audit",
     "/outbox": "Outbox",
+    "/insights": "Insights",
     "/settings": "Settings",
 }
 # Those that are reached otherwise.

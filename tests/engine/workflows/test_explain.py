@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from atlas.engine.jobs.gate import switch_engine
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.policy_rules import add_rule
@@ -62,8 +63,8 @@ async def test_a_run_says_what_it_waits_for_and_until_when(kit):
 
     waits = await kit.run("wf.waits", {"order": 7})
     found = await why(kit, waits.id)
-    assert (found.reason, found.sentence) == ("event", "It waits for the event paid.")
-    assert found.command == "atlas event publish paid"
+    assert (found.reason, found.sentence) == ("event", 'It waits for the event paid with {"order":7}.')
+    assert found.command == f"atlas event publish paid --tenant {SYSTEM_TENANT} --context '{{\"order\":7}}'"
 
     parent = await kit.run("wf.parent", {"child": "wf.asks"})
     found = await why(kit, parent.id)
