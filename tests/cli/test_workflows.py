@@ -263,3 +263,39 @@ async def test_a_published_event_wakes_the_run_that_waits_for_it(atlas, engine, 
     assert "--context: is not a JSON object" in broken.refusal
     assert "There is no tenant nobody" in stranger.refusal
     assert shown.document["run"]["output"] == {"first": {"order": 7}}
+
+
+async def test_versions_are_listed_compared_and_rolled_back(atlas, tmp_path):
+    file = tmp_path / "greet.json"
+    for timeout in ("1h", "2h"):
+        first, *rest = DOCUMENT["steps"]
+        file.write_text(json.dumps({**DOCUMENT, "steps": [{**first, "timeout": timeout}, *rest]}))
+        assert (await atlas("workflow", "save", str(file))).code == 0
+
+    compared = (await atlas("workflow", "diff", "greet")).stdout
+    assert [line.strip() for line in compared.splitlines() if line[:1] in "+-"] == [
+        "--- greet version 1",
+        "+++ greet version 2",
+        '-      "timeout": "1h"',
+        '+      "timeout": "2h"',
+    ]
+    assert "is what version 1 was: version 3." in (await atlas("workflow", "rollback", "greet", "1")).stdout
+    assert "are the same" in (await atlas("workflow", "diff", "greet", "1", "3")).stdout
+    listed = (await atlas("workflow", "versions", "greet", "--json")).document["versions"]
+    assert [one["version"] for one in listed] == [3, 2, 1]
+    assert "There is no version 9 of workflow greet" in (await atlas("workflow", "rollback", "greet", "9")).refusal
+    assert "There is no workflow nothing" in (await atlas("workflow", "versions", "nothing")).refusal
+
+
+async def test_a_dry_run_says_what_would_happen_and_fails_where_the_run_would(atlas, tmp_path):
+    file = tmp_path / "greet.json"
+    file.write_text(json.dumps(DOCUMENT))
+
+    tried = await atlas("workflow", "dry-run", str(file), "--input", '{"name": "ann"}')
+    assert "Greet ann?" in tried.stdout
+    assert tried.code == 0
+    failing = await atlas("workflow", "dry-run", str(file), "--json")
+    assert (failing.code, failing.document["ok"]) == (1, False)
+    assert failing.document["steps"][0]["errors"][0]["field"] == "steps[0].approval"
+    file.write_text('{"key": "greet", "steps": []}')
+    assert "steps" in (await atlas("workflow", "dry-run", str(file))).refusal
