@@ -56,6 +56,18 @@ def test_a_workflow_is_written_mended_tried_and_published(visit: Visit):
     page.get_by_role("option", name="build").click()
     expect(page.get_by_text("Ready to publish")).to_be_visible()
 
+    # A template is closed as it is opened, and its names are offered.
+    page.keyboard.press("ControlOrMeta+Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.insert_text('"output": "", ')
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.type("{{")
+    page.get_by_role("option", name="input").click()
+    page.keyboard.type(".")
+    page.get_by_role("option", name="name").click()
+    expect(page.get_by_text("Ready to publish")).to_be_visible()
+
     page.get_by_role("tab", name="Dry run").click()
     page.get_by_label("Name required").fill("tea")
     panel = page.get_by_role("tabpanel", name="Dry run")
@@ -66,6 +78,7 @@ def test_a_workflow_is_written_mended_tried_and_published(visit: Visit):
     panel.get_by_label("Suppose build returns").fill('{"file": "tea.pdf"}')
     panel.get_by_role("button", name="Dry run").click()
     expect(panel.get_by_text("Of 2 steps, 2 would run.")).to_be_visible()
+    expect(panel.get_by_role("group", name="output of the run")).to_contain_text("tea")
     assert serious_violations(page) == []
     page.get_by_role("tab", name="Policy").click()
     expect(page.get_by_text("It would start. No rule is against it.")).to_be_visible()

@@ -1,7 +1,7 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
-import { bracketMatching, foldGutter, foldKeymap, indentOnInput, indentUnit } from "@codemirror/language";
+import { bracketMatching, foldGutter, foldKeymap, indentOnInput, indentUnit, syntaxTree } from "@codemirror/language";
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { EditorState, Prec, type Extension, type Transaction } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers, type Command } from "@codemirror/view";
@@ -105,11 +105,21 @@ function extensionsOf(label: string, on: Listeners): Extension {
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap]),
     EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", autocorrect: "off", autocapitalize: "off" }),
     EditorView.domEventHandlers({ beforeinput: typeOver }),
+    EditorView.inputHandler.of(closeTemplate),
     EditorView.updateListener.of((update) => {
       if (update.docChanged) on.changed(update.state.doc.toString());
       if (update.selectionSet || update.docChanged) on.moved(update.state.selection.main.head);
     }),
   ];
+}
+
+/** A second brace within a text opens a template: it is closed at once, with the cursor inside. */
+function closeTemplate(view: EditorView, from: number, to: number, text: string): boolean {
+  const { doc } = view.state;
+  const isSecond = text === "{" && doc.sliceString(from - 1, from) === "{" && doc.sliceString(to, to + 1) !== "}";
+  if (!isSecond || syntaxTree(view.state).resolveInner(from, -1).name !== "String") return false;
+  view.dispatch({ changes: { from, to, insert: "{  }}" }, selection: { anchor: from + 2 }, userEvent: "input.type" });
+  return true;
 }
 
 /** Types over a selection. The browser would keep the look of what it replaces by a style attribute, which the policy refuses. */
@@ -138,7 +148,7 @@ function completed(context: CompletionContext, known: Knowledge): CompletionResu
   const text = context.state.doc.toString();
   const found = completionsAt(text, context.pos, known);
   // Between values nothing is offered unless it is asked for.
-  if (found === null || (!context.explicit && found.from === found.to && !/[\w.{[:"]/.test(text[context.pos - 1] ?? ""))) return null;
+  if (found === null || (!context.explicit && found.from === found.to && !/([\w.{[:"]|\{\{ )$/.test(text.slice(context.pos - 3, context.pos)))) return null;
   return { from: found.from, to: found.to, filter: false, options: found.choices.map(option) };
 }
 

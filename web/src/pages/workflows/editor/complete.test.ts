@@ -51,6 +51,7 @@ it("offers the fields that an object has not yet", () => {
   expect(step.labels).not.toContain("job");
   expect(step.taken).toBe('{"steps": [{"id"|: "x", "job": "EMAIL_SEND"}]}');
   expect(step.first).toMatchObject({ detail: "required", info: "Its name." });
+  expect(at('{"steps": [{"id": "x", "workflow": "y", |}]}').labels).toEqual(["needs", "if", "each", "with", "onFailure"]);
   expect(at('{"steps": [{"id": "x", "ne|"}]}').taken).toBe('{"steps": [{"id": "x", "needs": ["|"]}]}');
 });
 

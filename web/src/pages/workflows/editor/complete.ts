@@ -35,6 +35,8 @@ export interface Draft {
 
 const SCHEMA_WORDS = ["type", "properties", "required", "items", "enum", "description", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "additionalProperties"];
 const SCHEMA_TYPES = ["string", "number", "integer", "boolean", "object", "array", "null"];
+/** A step has exactly one of these. */
+const KINDS = ["job", "workflow", "sleep", "event", "approval"];
 /** The fields of a step that templates are filled into. */
 const FILLED = new Set(["with", "each", "sleep", "approval", "if"]);
 
@@ -86,6 +88,7 @@ export function draftOf(json: JsonTree): Draft {
 function fields(json: JsonTree, object: SyntaxNode, name: SyntaxNode | null, position: number, known: Knowledge, draft: Draft): Choices | null {
   const path = pathOf(json, object);
   const taken = new Set(propertiesOf(object).filter((one) => one.getChild("PropertyName")?.from !== name?.from).map((one) => nameOf(json, one)));
+  if (path.length === 2 && path[0] === "steps" && KINDS.some((kind) => taken.has(kind))) for (const kind of KINDS) taken.add(kind);
   const typed = name === null ? "" : json.text.slice(name.from + 1, position);
   const range = name === null ? { from: position, to: position } : { from: name.from, to: name.to };
   const hasColon = /^\s*:/.test(json.text.slice(range.to));

@@ -48,7 +48,7 @@ function variantsOf(root: Schema, schema: Schema): Schema[] {
 /** What a schema's values are called, for a list of choices. */
 export function kindOf(root: Schema, schema: Schema): string {
   const kinds = variantsOf(root, schema).map((one) => (one.enum !== undefined ? one.enum.map(String).join(", ") : one.const !== undefined ? JSON.stringify(one.const) : one.type === "array" ? "list" : String(one.type ?? (one.properties === undefined ? "any value" : "object"))));
-  return [...new Set(kinds)].join(" or ");
+  return [...new Set(kinds)].filter((one) => one !== "integer" || !kinds.includes("number")).join(" or ");
 }
 
 /** What a new field begins with, and where the cursor goes in it. */

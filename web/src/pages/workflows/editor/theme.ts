@@ -19,14 +19,16 @@ const LOOK = EditorView.theme({
   ".cm-gutter-lint": { width: "14px" },
   ".cm-foldGutter .cm-gutterElement": { cursor: "pointer", padding: "0 2px" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--hover)", border: "0", color: "var(--ink-soft)", padding: "0 6px" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--ink)", border: "0", borderRadius: "var(--radius)", boxShadow: "var(--float)", overflow: "hidden" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--ink)", border: "0", borderRadius: "var(--radius)", boxShadow: "var(--float)" },
   ".cm-tooltip-lint .cm-diagnostic": { borderLeft: "3px solid var(--failed)", fontFamily: "var(--sans)", fontSize: "13px", padding: "6px 10px", maxWidth: "480px" },
-  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "240px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { borderRadius: "var(--radius)", fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "240px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 10px", lineHeight: "18px" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--selected)", color: "var(--ink)" },
   ".cm-completionDetail": { color: "var(--ink-quiet)", fontStyle: "normal", marginLeft: "12px" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600" },
-  ".cm-tooltip.cm-completionInfo": { fontFamily: "var(--sans)", fontSize: "13px", padding: "8px 12px", maxWidth: "300px" },
+  ".cm-tooltip.cm-completionInfo": { fontFamily: "var(--sans)", fontSize: "13px", padding: "8px 12px", width: "max-content", maxWidth: "300px" },
+  ".cm-tooltip.cm-completionInfo.cm-completionInfo-right": { left: "100%", marginLeft: "6px" },
+  ".cm-tooltip.cm-completionInfo.cm-completionInfo-left": { right: "100%", marginRight: "6px" },
 });
 
 const TOKENS = HighlightStyle.define([
