@@ -115,7 +115,7 @@ def unknown_name(what: str, field: str, name: str, near: Sequence[str]) -> Inval
     return InvalidInput(
         what,
         [FieldError(field, f"{name!r} is not known{meant}")],
-        remedy="Start a worker that has it, or say allow_unknown to let it wait for one.",
+        remedy="Start a worker that has it, or let it wait for one with `allow_unknown` (`--allow-unknown`).",
     )
 
 

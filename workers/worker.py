@@ -28,7 +28,7 @@ from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import release
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.start_runs import ENGINE_RUN
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
 from atlas.workers.claim_loop import ClaimLoop
 from atlas.workers.demand import Demand
@@ -89,6 +89,7 @@ class Worker:
         self._right = StartRight()
         self._gate = GateFollower(self._lease, self._right, self._held, self._give_back_waiting)
         self._heartbeat_now = asyncio.Event()
+        self._heartbeat_failed = RepeatedWarning(log, "heartbeat failed")
         self._claim_loop = ClaimLoop(
             pool,
             self._lease,
@@ -223,13 +224,14 @@ class Worker:
     ) -> None:
         """Repeat a task with some jitter, or at once when `now` is set. It goes on after a database error."""
         now = now or asyncio.Event()
+        failed = RepeatedWarning(log, "background task failed")
         while True:
             await wait_for(now, within=every * (0.9 + 0.2 * random.random()))
             now.clear()
             try:
                 await task()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("background task failed", task=name, worker_id=self.id, reason=repr(error))
+                failed.log(task=name, worker_id=self.id, reason=repr(error))
 
     # The lease
 
@@ -252,7 +254,7 @@ class Worker:
         try:
             return await self._lease.renew(pool, running=len(self._held))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            log.warning("heartbeat failed", worker_id=self.id, reason=repr(error))
+            self._heartbeat_failed.log(worker_id=self.id, reason=repr(error))
             self._claim_loop.reconcile()
             # Again soon, over another connection: the lease would end before the next regular heartbeat.
             asyncio.get_running_loop().call_later(self._lease.seconds / 30, self._heartbeat_now.set)

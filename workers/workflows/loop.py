@@ -13,7 +13,7 @@ from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.intents import BATCH, take_intents
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.workflow_catalog import publish_workflows
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 
 POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
@@ -36,13 +36,14 @@ async def run_engine_loop(
         listener = Listener(url, ("intents", "gate"), lambda _channel, _payload: wake.set())
         listener.start()
     tasks = _EngineTasks(pool, engine)
+    failed = RepeatedWarning(log, "the engine could not poll for intents")
     try:
         while not stop.is_set():
             wake.clear()
             try:
                 more = await tasks.poll() >= BATCH
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("the engine could not poll for intents", reason=str(error) or type(error).__name__)
+                failed.log(reason=str(error) or type(error).__name__)
                 more = False
             if not more:
                 await _wait(stop, wake, poll * (0.9 + 0.2 * random.random()))

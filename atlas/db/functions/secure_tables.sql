@@ -3,7 +3,9 @@
 -- Row-level security is forced, so it holds for the owner too. `atlas migrate` runs this after it installed the functions; it may
 -- be run again by the owner of the tables, where the roles were created later.
 create or replace function secure_tables() returns void language plpgsql volatile
-set search_path from current as $$
+set search_path from current
+-- An administrator may run it in psql, where it would print a notice for every policy that is made for the first time.
+set client_min_messages = warning as $$
 declare
   here constant text := current_schema();
   owner_role constant text := here || '_owner';

@@ -39,7 +39,7 @@ begin
     ('job_type', format('%L is a definition that is disabled', kind), 'An operator can make it active again.', command.is_active = false),
     ('job_type', format('%L is not known', kind) || coalesce('; names like it are ' || nullif(array_to_string(case
         when published.key is null and command.id is null then near_types(kind) end, ', '), ''), ''),
-      'Start a worker that has it, or say allow_unknown to let it wait for one.',
+      'Start a worker that has it, or let it wait for one with `allow_unknown` (`--allow-unknown`).',
       published.key is null and command.id is null and kind <> all (builtin_types()) and not enqueue.allow_unknown),
     ('input', 'is not a JSON object', '', coalesce(jsonb_typeof(enqueue.input) <> 'object', true)),
     ('input', format('is larger than %s KiB', input_limit(kind) / 1024), 'Store large data elsewhere and enqueue where to find it.',
