@@ -3,7 +3,7 @@
 Help and shell completion list the subcommands with the sentences here, without importing any of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -69,13 +69,29 @@ class ModuleGroup(TyperGroup):
     """Subcommands in several modules of a package: only the module of the one that runs is imported; for help all."""
 
     def __init__(self, package: str, places: Mapping[str, str], *, help: str) -> None:
-        super().__init__(commands={name: TyperCommand(name) for name in places}, help=help, no_args_is_help=True)
-        self._places = {name: f"{package}.{place}" for name, place in places.items()}
+        super().__init__(help=help, no_args_is_help=True)
+        commands: Any = _CommandPlaces({name: f"{package}.{place}" for name, place in places.items()})
+        self.commands = commands
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A subcommand, imported."""
-        place = self._places.get(cmd_name)
-        return None if place is None else _load(place, cmd_name)
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the subcommands, which need no import."""
+        return list(self.commands)
+
+
+class _CommandPlaces(Mapping[str, TyperCommand | TyperGroup]):
+    """Commands by their names, each imported when it is asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        return _load(self._places[name], name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def load_command(name: str) -> TyperCommand | TyperGroup:

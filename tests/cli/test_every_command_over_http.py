@@ -126,8 +126,8 @@ def commands(command: Any, *words: str) -> Iterator[str]:
     if below is None:
         yield " ".join(words)
         return
-    for name in below:
-        yield from commands(command.get_command(None, name), *words, name)
+    for name, one in below.items():
+        yield from commands(one, *words, name)
 
 
 def test_every_command_works_over_http_or_is_named_here():
