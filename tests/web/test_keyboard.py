@@ -114,6 +114,7 @@ def test_the_palette_finds_things_and_does_them(site: Site, visit: Visit, tenant
     expect(page.get_by_role("status").get_by_text("live")).to_be_visible()
     find(page, str(job)[:23], re.compile(f"^report.build {str(job)[:8]}"))
     expect(page).to_have_url(re.compile(f"/jobs/{job}"))
+    expect(page.get_by_role("button", name="More actions")).to_be_visible(timeout=SLOW)
     page.keyboard.press("Control+k")
     page.keyboard.type("this job")
     expect(page.get_by_role("option", name=re.compile("Enqueue this job again"))).to_be_visible()
