@@ -1,6 +1,7 @@
 """Routes for runs of workflows."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -8,13 +9,14 @@ from pydantic import AwareDatetime, Field, TypeAdapter
 
 from atlas.api.models.common import Body, Document, Id, Name
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
-from atlas.api.request_context import Calling
+from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Listed, Page
 from atlas.client.models.explain import RunExplanation
 from atlas.client.models.workflows import (
+    ListedStep,
     RunCountsShown,
     RunId,
     RunShown,
@@ -28,14 +30,24 @@ from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.explain import explain_run
-from atlas.engine.workflows.find_runs import RunRow, StepPosition, get_run, list_runs, list_steps, summarize_runs
+from atlas.engine.workflows.find_runs import (
+    RunRow,
+    StepPosition,
+    StepRow,
+    get_run,
+    list_runs,
+    list_steps,
+    summarize_runs,
+)
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
 Workflow = Annotated[str | None, Query(max_length=200)]
+StepKey = Annotated[str | None, Query(max_length=1000, description="The one step of this key.")]
 Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
+S = TypeVar("S", bound=ListedStep)
 STEP_POSITION: TypeAdapter[StepPosition] = TypeAdapter(tuple[AwareDatetime, str, Position])
 
 
@@ -97,18 +109,54 @@ async def show_one(run_id: Id, call: Calling) -> RunShown:
     summary="List the steps of a run, in the order in which they started",
 )
 @requires(*PEOPLE)
-async def show_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[StepShown]:
+async def show_steps(
+    run_id: Id, call: Calling, key: StepKey = None, limit: Limit = 50, cursor: Cursor = None
+) -> Page[StepShown]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
+    return await _read_steps(
+        call,
+        run_id,
+        StepShown,
+        key=key,
+        limit=limit,
+        cursor=cursor,
+        contents=lambda one: (one.input, one.output, one.error, one.event_match),
+    )
+
+
+@router.get(
+    "/runs/{run_id:uuid}/steps/brief",
+    operation_id="list_run_steps_briefly",
+    summary="List the steps of a run without inputs and outputs",
+)
+@requires(*PEOPLE)
+async def show_brief_steps(run_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[ListedStep]:
+    """The same list for graphs and tables: of an error it has the beginning of the message and the type."""
+    return await _read_steps(call, run_id, ListedStep, limit=limit, cursor=cursor)
+
+
+async def _read_steps(
+    call: RequestContext,
+    run_id: UUID,
+    model: type[S],
+    *,
+    key: str | None = None,
+    limit: int,
+    cursor: str | None,
+    contents: Callable[[StepRow], Any] | None = None,
+) -> Page[S]:
+    """A page of steps; whole ones if it is said what their `contents` are."""
+    wanted: dict[str, Any] = {"key": key, "whole": contents is not None}
     after = read_cursor(cursor, STEP_POSITION)
     async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
         return await read_page(
-            lambda after, limit: list_steps(conn, run_id, after=after, limit=limit),
-            StepShown.model_validate,
+            lambda after, limit: list_steps(conn, run_id, **wanted, after=after, limit=limit),
+            model.model_validate,
             after=after,
             limit=limit,
             key=lambda one: (one.started_at, one.branch, one.position),
-            contents=lambda one: (one.input, one.output, one.error, one.event_match),
+            contents=contents,
         )
 
 

@@ -80,7 +80,10 @@ class StepRow:
     wake_at: datetime | None
     child_id: UUID | None
     child_status: str | None
+    child_name: str | None
     approval_id: UUID | None
+    approval_status: str | None
+    decided_by: str | None
     event_name: str | None
     event_match: dict[str, Any] | None
     input: Any
@@ -165,11 +168,21 @@ async def summarize_runs(conn: Queryable, *, tenant_id: UUID | None = None) -> l
 
 
 async def list_steps(
-    conn: Queryable, run_id: UUID, *, after: StepPosition | None = None, limit: int | None = None
+    conn: Queryable,
+    run_id: UUID,
+    *,
+    key: str | None = None,
+    after: StepPosition | None = None,
+    limit: int | None = None,
+    whole: bool = True,
 ) -> list[StepRow]:
-    """The steps of a run, in the order in which they began; or so many of them after one."""
+    """The steps of a run, in the order in which they began; or so many of them after one, or the one of a key.
+
+    Where they need not be `whole`, they have no inputs and outputs.
+    """
     started_at, branch, position = after or (None, None, None)
-    values = {"run_id": run_id, "started_at": started_at, "branch": branch, "position": position, "limit": limit}
+    place = {"started_at": started_at, "branch": branch, "position": position}
+    values = {"run_id": run_id, "key": key, **place, "limit": limit, "whole": whole}
     return [StepRow(**row) for row in await read_rows(conn, STEPS, values, "event_match", "input", "output", "error")]
 
 

@@ -81,6 +81,7 @@ TABLE = {
     "GET /runs/summary": PEOPLE,
     "GET /runs/{run_id}": PEOPLE,
     "GET /runs/{run_id}/steps": PEOPLE,
+    "GET /runs/{run_id}/steps/brief": PEOPLE,
     "GET /runs/{run_id}/workflow": PEOPLE,
     "GET /runs/{run_id}/explain": PEOPLE,
     "POST /runs/{run_id}/cancel": MANAGERS,

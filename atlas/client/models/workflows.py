@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from atlas.client.models.approvals import KnownApprovalStatus
 from atlas.client.models.base import ApiModel, Document, ProblemField, known
 from atlas.client.models.jobs import JobSource
 
@@ -172,8 +173,8 @@ class RunShown(ApiModel):
         return self.status in ("succeeded", "failed", "canceled")
 
 
-class StepShown(ApiModel):
-    """A recorded step. `key` names it in its run, for a fork."""
+class ListedStep(ApiModel):
+    """A recorded step without its input and output. `key` names it in its run, for a fork."""
 
     key: str
     branch: str
@@ -188,12 +189,20 @@ class StepShown(ApiModel):
     waits_for: str | None
     child_id: UUID | None
     child_status: StoredStatus | None
+    child_name: str | None = Field(description="The type of its job, or the workflow of its run.")
     approval_id: UUID | None
+    approval_status: KnownApprovalStatus | None
+    decided_by: str | None
     event_name: str | None
     event_match: Document | None
+    error: Document | None
+
+
+class StepShown(ListedStep):
+    """A recorded step, whole."""
+
     input: Any
     output: Any
-    error: Document | None
 
 
 class Stopped(ApiModel):

@@ -17,6 +17,7 @@ from atlas.client.models.workflows import (
     EventPublished,
     EventShown,
     IntentShown,
+    ListedStep,
     RunCountsShown,
     RunId,
     RunShown,
@@ -115,8 +116,12 @@ class WorkflowOperations(ApiCaller):
         """One run. A request that is not a run yet is found by `get_intent`."""
 
     @listing("/runs/{run_id}/steps")
-    def list_run_steps(self, run_id: Id) -> StepShown:
-        """The steps of a run, in the order in which they started."""
+    def list_run_steps(self, run_id: Id, *, key: str | None = ...) -> StepShown:
+        """The steps of a run, in the order in which they started; or the one of a key."""
+
+    @listing("/runs/{run_id}/steps/brief")
+    def list_run_steps_briefly(self, run_id: Id) -> ListedStep:
+        """The same without inputs and outputs."""
 
     @operation("GET", "/runs/{run_id}/explain")
     def explain_run(self, run_id: Id) -> RunExplanation:
