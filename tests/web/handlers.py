@@ -58,3 +58,49 @@ async def fail_once(input: dict[str, object], ctx: JobContext) -> dict[str, int]
     if ctx.attempt == 1:
         raise RuntimeError("the first attempt fails")
     return {"attempt": ctx.attempt}
+
+
+class Order(BaseModel):
+    """An order, and whether its parcel is lost."""
+
+    number: str
+    is_lost: bool = False
+
+
+@workflow("order")
+async def order(run: Run, input: Order) -> dict[str, str]:
+    """Some of everything that a graph shows: a loop, branches, a sub-run, an approval, a step that fails."""
+    await run.step("reserve", check, 1)
+    for number in range(4):
+        await run.step("weigh", check, number)
+    label = run.job("label", "report.build", {"name": input.number})
+    await run.gather(run.step("pack", check, 3), label, run.child("screen", "screening", {"number": input.number}))
+    await run.approval("approve", title=f"Ship {input.number}?", expires=timedelta(hours=4))
+    await run.step("ship", ship, input.is_lost, retries=0)
+    return {"parcel": input.number}
+
+
+async def ship(is_lost: bool) -> str:
+    """Hand the parcel over, if it is there."""
+    if is_lost:
+        raise RuntimeError("the parcel is lost")
+    return "shipped"
+
+
+@workflow("screening")
+async def screening(run: Run, input: dict[str, str]) -> dict[str, bool]:
+    """Look at a customer."""
+    await run.gather(run.step("address", check, 1), run.step("history", check, 2))
+    return {"ok": True}
+
+
+@workflow("long")
+async def long(run: Run, input: dict[str, int]) -> dict[str, int]:
+    """Many steps in a few branches."""
+
+    async def branch(name: str) -> None:
+        for number in range(input["steps"]):
+            await run.step(f"{name} {number}", check, number)
+
+    await run.gather(*(branch(name) for name in ("north", "east", "south", "west")))
+    return input

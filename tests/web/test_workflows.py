@@ -60,7 +60,7 @@ def test_a_run_is_signaled_and_canceled(visit: Visit):
 
     expect(page.get_by_text("It waits for")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Signal").click()
-    page.get_by_label("Event").fill("nothing.awaits.this")
+    page.get_by_role("dialog").get_by_label("Event").fill("nothing.awaits.this")
     page.get_by_role("dialog").get_by_role("button", name="Send").click()
     expect(page.get_by_text("Sent; nothing waits for it yet", exact=True)).to_be_visible()
     page.get_by_role("button", name="Cancel").click()

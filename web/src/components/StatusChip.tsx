@@ -24,6 +24,7 @@ const LOOKS: Record<string, Look> = {
   expired: { icon: Ban, tone: "canceled" },
   disabled: { icon: Ban, tone: "canceled" },
   skipped: { icon: SkipForward, tone: "canceled" },
+  unreached: { icon: CircleDashed, tone: "queued" },
   waiting: { icon: Clock, tone: "waiting" },
   sleeping: { icon: Clock, tone: "waiting" },
   pending: { icon: Clock, tone: "waiting" },

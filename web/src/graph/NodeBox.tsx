@@ -38,7 +38,8 @@ interface NodeBoxProps {
 /** One node: the ring and icon of its status, its name, and a line about it. An open group is a frame with that as its title. */
 export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReached, onSelect, onLight, onToggle, onFocus }: NodeBoxProps) {
   const { node, x, y, width, height } = placed;
-  const box = { transform: `translate(${x}px, ${y}px)`, width, height };
+  const tone = node.status === undefined ? undefined : statusColour(node.status);
+  const box = { transform: `translate(${x}px, ${y}px)`, width, height, "--tone": tone };
   if (node.kind === "start" || node.kind === "end") return <Dot node={node} box={box} />;
   const isGroup = node.inner !== undefined;
   const Kind = ICONS[node.kind];
@@ -55,30 +56,31 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
         title={node.problem}
         onClick={() => onSelect?.(node.id)}
         onPointerEnter={() => onLight?.(node.id)}
+        onPointerLeave={() => onLight?.(undefined)}
         onFocus={() => {
           onFocus(node.id);
           onLight?.(node.id);
         }}
         onBlur={() => onLight?.(undefined)}
       >
-        <span className={styles.ring} style={node.status === undefined ? undefined : { color: statusColour(node.status) }}>
+        <span className={styles.ring}>
           {node.status === undefined ? <Kind size={13} aria-hidden /> : <StatusIcon status={node.status} size={13} />}
         </span>
         <span className={styles.text}>
           <span className={styles.label}>
             <span className={cx(styles.title, "truncate")}>{node.label}</span>
-            <Hidden>, {KIND_WORDS[node.kind]}, </Hidden>
+            <Hidden>{KIND_WORDS[node.kind]}</Hidden>
             {node.badges?.map((badge) => (
               <span key={badge.label} className={styles.badge} title={badge.title}>
                 {badge.label}
-                <Hidden>: {badge.title}, </Hidden>
+                <Hidden> {badge.title}</Hidden>
               </span>
             ))}
           </span>
           <span className={styles.detail}>
             {node.status !== undefined && <Kind size={11} aria-hidden />}
             <span className="truncate">{[node.status && statusWord(node.status), node.detail].filter(Boolean).join(" · ") || KIND_WORDS[node.kind]}</span>
-            {node.problem !== undefined && <Hidden>, {node.problem}</Hidden>}
+            {node.problem !== undefined && <Hidden>{node.problem}</Hidden>}
           </span>
         </span>
       </button>
@@ -105,7 +107,7 @@ function Hidden({ children }: { children: ReactNode }) {
 function Dot({ node, box }: { node: GraphNode; box: object }) {
   const Icon = ICONS[node.kind];
   return (
-    <div className={styles.dot} style={{ ...box, ...(node.status !== undefined && { color: statusColour(node.status) }) }} title={node.label}>
+    <div className={styles.dot} style={box} title={node.label}>
       {node.status === undefined ? <Icon size={18} aria-hidden /> : <StatusIcon status={node.status} size={16} />}
     </div>
   );

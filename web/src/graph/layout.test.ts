@@ -109,4 +109,7 @@ it("walks along edges first, and to the nearest else", () => {
   expect(neighbour(drawing, right, "up")).toBe("a");
   expect(neighbour(drawing, "d", "down")).toBeUndefined();
   expect(neighbour(drawing, "gone", "down")).toBe("a");
+  const grouped = layout({ nodes: [node("g", { inner: graph("xy", "xy") }), node("h")], edges: edges("gh") });
+  expect(["g", "x", "y"].map((id) => neighbour(grouped, id, "down"))).toEqual(["x", "y", "h"]);
+  expect(["h", "y", "x"].map((id) => neighbour(grouped, id, "up"))).toEqual(["g", "x", "g"]);
 });

@@ -10,14 +10,16 @@ export function stops(layout: Layout): PlacedNode[] {
   return layout.nodes.filter(({ node }) => node.kind !== "start" && node.kind !== "end");
 }
 
-/** The node that an arrow key leads to: along an edge if there is one that way, else the nearest in that direction. */
+/** The node that an arrow key leads to: into an open group, along an edge if there is one that way, else the nearest in that direction. */
 export function neighbour(layout: Layout, from: string, direction: Direction): string | undefined {
   const all = stops(layout);
   const here = all.find(({ node }) => node.id === from);
   if (here === undefined) return all[0]?.node.id;
   const ahead = all.filter((one) => one !== here && isAhead(here, one, direction));
   const linked = direction === "down" || direction === "up" ? linkedTo(layout, from, direction) : new Set<string>();
-  const near = ahead.filter(({ node }) => linked.has(node.id));
+  // Down from the title of an open group leads into it.
+  const within = direction === "down" ? ahead.filter((one) => one.group === from) : [];
+  const near = within.length > 0 ? within : ahead.filter(({ node }) => linked.has(node.id));
   const found = (near.length > 0 ? near : ahead).map((one) => ({ one, far: distance(here, one, direction) }));
   return found.reduce<(typeof found)[number] | undefined>((best, next) => (best === undefined || next.far < best.far ? next : best), undefined)?.one.node.id;
 }
@@ -28,10 +30,9 @@ function linkedTo(layout: Layout, from: string, direction: "up" | "down"): Set<s
 }
 
 function isAhead(here: PlacedNode, one: PlacedNode, direction: Direction): boolean {
-  const within = one.group === here.node.id;
   switch (direction) {
     case "down":
-      return within || one.y >= here.y + here.height;
+      return one.group === here.node.id || one.y >= here.y + here.height;
     case "up":
       return here.group === one.node.id || one.y + one.height <= here.y;
     case "left":

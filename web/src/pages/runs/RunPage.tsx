@@ -8,12 +8,18 @@ import { Fact, Facts, Page } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
-import { Tabs } from "@/components/Tabs";
+import { Tabs, type Tab } from "@/components/Tabs";
 import { Duration, Time } from "@/components/Time";
+import { useNarrow } from "@/components/useNarrow";
+import { plural } from "@/format/numbers";
 import { capitalized, spaced } from "@/format/words";
+import { Compare } from "./Compare";
 import { RunActions } from "./RunActions";
 import styles from "./Runs.module.css";
-import { type Run, type Step, useRun, useSteps } from "./runs";
+import { RunGraph } from "./RunGraph";
+import { type Run, useRun, useWholeRuns } from "./runs";
+import type { RunSearch, RunTab } from "./search";
+import type { ListedStep } from "./states";
 import { Steps } from "./Steps";
 import { waitsOf } from "./timeline";
 
@@ -32,56 +38,69 @@ export function RunPage() {
 }
 
 function Known({ run }: { run: Run }) {
-  const { tab = "steps", step } = useSearch({ from: "/runs/$runId" });
+  const narrow = useNarrow();
+  const { tab: wanted, step, with: other } = useSearch({ from: "/runs/$runId" });
   const navigate = useNavigate({ from: "/runs/$runId" });
-  const steps = useSteps(run.id);
-  const known = steps.rows ?? [];
-  const awaited = known.find((one) => one.status === "waiting" && one.event_name !== null)?.event_name ?? undefined;
+  const { known, first } = useWholeRuns([run.id]);
+  const steps = known.get(run.id)?.steps ?? [];
+  const awaited = steps.find((one) => one.status === "waiting" && one.event_name !== null)?.event_name ?? undefined;
+  const set = (changes: RunSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
+  const onSelect = (id: string | undefined): void => set({ step: id });
+  // On a phone the list comes first, and the graph has a tab of its own.
+  const tab = wanted === undefined || (wanted === "events" && !narrow) ? (narrow ? "events" : "graph") : wanted;
+  const both: Tab<RunTab>[] = narrow
+    ? [
+        { key: "events", label: "Events", content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="events" /> },
+        { key: "graph", label: "Graph", content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="graph" /> },
+      ]
+    : [{ key: "graph", label: "Graph", count: first?.isSuccess === true ? steps.length : undefined, content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="both" /> }];
   return (
     <Page
       title={run.workflow}
+      fill
       about={
         <>
           <StatusChip status={run.status} />
-          <Id value={run.id} whole />
+          <Id value={run.id} whole={!narrow} />
         </>
       }
       actions={<RunActions run={run} awaited={awaited} />}
     >
-      <Answer run={run} steps={known} />
+      <Answer run={run} steps={steps} />
       <RunFacts run={run} />
       <Tabs
         label="About the run"
+        fill
         value={tab}
-        onChange={(next) => void navigate({ search: (before) => ({ ...before, tab: next }), replace: true })}
+        onChange={(next) => set({ tab: next })}
         tabs={[
-          {
-            key: "steps",
-            label: "Steps",
-            count: known.length,
-            content: () =>
-              steps.isError && known.length === 0 ? (
-                <ProblemView error={steps.error} onRetry={() => void steps.refetch()} />
-              ) : known.length === 0 ? (
-                <EmptyState title={steps.isPending ? "Loading the steps" : "No step is recorded yet"} />
-              ) : (
-                <Steps run={run} steps={known} open={step} onOpen={(key) => void navigate({ search: (before) => ({ ...before, step: key }), replace: true })} />
-              ),
-          },
-          { key: "input", label: "Input", content: () => <JsonView label="input" value={run.input} /> },
-          { key: "output", label: run.status === "failed" ? "Error" : "Output", content: () => <JsonView label="output" value={run.status === "failed" ? run.error : run.output} /> },
+          ...both,
+          { key: "timeline", label: "Timeline", content: () => <Scrolled><Timeline run={run} steps={first?.data?.steps} open={step} onOpen={onSelect} /></Scrolled> },
+          { key: "input", label: "Input", content: () => <Scrolled><JsonView label="input" value={run.input} /></Scrolled> },
+          { key: "output", label: run.status === "failed" ? "Error" : "Output", content: () => <Scrolled><JsonView label="output" value={run.status === "failed" ? run.error : run.output} /></Scrolled> },
+          { key: "compare", label: "Compare", content: () => <Compare run={run} other={other} onOther={(id) => set({ with: id, step: undefined })} step={step} onStep={onSelect} /> },
         ]}
       />
     </Page>
   );
 }
 
+function Scrolled({ children }: { children: ReactNode }) {
+  return <div className={styles.scrolled}>{children}</div>;
+}
+
+function Timeline({ run, steps, open, onOpen }: { run: Run; steps: readonly ListedStep[] | undefined; open: string | undefined; onOpen: (key: string | undefined) => void }) {
+  if (steps === undefined) return <Skeleton height={160} />;
+  if (steps.length === 0) return <EmptyState title="No step is recorded yet" />;
+  return <Steps run={run} steps={steps} open={open} onOpen={onOpen} />;
+}
+
 /** In one sentence: where the run is, and what it waits for. */
-function Answer({ run, steps }: { run: Run; steps: readonly Step[] }) {
+function Answer({ run, steps }: { run: Run; steps: readonly ListedStep[] }) {
   return <p className={styles.answer}>{sentence(run, steps)}</p>;
 }
 
-function sentence(run: Run, steps: readonly Step[]): ReactNode {
+function sentence(run: Run, steps: readonly ListedStep[]): ReactNode {
   if (run.cancel_requested_at !== null && run.finished_at === null) return "It was asked to stop, and does so at its next step.";
   switch (run.status) {
     case "succeeded":
@@ -107,35 +126,45 @@ function sentence(run: Run, steps: readonly Step[]): ReactNode {
   }
 }
 
+/** What else is known of a run, in a line. */
 function RunFacts({ run }: { run: Run }) {
   return (
-    <Facts>
-      <Fact name="Asked for by">{run.requested_by}</Fact>
-      <Fact name="Created">
+    <dl className={styles.facts}>
+      <RunFact name="asked for by">{run.requested_by}</RunFact>
+      <RunFact name="created">
         <Time at={run.created_at} />
-      </Fact>
-      <Fact name={run.finished_at === null ? "Running for" : "Took"}>
+      </RunFact>
+      <RunFact name={run.finished_at === null ? "running for" : "took"}>
         <Duration from={run.created_at} to={run.finished_at} />
-      </Fact>
-      <Fact name="Version">{run.version === 0 ? "in code" : run.version}</Fact>
-      <Fact name="Taken up">{run.attempt_count} times</Fact>
-      <Fact name="Source">{run.source_ref === null ? run.source : `${run.source} ${run.source_ref}`}</Fact>
+      </RunFact>
+      <RunFact name="version">{run.version === 0 ? "in code" : run.version}</RunFact>
+      <RunFact name="taken up">{plural(run.attempt_count, "time")}</RunFact>
+      <RunFact name="source">{run.source_ref === null ? run.source : `${run.source} ${run.source_ref}`}</RunFact>
       {run.correlation_id !== null && (
-        <Fact name="Correlation">
+        <RunFact name="correlation">
           <Id value={run.correlation_id} />
-        </Fact>
+        </RunFact>
       )}
       {run.parent_run_id !== null && (
-        <Fact name="Part of">
+        <RunFact name="part of">
           <RunLink id={run.parent_run_id} />
-        </Fact>
+        </RunFact>
       )}
       {run.forked_from !== null && (
-        <Fact name="Forked from">
+        <RunFact name="forked from">
           <RunLink id={run.forked_from} />
-        </Fact>
+        </RunFact>
       )}
-    </Facts>
+    </dl>
+  );
+}
+
+function RunFact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className={styles.fact}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
   );
 }
 

@@ -1,18 +1,16 @@
-import { Link } from "@tanstack/react-router";
 import { ChevronDown, ChevronRight } from "lucide-react";
-import { CopyButton } from "@/components/Id";
-import { JsonView } from "@/components/JsonView";
 import { statusColour, StatusChip } from "@/components/StatusChip";
-import { Duration, Time, useNow } from "@/components/Time";
-import { plural } from "@/format/numbers";
+import { Duration, useNow } from "@/components/Time";
 import { cx } from "@/format/words";
 import styles from "./Runs.module.css";
-import type { Run, Step } from "./runs";
+import type { Run } from "./runs";
+import { hasEnded, statusOf, waitOf, type ListedStep } from "./states";
+import { StepDetail } from "./StepPanel";
 import { barsOf, depthOf } from "./timeline";
 
 interface StepsProps {
   run: Run;
-  steps: readonly Step[];
+  steps: readonly ListedStep[];
   /** The key of the step that is open. */
   open: string | undefined;
   onOpen: (key: string | undefined) => void;
@@ -27,6 +25,7 @@ export function Steps({ run, steps, open, onOpen }: StepsProps) {
       {steps.map((step, index) => {
         const isOpen = step.key === open;
         const bar = bars[index];
+        const wait = hasEnded(run) ? undefined : waitOf(step);
         return (
           <li key={step.key} className={cx(styles.step, isOpen && styles.opened)}>
             <button type="button" className={styles.line} aria-expanded={isOpen} onClick={() => onOpen(isOpen ? undefined : step.key)}>
@@ -35,81 +34,23 @@ export function Steps({ run, steps, open, onOpen }: StepsProps) {
                 <span className="truncate">{step.name}</span>
                 <span className={styles.kind}>{step.kind}</span>
               </span>
-              <StatusChip status={step.status} />
+              <StatusChip status={statusOf(step, run)} />
               <span className={styles.track} aria-hidden>
-                {bar !== undefined && <span className={styles.bar} style={{ left: `${bar.left}%`, width: `${bar.width}%`, background: statusColour(step.status) }} />}
+                {bar !== undefined && <span className={styles.bar} style={{ left: `${bar.left}%`, width: `${bar.width}%`, background: statusColour(statusOf(step, run)) }} />}
               </span>
               <span className={styles.took}>
                 <Duration from={step.started_at} to={step.finished_at} />
               </span>
             </button>
-            {step.waits_for !== null && step.finished_at === null && <p className={styles.waits}>Waits for {step.waits_for}</p>}
-            {isOpen && <StepDetail step={step} />}
+            {!isOpen && wait !== undefined && <p className={styles.waits}>Waits for {wait}</p>}
+            {isOpen && (
+              <div className={styles.detail}>
+                <StepDetail runId={run.id} step={step} hasRunEnded={hasEnded(run)} />
+              </div>
+            )}
           </li>
         );
       })}
     </ol>
   );
-}
-
-function StepDetail({ step }: { step: Step }) {
-  return (
-    <div className={styles.detail}>
-      <p className="quiet">
-        Started <Time at={step.started_at} />
-        {step.attempts > 1 && `, ${plural(step.attempts, "attempt")}`}
-        {step.wake_at !== null && step.finished_at === null && (
-          <>
-            , goes on by itself <Time at={step.wake_at} />
-          </>
-        )}
-        . Key <code>{step.key}</code> <CopyButton text={step.key} label="Copy the key" />
-      </p>
-      <Leads step={step} />
-      {step.error !== null && <JsonView label="error" value={step.error} />}
-      {!isNothing(step.input) && (
-        <>
-          <h3>Input</h3>
-          <JsonView label="input" value={step.input} />
-        </>
-      )}
-      {step.status === "succeeded" && (
-        <>
-          <h3>Output</h3>
-          <JsonView label="output" value={step.output} />
-        </>
-      )}
-    </div>
-  );
-}
-
-/** Links to the job, run or approval that a step is about. */
-function Leads({ step }: { step: Step }) {
-  if (step.approval_id !== null) {
-    return (
-      <Link to="/approvals" search={({ tenant }) => ({ tenant, open: step.approval_id ?? undefined })}>
-        Open the approval
-      </Link>
-    );
-  }
-  if (step.child_id === null) return null;
-  const search = ({ tenant }: { tenant?: string | undefined }): { tenant: string | undefined } => ({ tenant });
-  return (
-    <p>
-      {step.kind === "child" ? (
-        <Link to="/runs/$runId" params={{ runId: step.child_id }} search={search}>
-          Open its run
-        </Link>
-      ) : (
-        <Link to="/jobs/$jobId" params={{ jobId: step.child_id }} search={search}>
-          Open its job
-        </Link>
-      )}{" "}
-      {step.child_status !== null && <StatusChip status={step.child_status} />}
-    </p>
-  );
-}
-
-function isNothing(value: unknown): boolean {
-  return value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
 }

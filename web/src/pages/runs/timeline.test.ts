@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { barsOf, depthOf, waitsOf } from "./timeline";
+import { barsOf, depthOf } from "./timeline";
 
 const at = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
@@ -23,13 +23,6 @@ it("keeps every bar within the line, also for a run that took no time or a clock
   }
 });
 
-it("says what a run waits for", () => {
-  expect(
-    waitsOf([
-      { name: "a", status: "succeeded", waits_for: null },
-      { name: "b", status: "waiting", waits_for: "an approval by 14:00" },
-      { name: "c", status: "retrying", waits_for: null },
-    ]),
-  ).toEqual(["an approval by 14:00", "the step c"]);
+it("says how deep a step lies", () => {
   expect([depthOf(""), depthOf("gather[0]"), depthOf("gather[0]/gather[1]")]).toEqual([0, 1, 2]);
 });

@@ -1,6 +1,6 @@
-import type { Step } from "./runs";
+import { waitOf, type ListedStep } from "./states";
 
-type Timed = Pick<Step, "started_at" | "finished_at">;
+type Timed = Pick<ListedStep, "started_at" | "finished_at">;
 
 export interface Bar {
   /** Both in percent of the run's time. */
@@ -22,8 +22,8 @@ export function barsOf(from: number, to: number, steps: readonly Timed[]): Bar[]
 }
 
 /** What a run waits for, as sentences: one for each step that is not done. */
-export function waitsOf(steps: readonly Pick<Step, "status" | "waits_for" | "name">[]): string[] {
-  return steps.filter((step) => step.status === "waiting" || step.status === "retrying").map((step) => step.waits_for ?? `the step ${step.name}`);
+export function waitsOf(steps: readonly ListedStep[]): string[] {
+  return steps.map(waitOf).filter((wait) => wait !== undefined);
 }
 
 /** How deep a step lies: each branch of a gather is one level. */
