@@ -12,16 +12,16 @@ import { Tabs, type Tab } from "@/components/Tabs";
 import { Duration, Time } from "@/components/Time";
 import { useNarrow } from "@/components/useNarrow";
 import { plural } from "@/format/numbers";
-import { capitalized, spaced } from "@/format/words";
+import { spaced } from "@/format/words";
 import { Compare } from "./Compare";
 import { RunActions } from "./RunActions";
+import { RunExplanation } from "./RunExplanation";
 import styles from "./Runs.module.css";
 import { RunGraph } from "./RunGraph";
 import { type Run, useRun, useWholeRuns } from "./runs";
 import type { RunSearch, RunTab } from "./search";
-import type { ListedStep } from "./states";
+import { hasEnded, type ListedStep } from "./states";
 import { Steps } from "./Steps";
-import { waitsOf } from "./timeline";
 
 /** One run: what it waits for, its steps, what went in and came out. */
 export function RunPage() {
@@ -66,7 +66,7 @@ function Known({ run }: { run: Run }) {
       }
       actions={<RunActions run={run} awaited={awaited} />}
     >
-      <Answer run={run} steps={steps} />
+      <Answer run={run} />
       <RunFacts run={run} />
       <Tabs
         label="About the run"
@@ -95,35 +95,22 @@ function Timeline({ run, steps, open, onOpen }: { run: Run; steps: readonly List
   return <Steps run={run} steps={steps} open={open} onOpen={onOpen} />;
 }
 
-/** In one sentence: where the run is, and what it waits for. */
-function Answer({ run, steps }: { run: Run; steps: readonly ListedStep[] }) {
-  return <p className={styles.answer}>{sentence(run, steps)}</p>;
+/** In one sentence: how the run ended, or why it does not go on. */
+function Answer({ run }: { run: Run }) {
+  return hasEnded(run) ? <p className={styles.answer}>{ending(run)}</p> : <RunExplanation runId={run.id} status={run.status} />;
 }
 
-function sentence(run: Run, steps: readonly ListedStep[]): ReactNode {
-  if (run.cancel_requested_at !== null && run.finished_at === null) return "It was asked to stop, and does so at its next step.";
-  switch (run.status) {
-    case "succeeded":
-      return (
-        <>
-          It succeeded after <Duration from={run.created_at} to={run.finished_at} />.
-        </>
-      );
-    case "failed": {
-      const message = run.error["message"];
-      return `It failed: ${typeof message === "string" ? message : "the tab Error says why."}`;
-    }
-    case "canceled":
-      return "It was canceled. What its steps did stays done.";
-    case "running":
-      return `A worker runs it now${run.claimed_by === null ? "" : `: ${run.claimed_by}`}.`;
-    case "waiting": {
-      const waits = waitsOf(steps);
-      return waits.length === 0 ? "It waits, and holds no worker." : `It waits for ${waits.join(", and for ")}. Waiting holds no worker.`;
-    }
-    default:
-      return "It is queued: a worker that serves workflows takes it next.";
+function ending(run: Run): ReactNode {
+  if (run.status === "canceled") return "It was canceled. What its steps did stays done.";
+  if (run.status === "failed") {
+    const message = run.error["message"];
+    return `It failed: ${typeof message === "string" ? message : "the tab Error says why."}`;
   }
+  return (
+    <>
+      It succeeded after <Duration from={run.created_at} to={run.finished_at} />.
+    </>
+  );
 }
 
 /** What else is known of a run, in a line. */
@@ -178,12 +165,6 @@ function RunLink({ id }: { id: string }) {
 
 /** A request that has not become a run: policy has not decided, holds it for review, or has refused it. */
 function Requested({ intent }: { intent: Schemas["IntentShown"] }) {
-  const words: Partial<Record<typeof intent.status, string>> = {
-    awaiting_human: "Policy holds it for review: a person decides under Approvals.",
-    blocked: "Policy has blocked it.",
-    rejected: "A person has rejected it.",
-    failed: "It could not be checked.",
-  };
   return (
     <Page
       title={intent.workflow}
@@ -194,10 +175,7 @@ function Requested({ intent }: { intent: Schemas["IntentShown"] }) {
         </>
       }
     >
-      <p className={styles.answer}>
-        {words[intent.status] ?? "It becomes a run as soon as an engine takes it; `atlas status` says whether one is there."}
-        {intent.reason !== null && ` ${capitalized(intent.reason)}`}
-      </p>
+      <RunExplanation runId={intent.id} status={intent.status} />
       <Facts>
         <Fact name="Asked for by">{intent.requested_by}</Fact>
         <Fact name="Created">

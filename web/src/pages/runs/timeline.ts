@@ -1,4 +1,4 @@
-import { waitOf, type ListedStep } from "./states";
+import type { ListedStep } from "./states";
 
 type Timed = Pick<ListedStep, "started_at" | "finished_at">;
 
@@ -19,11 +19,6 @@ export function barsOf(from: number, to: number, steps: readonly Timed[]): Bar[]
     const left = Math.min(100 - NARROWEST, Math.max(0, ((start - from) / whole) * 100));
     return { left, width: Math.min(100 - left, Math.max(NARROWEST, ((end - start) / whole) * 100)) };
   });
-}
-
-/** What a run waits for, as sentences: one for each step that is not done. */
-export function waitsOf(steps: readonly ListedStep[]): string[] {
-  return steps.map(waitOf).filter((wait) => wait !== undefined);
 }
 
 /** How deep a step lies: each branch of a gather is one level. */
