@@ -24,6 +24,9 @@ RUNNING = statement("api/live/sql/running.sql")
 MOST_ROWS = 5000
 # Of each room, those that changed last.
 MOST_RUNNING = 500
+# Of those, the runs whose steps are looked at.
+MOST_RUNS = 50
+RUN = "ENGINE_RUN"
 
 # A tenant, or None for all of them.
 Room = UUID | None
@@ -48,6 +51,8 @@ class Running:
     progress: str | None
     started_at: datetime
     updated_at: datetime
+    # When a step of it began or ended last, if it is a run.
+    stepped_at: datetime | None
     row: Mapping[str, Any]
 
 
@@ -91,8 +96,10 @@ async def read_running(conn: Connection, rooms: Collection[Room]) -> dict[Room, 
     """The jobs that run now, by room: at most some hundred of each, whatever runs in the others."""
     tenants = [room for room in rooms if room is not None]
     found: dict[Room, dict[UUID, Running]] = {room: {} for room in rooms}
-    for row in await fetch(conn, RUNNING, tenants=tenants, every=None in found, most=MOST_RUNNING):
-        job = Running(row["attempt_count"], row["progress"], row["started_at"], row["updated_at"], row)
+    bounds = {"most": MOST_RUNNING, "most_runs": MOST_RUNS, "run": RUN}
+    for row in await fetch(conn, RUNNING, tenants=tenants, every=None in found, **bounds):
+        times = (row["started_at"], row["updated_at"], row["stepped_at"])
+        job = Running(row["attempt_count"], row["progress"], *times, row)
         if row["of_tenant"] <= MOST_RUNNING and row["tenant_id"] in found:
             found[row["tenant_id"]][row["job_id"]] = job
         if row["of_all"] <= MOST_RUNNING and None in found:

@@ -1,4 +1,4 @@
-"""Frames of the live view: events about a job, a run or the gate."""
+"""Frames of the live view: events about a job, a run, a trigger or the gate."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,8 +31,13 @@ EVENTS = {
     "APPROVAL_REQUESTED": "run.updated",
     "APPROVAL_DECIDED": "run.updated",
     "INTENT_BLOCKED": "run.updated",
+    "TRIGGER_FIRED": "trigger.fired",
+    "TRIGGER_FAILED": "trigger.failed",
+    "TRIGGER_MISSED": "trigger.failed",
+    "TRIGGER_ADDED": "trigger.updated",
+    "TRIGGER_EDITED": "trigger.updated",
+    "TRIGGER_REMOVED": "trigger.updated",
 }
-RUN = "ENGINE_RUN"
 
 
 def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,6 +56,8 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
         approval = row["entity_id"] if row["entity_type"] == "approval" else None
         about = {"run_id": row["run_id"] or row["entity_id"], "approval_id": approval}
         return {"event": kind, **about, "status": row["action"].lower()}
+    if kind.startswith("trigger."):
+        return {"event": kind, "trigger_id": row["entity_id"], "tenant_id": row["tenant_id"]}
     if kind == "job.created":
         # Its row is read later, when it may run or have ended already: events of their own say so.
         status = "waiting" if row["status"] == "waiting" and not row["attempt_count"] else "queued"

@@ -16,6 +16,7 @@ import orjson
 from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.live.changes import (
+    RUN,
     JobChanges,
     Room,
     RunningJobs,
@@ -25,7 +26,7 @@ from atlas.api.live.changes import (
     read_window,
     write_place,
 )
-from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, RUN, event_of, job_facts, refetch, write
+from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, event_of, job_facts, refetch, write
 from atlas.api.problems import AWAY
 from atlas.audit.find import LogPosition
 from atlas.errors import AtlasError
@@ -182,7 +183,7 @@ def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
 
 
 def _changes(before: RunningJobs, now: RunningJobs) -> list[dict[str, Any]]:
-    """Starts, progress and suspensions of a room: none of them is in the audit log.
+    """Starts, progress, steps and suspensions of a room: none of them is in the audit log.
 
     Where more run than are read, a job may come into view that ran before, and leave it while it still runs.
     """
@@ -200,6 +201,8 @@ def _changes(before: RunningJobs, now: RunningJobs) -> list[dict[str, Any]]:
                 found.append({"event": "run.updated", "run_id": id, "status": "running"})
         elif has_moved:
             found.append({"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)})
+        if known is not None and not is_start and job.stepped_at not in (None, known.stepped_at):
+            found.append({"event": "run.updated", "run_id": id, "status": "steps_changed"})
     for id, job in before.jobs.items():
         if id not in now.jobs and job.row["job_type"] == RUN and now.may_hold(job.updated_at):
             found.append({"event": "run.updated", "run_id": id, "status": "put_down"})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Unavailable,
         Unreachable,
     )
-    from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent
+    from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent, TriggerEvent
     from atlas.client.methods import AsyncPages, Pages
     from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
     from atlas.client.models.audit import (
@@ -216,6 +216,7 @@ __all__ = [
     "Ticked",
     "TokenMade",
     "TokenShown",
+    "TriggerEvent",
     "TriggerExplanation",
     "TriggerShown",
     "TypeActivityShown",

@@ -9,9 +9,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from atlas.client.models.base import ApiModel, known
 from atlas.client.models.jobs import KnownJobStatus
 
-# It runs, or waits and takes no worker; a person was asked or has decided; policy has blocked the request.
+# It runs, or waits and takes no worker; steps of it began or ended; a person was asked or has decided; policy has
+# blocked the request.
 RunUpdate: TypeAlias = Annotated[
-    str, known("running", "put_down", "approval_requested", "approval_decided", "intent_blocked")
+    str, known("running", "put_down", "steps_changed", "approval_requested", "approval_decided", "intent_blocked")
 ]
 
 
@@ -61,7 +62,15 @@ class RunEvent(ApiModel):
     approval_id: UUID | None = None
 
 
-Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent, Field(discriminator="event")]
+class TriggerEvent(ApiModel):
+    """A trigger fired, could not, or missed a time; or it was added, changed or removed."""
+
+    event: Literal["trigger.fired", "trigger.failed", "trigger.updated"]
+    trigger_id: UUID
+    tenant_id: UUID | None = None
+
+
+Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent | TriggerEvent, Field(discriminator="event")]
 
 
 class Hello(ApiModel):

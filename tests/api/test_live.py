@@ -284,6 +284,40 @@ async def test_a_run_that_waits_for_a_person_is_sent(server, pool):
     assert received["approval_id"] == str(things["approval_id"])
 
 
+async def test_a_trigger_that_is_added_and_fires_is_sent_to_its_tenant(server):
+    spec = {"trigger_type": "schedule", "cron_expr": "0 2 * * *", "job_type": "report.build"}
+    async with watching(server) as seen, watching(server, ("other", "auditor")) as foreign:
+        async with httpx.AsyncClient(headers=server.world.headers("acme", "tenant_admin")) as admin:
+            added = await admin.post(f"{server.address}/api/v1/jobs/triggers", json={"label": "nightly", **spec})
+            assert added.status_code == 201, added.text
+            await admin.post(f"{server.address}/api/v1/jobs/triggers/{added.json()['id']}/fire", json={})
+        events = await seen.until(lambda event: event["event"] == "trigger.fired")
+        kinds = [event["event"] for event in events if event.get("trigger_id") == added.json()["id"]]
+        assert kinds == ["trigger.updated", "trigger.fired"]
+        assert await foreign.silent(0.5)
+
+
+async def test_the_steps_of_a_running_run_are_sent_as_they_change(server, pool):
+    [run] = await make(pool, server.world.acme)
+    running = "update atlas.jobs set job_type = 'ENGINE_RUN', status = 'running', started_at = now(), claimed_by = 'w', attempt_count = 1,"
+    await pool.execute(f"{running} lease_expires_at = now() + interval '1 hour' where id = $1", run.id)
+    add = "insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status) values ($1, $2, $3, $4, 'x', 'sleep', 'waiting')"
+
+    def is_about_steps(event):
+        return (event["event"], event.get("status")) == ("run.updated", "steps_changed")
+
+    async with watching(server) as seen, watching(server, ("other", "auditor")) as foreign:
+        for branch, position in (("", 0), ("a", 0), ("b", 0)):
+            await pool.execute(add, run.id, branch, position, server.world.acme.id)
+            await seen.until(is_about_steps)
+        await pool.execute(
+            "update atlas.workflow_steps set status = 'succeeded', finished_at = clock_timestamp() where branch = 'a'"
+        )
+        events = await seen.until(is_about_steps)
+        assert events[-1]["run_id"] == str(run.id)
+        assert await foreign.silent(0.5)
+
+
 async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
     async with watching(server) as seen:
         for _ in range(10):

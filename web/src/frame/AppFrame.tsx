@@ -20,7 +20,6 @@ import { ShortcutProvider, useShortcut } from "./shortcuts";
 import { TopBar } from "./TopBar";
 
 const RAIL = "atlas.rail";
-const MOST_COUNTED = 100;
 
 /** Everything around a page: the rail, the top bar, the banner, the keyboard and the live connection. */
 export function AppFrame() {
@@ -107,9 +106,7 @@ function RailItem({ place, current, onFollow }: { place: Place; current: boolean
 function PendingApprovals() {
   const tenant = useTenant();
   const may = useCan(READERS);
-  const query = { status: "pending" as const, limit: MOST_COUNTED, tenant };
-  const { data } = api.useQuery("get", "/api/v1/approvals", { params: { query } }, { enabled: may, meta: { live: ["run"] }, refetchInterval: 60_000 });
-  const count = data?.items.length ?? 0;
-  if (count === 0) return null;
-  return <span className={styles.count}>{count === MOST_COUNTED ? `${MOST_COUNTED}+` : short(count)}</span>;
+  const { data } = api.useQuery("get", "/api/v1/approvals/summary", { params: { query: { tenant } } }, { enabled: may, meta: { live: ["run"] }, refetchInterval: 60_000 });
+  const count = data?.pending ?? 0;
+  return count === 0 ? null : <span className={styles.count}>{short(count)}</span>;
 }

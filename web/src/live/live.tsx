@@ -7,7 +7,7 @@ import { Refresher } from "./topics";
 
 declare module "@tanstack/react-query" {
   interface Register {
-    /** `live`: the topics of events after which the query is fetched again: "job", "run", "atlas". */
+    /** `live`: the topics of events after which the query is fetched again: "job", "run", "trigger", "atlas". */
     queryMeta: { live?: string[] };
   }
 }

@@ -26,7 +26,7 @@ export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined;
   const tenant = useTenant();
   const may = useCan(MANAGERS);
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, ["trigger"], 10_000);
+  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, ["trigger"], 30_000);
   return (
     <>
       <DataTable

@@ -27,7 +27,7 @@ import { targetOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger }
 /** One trigger: why it does not fire, when it is due next, and what came of it. */
 export function TriggerPanel({ id, onClose }: { id: string; onClose: () => void }) {
   const path = { trigger_id: id };
-  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}", { params: { path } }, { refetchInterval: 10_000 });
+  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}", { params: { path } }, { meta: { live: ["trigger"] }, refetchInterval: 30_000 });
   const trigger = query.data;
   return (
     <SidePanel title={trigger?.label ?? "Trigger"} onClose={onClose} actions={trigger !== undefined && <Actions trigger={trigger} onRemoved={onClose} />}>
@@ -148,7 +148,7 @@ function Started({ fire }: { fire: Fire }) {
 
 function Fires({ trigger }: { trigger: Trigger }) {
   const query = { limit: 20 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, [], 10_000);
+  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, ["trigger", "job"], 30_000);
   return (
     <>
       <DataTable inline label="Firings" rows={pages.rows} rowKey={(one) => one.id} columns={FIRES} query={pages} empty={<EmptyState title="It has not fired yet" />} />
