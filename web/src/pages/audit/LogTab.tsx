@@ -5,7 +5,6 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
-import { Input } from "@/components/Form";
 import { visible } from "@/components/JsonView";
 import { NO_RANGE } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
@@ -124,7 +123,7 @@ function SearchField({ value, onSet }: { value: string; onSet: (value: string) =
       }}
     >
       <Search size={14} aria-hidden />
-      <Input type="search" data-page-search aria-label="Search the audit log" placeholder="Search actions, things, actors, messages" maxLength={200} value={text} onChange={(event) => setText(event.target.value)} />
+      <input type="search" data-page-search aria-label="Search the audit log" placeholder="Search actions, things, actors, messages" maxLength={200} value={text} onChange={(event) => setText(event.target.value)} />
     </form>
   );
 }

@@ -17,16 +17,16 @@ export interface ColumnOptions {
 /** The columns of the jobs table. */
 export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJob>[] {
   const columns: (Column<ListedJob> | null)[] = [
-    { key: "status", header: "Status", width: "116px", cell: (job) => <JobStatus job={job} /> },
-    { key: "type", header: "Type", width: "minmax(96px, 1.1fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
-    { key: "id", header: "Id", width: "136px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
+    { key: "status", header: "Status", width: "112px", cell: (job) => <JobStatus job={job} /> },
+    { key: "type", header: "Type", width: "minmax(150px, 1.3fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
+    { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
     tenants === null ? null : { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (job) => <Tenant job={job} tenants={tenants} /> },
-    { key: "progress", header: "Progress or reason", width: "minmax(160px, 2.6fr)", wideOnly: true, cell: (job) => <Happening job={job} reason={reasons.get(job.id)} /> },
-    { key: "attempts", header: "Attempts", width: "84px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
-    { key: "source", header: "Source", width: "76px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
-    { key: "queued", header: "Queued", width: "88px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
-    { key: "ran", header: "Ran", width: "72px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
-    { key: "worker", header: "Worker", width: "minmax(64px, 0.7fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
+    { key: "progress", header: "Progress or reason", width: "minmax(150px, 2.4fr)", wideOnly: true, cell: (job) => <Happening job={job} reason={reasons.get(job.id)} /> },
+    { key: "attempts", header: "Attempts", width: "76px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
+    { key: "source", header: "Source", width: "72px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
+    { key: "queued", header: "Queued", width: "84px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
+    { key: "ran", header: "Ran", width: "68px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
+    { key: "worker", header: "Worker", width: "minmax(56px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
   ];
   return columns.filter((one) => one !== null);
 }

@@ -16,6 +16,7 @@ import { spaced } from "@/format/words";
 import { READERS, useCan } from "@/session/session";
 import type { Attempt, FoundJob, Job } from "./detail";
 import { Attempts, Progress, textOf } from "./JobColumns";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import styles from "./JobDetail.module.css";
 import { LifeLine } from "./LifeLine";
 import type { JobTab } from "./search";
@@ -50,6 +51,7 @@ export function JobDetail({ found: { jobId, job, attempts, reason }, tab, onTab 
 }
 
 function Summary({ job }: { job: Job }) {
+  const tenants = useTenantSlugs([job.tenant_id]);
   const message = textOf(job.error["message"]);
   return (
     <div className={styles.detail}>
@@ -118,7 +120,9 @@ function Summary({ job }: { job: Job }) {
         <Optional name="Timeout" value={job.timeout_seconds === null ? null : `${job.timeout_seconds} s`} />
         <OptionalId name="Host" value={job.host_id} />
         <OptionalId name="Server" value={job.server_instance_id} />
-        <OptionalId name="Tenant" value={job.tenant_id} />
+        <Fact name="Tenant">
+          {tenants?.get(job.tenant_id)} <Id value={job.tenant_id} />
+        </Fact>
         {job.cost_cents > 0 && <Fact name="Cost">{(job.cost_cents / 100).toFixed(2)}</Fact>}
       </Facts>
     </div>

@@ -4,7 +4,7 @@ import { Page } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { useMinute } from "@/components/Time";
-import { boundsOf, type TimeRange } from "@/components/timeRange";
+import { type Bounds, boundsOf, isSet, type TimeRange } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -12,11 +12,12 @@ import { Failures } from "./Failures";
 import { FirstRunOffer } from "./FirstRunOffer";
 import { Flow } from "./Flow";
 import { GatePanel } from "./GatePanel";
+import { useFailuresInRange, useTypesInRange } from "./inRange";
 import { Needs } from "./Needs";
 import styles from "./Overview.module.css";
 import { StatusBar } from "./StatusBar";
 import { Tenants } from "./Tenants";
-import { Types } from "./Types";
+import { Types, TypesInRange } from "./Types";
 
 /** Whether Atlas is on, whether work flows, and where it does not. */
 export function OverviewPage() {
@@ -45,10 +46,26 @@ export function OverviewPage() {
       {data === undefined ? <Skeleton height={64} /> : <StatusBar counts={data.counts} estimated={data.estimated} />}
       <Needs needs={data?.needs} />
       <div className={styles.pair}>
-        <Types types={data?.types} />
-        <Failures failures={data?.failures} showTenant={all} />
+        {isSet(range) ? (
+          <InRange bounds={bounds} showTenant={all} />
+        ) : (
+          <>
+            <Types types={data?.types} />
+            <Failures failures={data?.failures} showTenant={all} />
+          </>
+        )}
       </div>
       {all && <Tenants />}
     </Page>
+  );
+}
+
+/** What happened by type, and what failed, in the part of the time that was chosen. */
+function InRange({ bounds, showTenant }: { bounds: Bounds; showTenant: boolean }) {
+  return (
+    <>
+      <TypesInRange types={useTypesInRange(bounds)} />
+      <Failures failures={useFailuresInRange(bounds)} showTenant={showTenant} />
+    </>
   );
 }

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
 import type { Schemas } from "@/api/client";
 import { Section } from "@/components/Page";
 import { Skeleton } from "@/components/Skeleton";
@@ -9,32 +10,64 @@ import styles from "./Overview.module.css";
 
 type Activity = Schemas["TypeActivityShown"];
 
+/** The busiest job types of a part of the time: what happened to each in it. */
+export function TypesInRange({ types }: { types: readonly Schemas["TypeSeriesShown"][] | undefined }) {
+  return (
+    <Table title="Busiest job types, in this time" columns={["Enqueued", "Finished", "Failed", "Retried", "Run p95"]} empty="No job was enqueued or ended in this time." count={types?.length}>
+      {types?.map(({ job_type, total }) => {
+        const failed = total.failed + total.dead_lettered;
+        return (
+          <tr key={job_type}>
+            <td>
+              <Link to="/jobs" search={{ job_type: job_type ?? undefined }} className={styles.type}>
+                {job_type}
+              </Link>
+            </td>
+            <td className={styles.figure}>{short(total.enqueued)}</td>
+            <td className={styles.figure}>{short(total.finished)}</td>
+            <td className={failed > 0 ? styles.failed : styles.figure}>{short(failed)}</td>
+            <td className={styles.figure}>{short(total.retried)}</td>
+            <td className={styles.figure}>{total.run_p95 === null ? "–" : duration(total.run_p95 * 1000)}</td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
 /** The busiest job types of the last hour, with what waits and runs of each now. */
 export function Types({ types }: { types: readonly Activity[] | undefined }) {
   return (
-    <Section title="Busiest job types, last hour">
-      {types === undefined ? (
+    <Table title="Busiest job types, last hour" columns={["Queued", "Running", "Finished", "Failed", "Run p95"]} empty="No job was enqueued or ended in the last hour." count={types?.length}>
+      {types?.map((one) => (
+        <Row key={one.job_type} activity={one} />
+      ))}
+    </Table>
+  );
+}
+
+/** Job types with their figures; a skeleton until there is a count of them. */
+function Table({ title, columns, empty, count, children }: { title: string; columns: readonly string[]; empty: string; count: number | undefined; children: ReactNode }) {
+  return (
+    <Section title={title}>
+      {count === undefined ? (
         <Skeleton height={180} />
-      ) : types.length === 0 ? (
-        <p className={styles.none}>No job was enqueued or ended in the last hour.</p>
+      ) : count === 0 ? (
+        <p className={styles.none}>{empty}</p>
       ) : (
         <div className={styles.scroll}>
           <table className={styles.table}>
             <thead>
               <tr>
                 <th>Type</th>
-                <th className={styles.figure}>Queued</th>
-                <th className={styles.figure}>Running</th>
-                <th className={styles.figure}>Finished</th>
-                <th className={styles.figure}>Failed</th>
-                <th className={styles.figure}>Run p95</th>
+                {columns.map((name) => (
+                  <th key={name} className={styles.figure}>
+                    {name}
+                  </th>
+                ))}
               </tr>
             </thead>
-            <tbody>
-              {types.map((one) => (
-                <Row key={one.job_type} activity={one} />
-              ))}
-            </tbody>
+            <tbody>{children}</tbody>
           </table>
         </div>
       )}

@@ -1,6 +1,6 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Play } from "lucide-react";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -9,7 +9,9 @@ import { Id } from "@/components/Id";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
+import { shortId } from "@/format/words";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
 import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
@@ -19,12 +21,18 @@ import { type Run, useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
 import { StartRunDialog } from "./StartRunDialog";
 
-const COLUMNS: Column<Run>[] = [
+function runColumns(tenants: ReadonlyMap<string, string> | null): Column<Run>[] {
+  const [status, workflow, ...others] = COLUMNS;
+  const tenant: Column<Run> = { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (run) => <span className="truncate quiet">{tenants?.get(run.tenant_id) ?? shortId(run.tenant_id)}</span> };
+  return tenants === null ? COLUMNS : [status, workflow, tenant, ...others];
+}
+
+const COLUMNS: [Column<Run>, Column<Run>, ...Column<Run>[]] = [
   { key: "status", header: "Status", width: "120px", cell: (run) => <StatusChip status={run.status} /> },
   {
     key: "workflow",
     header: "Workflow",
-    width: "minmax(140px, 2fr)",
+    width: "minmax(100px, 1.6fr)",
     cell: (run) => (
       <>
         <span className="truncate">{run.workflow}</span>
@@ -32,9 +40,9 @@ const COLUMNS: Column<Run>[] = [
       </>
     ),
   },
-  { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
+  { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
   { key: "waits", header: "Next", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <Next run={run} /> },
-  { key: "by", header: "Asked for by", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <span className="truncate">{run.requested_by}</span> },
+  { key: "by", header: "Asked for by", width: "minmax(150px, 1.1fr)", wideOnly: true, cell: (run) => <span className="truncate">{run.requested_by}</span> },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (run) => <Time at={run.created_at} /> },
   { key: "duration", header: "Took", width: "96px", align: "end", wideOnly: true, cell: (run) => <Duration from={run.created_at} to={run.finished_at} /> },
 ];
@@ -48,6 +56,8 @@ export function RunsPage() {
   const hidden = useHidden();
   const [retried, setRetried] = useState<string | null>(null);
   const runs = useRuns({ status: search.status, workflow: search.workflow });
+  const tenants = useTenantSlugs(useMemo(() => (runs.rows ?? []).map((run) => run.tenant_id), [runs.rows]));
+  const columns = useMemo(() => runColumns(tenants), [tenants]);
   const set = (changes: RunsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }) });
   const open = (id: string): void => void navigate({ to: "/runs/$runId", params: { runId: id }, search: ({ tenant }) => ({ tenant }) });
   const start = makes && (
@@ -74,7 +84,7 @@ export function RunsPage() {
         label="Workflow runs"
         rows={runs.rows}
         rowKey={(run: Run) => run.id}
-        columns={shownOf(COLUMNS, hidden)}
+        columns={shownOf(columns, hidden)}
         query={runs}
         onOpen={(run) => open(run.id)}
         onRetry={manages ? (run) => mayRetry(run) && setRetried(run.id) : undefined}
