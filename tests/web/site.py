@@ -19,7 +19,6 @@ from tests.support import ROOT, until
 
 T = TypeVar("T")
 PROGRAMS = (("worker", "--all", "--poll-ms", "200"), ("scheduler",))
-APP = ("--app", "tests.web.handlers")
 
 
 class Site:
@@ -28,7 +27,17 @@ class Site:
     world: World
     pool: Pool
 
-    def __init__(self, databases: TestDatabases, home: Path) -> None:
+    def __init__(
+        self,
+        databases: TestDatabases,
+        home: Path,
+        *,
+        app: str = "tests.web.handlers",
+        job_type: str = "report.build",
+    ) -> None:
+        """`app` is what its worker runs; it has started once this type of it is published."""
+        self._app = app
+        self._job_type = job_type
         self._databases = databases
         self._home = home
         self._stack = AsyncExitStack()
@@ -62,10 +71,10 @@ class Site:
             self._home, DATABASE_URL=self._url, ATLAS_LOG_LEVEL="error", OUTBOUND_EMAIL_PROVIDER="outbox"
         )
         for program in PROGRAMS:
-            argv = [sys.executable, "-m", "atlas.cli.main", *program, *APP]
+            argv = [sys.executable, "-m", "atlas.cli.main", *program, "--app", self._app]
             self._programs.append(subprocess.Popen(argv, cwd=ROOT, env=environ))
-        published = "select exists (select from atlas.job_types where key = 'report.build')"
-        self.run(until(lambda: self.pool.fetchval(published)))
+        published = "select exists (select from atlas.job_types where key = $1)"
+        self.run(until(lambda: self.pool.fetchval(published, self._job_type)))
 
     def stop(self) -> None:
         for program in self._programs:

@@ -75,7 +75,7 @@ export function RunsPage() {
       filters={
         <>
           <Filters search={search} onChange={set} />
-          <Columns columns={COLUMNS} />
+          <Columns columns={columns} />
           <Views />
         </>
       }
