@@ -64,7 +64,7 @@ async def stand_ins(page: Path, databases: TestDatabases, tmp_path: Path) -> Asy
     else:
         async with databases.database() as url:
             yield StandIns(url, port, await furnish(url, demo=f"atlas tenant add {SLUG}" not in page.read_text()))
-        await drop_roles(page, databases.url("postgres"))
+            await drop_roles(page, url)
 
 
 async def furnish(url: str, *, demo: bool) -> str:
@@ -87,7 +87,9 @@ async def drop_roles(page: Path, url: str) -> None:
     conn = await connect(url)
     try:
         for name in names:
-            await conn.execute(f"drop role if exists {name}")
+            if await conn.fetchval("select exists (select from pg_roles where rolname = $1)", name):
+                # The database itself is removed later.
+                await conn.execute(f"drop owned by {name} cascade; drop role {name}")
     finally:
         await conn.close()
 
