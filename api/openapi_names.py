@@ -11,6 +11,7 @@ DESCRIPTIONS: dict[str, str] = {
     "agent_version": "What the program on the host that fetched jobs last calls itself; null before the first time.",
     "alive_only": "Only those whose lease is valid.",
     "approval_id": "The approval.",
+    "approval_status": "What became of the approval that the step waits for; null for a step that waits for none.",
     "approve": "True approves, false rejects.",
     "arg_schema": "JSON Schema of the payload of its jobs.",
     "args": "The arguments, filled from the payload.",

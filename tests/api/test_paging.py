@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 import atlas.api.paging
-from atlas.api.resources.verifications import _keep
+from atlas.api.resources.verifications import _Verification
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.alerts import Alert, save_findings
 from atlas.engine.outbox_files import outbox_folder
@@ -83,7 +83,7 @@ async def things(pool, world, settings, operator):
             await conn.execute(statement, *(ids[number - 1] for number in numbers))
         await save_findings(conn, [Alert("host_silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
         for n in range(THINGS):
-            await _keep(conn, new_id(), {"status": "whole", "done": n, "total": n, "started_by": "dana"})
+            await _Verification(new_id(), None, "dana", {"status": "whole", "done": n, "total": n}).keep(conn)
     return found
 
 

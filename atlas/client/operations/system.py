@@ -18,7 +18,7 @@ from atlas.client.models.audit import (
 from atlas.client.models.base import Document
 from atlas.client.models.explain import WorkerExplanation
 from atlas.client.models.insights import InsightsShown
-from atlas.client.models.outbox import MailDetails, MailShown
+from atlas.client.models.outbox import MailDetails, MailRoute, MailShown
 from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
 from atlas.client.models.system import (
     FindingShown,
@@ -126,6 +126,10 @@ class SystemOperations(ApiCaller):
     @listing("/outbox")
     def list_mails(self) -> MailShown:
         """The mails in the outbox, newest first."""
+
+    @operation("GET", "/outbox/route")
+    def get_mail_route(self) -> MailRoute:
+        """How mails leave: as files, or by which providers."""
 
     @operation("GET", "/outbox/{job_id}")
     def get_mail(self, job_id: Id) -> MailDetails:

@@ -23,7 +23,6 @@ from atlas.workers.email.addresses import Address
 from atlas.workers.email.message import EmailInput
 from atlas.workers.email.mime import render
 from atlas.workers.email.outbox import write_mail
-from atlas.workers.email.routing import Routes
 from tests.support import DANA, PROOF
 from tests.workers.email.given import MAIL
 
@@ -124,8 +123,8 @@ def test_a_mail_that_cannot_be_finished_leaves_nothing_behind(tmp_path, monkeypa
 
 
 def test_the_outbox_is_the_default_of_the_embedded_set_up_and_nothing_is_elsewhere():
-    assert Routes(Settings())._order == ("outbox",)
-    assert Routes(Settings(database_url="postgresql://db/atlas"))._order == ("none",)
+    assert Settings().email_order == ("outbox",)
+    assert Settings(database_url="postgresql://db/atlas").email_order == ("none",)
 
 
 def show(*arguments: str) -> Result:
