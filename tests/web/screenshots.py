@@ -21,7 +21,7 @@ from tests.web.test_frame import PAGES
 
 FOLDER = ROOT / "docs" / "screenshots"
 README_FOLDER = ROOT / "docs" / "pictures"
-IN_README = ("overview", "job")
+IN_README = ("overview", "job", "run", "audit-row")
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"theme": "light", "size": WIDE},
     "dark": {"theme": "dark", "size": WIDE},
