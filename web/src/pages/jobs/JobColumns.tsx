@@ -18,7 +18,7 @@ export interface ColumnOptions {
 export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJob>[] {
   const columns: (Column<ListedJob> | null)[] = [
     { key: "status", header: "Status", width: "112px", cell: (job) => <JobStatus job={job} /> },
-    { key: "type", header: "Type", width: "minmax(150px, 1.3fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
+    { key: "type", header: "Type", width: "minmax(112px, 1.6fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
     { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
     tenants === null ? null : { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (job) => <Tenant job={job} tenants={tenants} /> },
     { key: "progress", header: "Progress or reason", width: "minmax(150px, 2.4fr)", wideOnly: true, cell: (job) => <Happening job={job} reason={reasons.get(job.id)} /> },
