@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from atlas.client.methods import listing, method, operation, stream
 from atlas.client.models.audit import (
@@ -31,6 +32,16 @@ from atlas.client.models.system import (
 )
 from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import Waitable, until_ended
+
+
+class InsightChoice(TypedDict, total=False):
+    """Which time and which jobs insights are about, in which steps and groups."""
+
+    start: datetime | None
+    end: datetime | None
+    step: str | None
+    job_type: str | None
+    by: str
 
 
 class SystemOperations(ApiCaller):
@@ -80,27 +91,11 @@ class SystemOperations(ApiCaller):
         """What happened to jobs in each minute, hour or day."""
 
     @operation("GET", "/insights")
-    def get_insights(
-        self,
-        *,
-        start: datetime | None = ...,
-        end: datetime | None = ...,
-        step: str | None = ...,
-        job_type: str | None = ...,
-        by: str = ...,
-    ) -> InsightsShown:
+    def get_insights(self, **choice: Unpack[InsightChoice]) -> InsightsShown:
         """Usage, outcomes, times and cost over hours and days, by job type or tenant."""
 
     @stream("/insights/export")
-    def export_insights(
-        self,
-        *,
-        start: datetime | None = ...,
-        end: datetime | None = ...,
-        step: str | None = ...,
-        job_type: str | None = ...,
-        by: str = ...,
-    ) -> bytes:
+    def export_insights(self, **choice: Unpack[InsightChoice]) -> bytes:
         """The same as CSV, for each step."""
 
     @listing("/system/findings", by_tenant=False)
