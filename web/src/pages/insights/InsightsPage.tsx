@@ -18,7 +18,7 @@ import { useTenant } from "@/session/tenant";
 import { Views } from "@/views/Views";
 import { Charts } from "./Charts";
 import { GroupTable } from "./GroupTable";
-import { dayBorder, spanOf, wholeBounds } from "./groups";
+import { dayStart, spanOf, wholeBounds } from "./groups";
 import styles from "./Insights.module.css";
 import { KeyFigures } from "./KeyFigures";
 import type { InsightsSearch } from "./search";
@@ -110,7 +110,7 @@ function About({ data }: { data: Insights }) {
         {timeSpan(new Date(data.start), new Date(data.end))}, {zone}
       </span>
       <span>{data.previous === null ? "The time before is not kept" : `Compared with the ${spanOf(data.start, data.end)} before`}</span>
-      {data.step === "day" && <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayBorder(new Date(data.end))}, which is 00:00 UTC`}</span>}
+      {data.step === "day" && <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayStart(new Date(data.end))}, which is 00:00 UTC`}</span>}
       {begun && <span>The {data.step} that has begun is in the figures, not in the charts</span>}
     </p>
   );

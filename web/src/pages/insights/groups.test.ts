@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changeOf, dayBorder, sorted, spanOf, wholeBounds, type Group } from "./groups";
+import { changeOf, dayStart, sorted, spanOf, wholeBounds, type Group } from "./groups";
 import { insightsSearch } from "./search";
 
 const group = (job_type: string, finished: number, run_p95: number | null): Group => ({ job_type, finished, run_p95 }) as Group;
@@ -47,9 +47,9 @@ describe("a time", () => {
 
 describe("days", () => {
   it("begin at midnight UTC, on the clock of the reader", () => {
-    expect(dayBorder(new Date("2026-11-16T15:00:00Z"), "Europe/Berlin")).toBe("01:00");
-    expect(dayBorder(new Date("2026-07-16T15:00:00Z"), "Europe/Berlin")).toBe("02:00");
-    expect(dayBorder(new Date("2026-11-16T15:00:00Z"), "UTC")).toBe("00:00");
+    expect(dayStart(new Date("2026-11-16T15:00:00Z"), "Europe/Berlin")).toBe("01:00");
+    expect(dayStart(new Date("2026-07-16T15:00:00Z"), "Europe/Berlin")).toBe("02:00");
+    expect(dayStart(new Date("2026-11-16T15:00:00Z"), "UTC")).toBe("00:00");
   });
 });
 

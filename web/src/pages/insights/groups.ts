@@ -71,7 +71,7 @@ export function spanOf(start: string, end: string): string {
 }
 
 /** Where days begin, which are those of UTC, on the clock of the browser: "01:00". */
-export function dayBorder(at: Date, zone?: string): string {
+export function dayStart(at: Date, zone?: string): string {
   const midnight = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()));
   return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(zone !== undefined && { timeZone: zone }) }).format(midnight);
 }
