@@ -1,7 +1,9 @@
 """Insights, and why a thing does nothing, in a browser."""
 
+import asyncio
 import csv
 import re
+from uuid import UUID
 
 from playwright.sync_api import Page, expect
 
@@ -14,15 +16,26 @@ from tests.web.test_overview import SLOW, begin
 
 HOUR_AGO = """
 update atlas.job_series set begins_at = begins_at - interval '5 hours' where step = 'hour' and tenant_id = $1"""
+ENDED = """
+select coalesce(sum(succeeded + failed + dead_lettered), 0)::int from atlas.job_series
+where step = 'hour' and tenant_id = $1"""
 
 
 def figure(page: Page, name: str):
     return page.get_by_role("term").filter(has_text=name).locator("xpath=following-sibling::dd")
 
 
+async def metered(site: Site, tenant_id: UUID, *, jobs: int) -> None:
+    """Wait until the meter has counted the ends of so many jobs of a tenant."""
+    async with asyncio.timeout(90):
+        while (await site.pool.fetchval(ENDED, tenant_id)) < jobs:
+            await asyncio.sleep(0.2)
+
+
 def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, visit: Visit):
     good, bad = ("report.build", {"name": "good"}), ("report.build", {"name": "annual", "fails": True})
     tenant = site.run(begin(site, "measured", good, good, good, bad, ("report.once", {})))
+    site.run(metered(site, tenant.id, jobs=5))
     page = visit("/insights?tenant=measured", axe=True)
     table = page.get_by_role("table", name="By job type")
     expect(table.get_by_role("row").filter(has_text="report.build").get_by_role("cell").nth(1)).to_contain_text(
