@@ -109,6 +109,8 @@ class Settings:
     atlas_poll_ms: int = 1000
     atlas_concurrency: int = 50
     atlas_batch: int = 1000
+    # Off: priority and age order the jobs of all tenants together.
+    atlas_fairness: Literal["on", "off"] = "on"
     atlas_grace_seconds: float = 25
 
     atlas_secret_key_file: Path | None = None

@@ -109,6 +109,7 @@ def options_of(settings: Settings, job_types: list[str], *, drain: bool = False)
         lease=settings.atlas_lease_seconds,
         grace=settings.atlas_grace_seconds,
         drain=drain,
+        is_fair=settings.atlas_fairness == "on",
     )
 
 

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 HOLD = statement("engine/sql/hold_tenant.sql")
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-LIMITS = ("in_flight", "requests_per_second", "email", "quotas")
+LIMITS = ("weight", "in_flight", "requests_per_second", "email", "quotas")
 LARGEST = 1_000_000
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000
 
 
 # Models of the limits that other parts of Atlas define and the engine only stores, by name.
@@ -178,6 +179,8 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):
             found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
+    if "weight" in limits and not _is_weight(limits["weight"]):
+        found.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MOST_WEIGHT}"))
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
         return [*found, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
@@ -207,3 +210,7 @@ def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and LEAST_WEIGHT <= value <= MOST_WEIGHT

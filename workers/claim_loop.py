@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from operator import attrgetter
+from uuid import UUID
 
 import asyncpg
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
-from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.finish import Finish, WorkerTime, take_turn
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
@@ -30,6 +31,7 @@ from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.reconcile import Reconciler
+from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
 
 CONNECTIONS = 2
@@ -68,6 +70,7 @@ class ClaimLoop:
         drain: Drain,
         reconciler: Reconciler,
         right: StartRight,
+        usage: TenantUsage,
         *,
         run_jobs: Callable[[Sequence[ClaimedJob]], None],
         check_lease: Callable[[], None],
@@ -80,6 +83,9 @@ class ClaimLoop:
         self._drain = drain
         self._reconciler = reconciler
         self._right = right
+        self._usage = usage
+        # Where the last claim among many tenants ended.
+        self._after: UUID | None = None
         self._run_jobs = run_jobs
         self._check_lease = check_lease
         self._phase = Phase.CLAIMING
@@ -111,8 +117,10 @@ class ClaimLoop:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def job_ended(self, finish: Finish | None, job: ClaimedJob) -> None:
-        """Record how a job ended. None: its handler has recorded it."""
+    def job_ended(self, finish: Finish | None, job: ClaimedJob, since: float) -> None:
+        """Record how a job ended that began at `since`. None: its handler has recorded it."""
+        if self._usage.is_contested:
+            self._usage.job_ended(job.tenant_id, since)
         self._demand.prefetch.job_ended()
         # By now the same job may be held again, as a later attempt.
         is_held = self._held.get(job.id) is job
@@ -187,11 +195,12 @@ class ClaimLoop:
                 self._check_drain(TurnResult(), request)
             return False
         finishes = self._take_outbox()
+        usage = self._usage.take()
         hints = self._demand.hints
         asked_at = boot_seconds()
         in_flight.sent(request, finishes=len(finishes))
         try:
-            turn = await self._finish_and_claim(conn, claimant, finishes, request)
+            turn = await self._finish_and_claim(conn, claimant, finishes, request, usage)
             if turn.closed and self._drain.when_empty:
                 await self._check_gate(conn, turn)
         except BaseException:
@@ -201,6 +210,13 @@ class ClaimLoop:
             raise
         finally:
             in_flight.returned(request, finishes=len(finishes))
+        if usage is not None and turn.not_charged:
+            self._usage.keep(usage, turn.not_charged)
+        if request.jobs and not turn.closed:
+            self._usage.claimed(contested=turn.contested)
+            self._after = turn.after
+            if turn.contested:
+                self._demand.prefetch.contested()
         if turn.claimed:
             self._right.grant(asked_at)
         elif turn.closed:
@@ -234,7 +250,7 @@ class ClaimLoop:
         return self._drain.limit(request, in_flight=in_flight.jobs)
 
     async def _finish_and_claim(
-        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request
+        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request, usage: WorkerTime | None
     ) -> TurnResult:
         if finishes and self.before_finish is not None:
             await self.before_finish()
@@ -247,6 +263,8 @@ class ClaimLoop:
                 slots=request.slots,
                 prefetch=request.prefetch,
                 alone=request.alone,
+                after=self._after,
+                usage=usage,
                 within=self._lease.seconds,
             )
         except NOT_STORABLE as error:

@@ -37,7 +37,7 @@ CANCEL_AGAIN_SECONDS = 5.0
 # At the end, how long the slots' tasks get.
 CLOSE_SECONDS = 1.0
 
-JobEnded = Callable[[Finish | None, ClaimedJob], None]
+JobEnded = Callable[[Finish | None, ClaimedJob, float], None]
 
 log = get_logger("worker")
 
@@ -45,7 +45,7 @@ log = get_logger("worker")
 class Executor:
     """Runs `size` jobs at a time.
 
-    `job_ended` is called with every job that ended and its finish. None: there is nothing to record.
+    `job_ended` is called with every job that ended, its finish (None: there is nothing to record), and when it began.
     `occupy_slots` is called with 1 when a slot stays taken although its job is not held any more (its thread or the
     handler of a lost job goes on), and with -1 when it is free again.
     """
@@ -214,7 +214,7 @@ class Executor:
                 await self._wait_to_give_back(slot, job)
             if self._logs_ends:
                 self._runner.log_end(slot, job, finish)
-            self._job_ended(finish, job)
+            self._job_ended(finish, job, slot.since)
             if slot.thread is not None:
                 await self._wait_for_thread(slot)
             if was_cancelled or contextvars.copy_context() != clean:

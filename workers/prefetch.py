@@ -1,11 +1,15 @@
 """How many jobs to claim ahead of the free slots: a tenth of a second's worth at the worker's present rate.
 
-A fast worker therefore claims in large batches, and a slow one keeps no job from other workers.
+A fast worker therefore claims in large batches, and a slow one keeps no job from other workers. Where tenants compete
+it is much less, for what is claimed already stands before the next job of a tenant that has waited longer.
 """
 
 import time
 
 PREFETCH_SECONDS = 0.1
+CONTESTED_PREFETCH_SECONDS = 0.002
+# How long tenants that competed are taken to come back.
+CONTEST_SECONDS = 5.0
 RATE_WINDOW_SECONDS = 0.02
 # After so long without progress, prefetched jobs go back to the queue: the jobs before them turned out to be slow.
 STALLED_SECONDS = 1.0
@@ -19,11 +23,17 @@ class Prefetch:
         self._ended = 0
         self._window_began_at = time.monotonic()
         self._last_progress_at = self._window_began_at
+        self._contested_until = 0.0
 
     @property
     def size(self) -> int:
         """How many jobs to hold beyond those that run."""
-        return int(self._rate * PREFETCH_SECONDS)
+        is_contested = time.monotonic() < self._contested_until
+        return int(self._rate * (CONTESTED_PREFETCH_SECONDS if is_contested else PREFETCH_SECONDS))
+
+    def contested(self) -> None:
+        """A claim saw several tenants."""
+        self._contested_until = time.monotonic() + CONTEST_SECONDS
 
     @property
     def is_stalled(self) -> bool:

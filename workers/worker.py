@@ -41,6 +41,7 @@ from atlas.workers.loop_watchdog import LoopWatchdog
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
+from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
 
 CHANNELS = ("jobs", "gate", "cancel", "definitions", "workers")
@@ -66,6 +67,8 @@ class WorkerOptions:
     grace: float = 25.0
     drain: bool = False
     most_jobs: int | None = None
+    # Whether tenants share it. If not, priority and age order the jobs of all.
+    is_fair: bool = True
     # Types that come and go while it runs, beside those above.
     load_types: LoadTypes | None = None
 
@@ -82,7 +85,7 @@ class Worker:
         # Runs of these workflows are left to this worker by those that lack the code.
         workflows = sorted(registered_workflows()) if ENGINE_RUN in options.job_types else []
         metadata = {"concurrency": options.concurrency, "batch": options.batch, "workflows": workflows}
-        self._lease = WorkerLease(options.lease, self._served.keys, metadata)
+        self._lease = WorkerLease(options.lease, self._served.keys, metadata, is_fair=options.is_fair)
         self._held = HeldJobs()
         self._demand = Demand(options.concurrency, options.batch, self._held)
         self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
@@ -98,6 +101,7 @@ class Worker:
             self._drain,
             Reconciler(self._lease, self._held, self._stop_lost),
             self._right,
+            TenantUsage(lambda: self._executor.running),
             run_jobs=self._run_jobs,
             check_lease=self._heartbeat_now.set,
         )

@@ -26,7 +26,9 @@ log = get_logger("worker")
 class WorkerLease:
     """`claimant` is None while there is no lease; `worker_id` is then the last id that had one."""
 
-    def __init__(self, seconds: float, job_types: Sequence[str], metadata: Mapping[str, Any]) -> None:
+    def __init__(
+        self, seconds: float, job_types: Sequence[str], metadata: Mapping[str, Any], *, is_fair: bool = True
+    ) -> None:
         self.seconds = seconds
         self.claimant: Claimant | None = None
         self.worker_id = ""
@@ -34,6 +36,7 @@ class WorkerLease:
         self.is_asked_to_drain = False
         self._job_types = job_types
         self._metadata = metadata
+        self._is_fair = is_fair
         self._ends_at = 0.0
 
     @property
@@ -55,7 +58,7 @@ class WorkerLease:
             )
         self._ends_at = asked_at + self.seconds
         self.worker_id = worker_id
-        self.claimant = Claimant(worker_id, self._job_types)
+        self.claimant = Claimant(worker_id, self._job_types, is_fair=self._is_fair)
         log.debug("worker registered", worker_id=worker_id, job_types=list(self._job_types))
 
     async def renew(self, pool: Pool, *, running: int) -> bool:

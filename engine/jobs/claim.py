@@ -27,6 +27,8 @@ class Claimant:
     id: str
     job_types: Sequence[str] | None
     lease: float | None = None
+    # Whether tenants share the workers. If not, priority and age order the jobs of all.
+    is_fair: bool = True
 
 
 @dataclass(slots=True)
@@ -79,6 +81,11 @@ class TurnResult:
     closed: bool = False
     # There may be more to claim: ask again.
     again: bool = False
+    # Several tenants have jobs for the claimant: it reports what theirs use, and goes on among them after `after`.
+    contested: bool = False
+    after: UUID | None = None
+    # What these have used is to be reported again.
+    not_charged: list[UUID] = field(default_factory=list)
     # A job that must run alone waits for a claimant that holds nothing.
     solo_waits: bool = False
 
@@ -103,13 +110,16 @@ async def claim_for_slots(
     slots: int,
     prefetch: int = 0,
     alone: bool = False,
+    after: UUID | None = None,
     within: float | None = None,
 ) -> TurnResult:
     """Claim up to `slots` jobs to run now and `prefetch` more to run next.
 
+    `after` is where the last claim among many tenants ended.
+
     `alone` says that nothing else is held: a job that was lost twice may then be the only one that is claimed.
     """
-    values = claim_values(claimant, slots, prefetch, alone=alone)
+    values = claim_values(claimant, slots, prefetch, alone=alone, after=after)
     return await run_turn(conn, CLAIM, values, within=within)
 
 
@@ -118,7 +128,7 @@ async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
     return bool(await fetch_value(conn, SOLO_WAITS, types=list(job_types)))
 
 
-def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool) -> dict[str, Any]:
+def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool, after: UUID | None) -> dict[str, Any]:
     """The claiming half of the statement's values."""
     return {
         "worker": claimant.id,
@@ -127,6 +137,8 @@ def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool) 
         "types": claimant.job_types,
         "lease": claimant.lease,
         "alone": alone,
+        "fair": claimant.is_fair,
+        "after": after,
     }
 
 
@@ -158,6 +170,10 @@ def _read(rows: Sequence[Any]) -> TurnResult:
                 turn.closed = True
             case "alone_waits":
                 turn.solo_waits = True
+            case "shared":
+                turn.contested, turn.after = True, row[2]
+            case "not_charged":
+                turn.not_charged.append(row[2])
             case _:
                 turn.again = True
     return turn

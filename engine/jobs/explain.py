@@ -101,10 +101,31 @@ def _in_line(row: Mapping[str, Any]) -> Why:
         return Why("alone", cause, "Look why its workers died.", command, {"lost": row["lost_count"]})
     if row["ahead"]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
-        cause = f"{many} {row['job_type']} jobs of higher priority or age are ahead of it."
+        ahead = f"{many} {row['job_type']} jobs of its tenant are ahead of it by priority or age."
+        cause = f"{ahead} {_share(row)}".strip()
         remedy = "Start more workers, or raise their --concurrency."
-        return Why("queue", cause, remedy, f"atlas worker --types {row['job_type']}", {"ahead": row["ahead"]})
+        command = f"atlas worker --types {row['job_type']}"
+        return Why("queue", cause, remedy, command, {"ahead": row["ahead"]} | _share_numbers(row))
+    if row["tenants_before"]:
+        return Why("share", _share(row), "Raise its weight, or start more workers.", numbers=_share_numbers(row))
     return Why("next", "Nothing holds it: a worker will claim it next.")
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    """How its tenant stands among those that compete for the workers of its type."""
+    if row["tenant_share"] is None:
+        return ""
+    before = row["tenants_before"]
+    after = "it is next" if not before else f"it is next after {before} {'other' if before == 1 else 'others'}"
+    used = f"Tenant {row['tenant']} has used {row['tenant_used'] or 0} % of the worker time of the last minute"
+    return f"{used}, its share is {row['tenant_share']} %; {after}."
+
+
+def _share_numbers(row: Mapping[str, Any]) -> dict[str, int]:
+    if row["tenant_share"] is None:
+        return {}
+    used = row["tenant_used"] or 0
+    return {"used_percent": used, "share_percent": row["tenant_share"], "tenants_before": row["tenants_before"]}
 
 
 def _awaiting(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Why:

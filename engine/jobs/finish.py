@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from atlas.audit.record import event_body
@@ -73,6 +73,14 @@ class Finish:
     private: str | None = None
 
 
+class WorkerTime(NamedTuple):
+    """What tenants have used of a worker: seconds of its slots, and how many jobs ended in them."""
+
+    tenants: Sequence[UUID] = ()
+    seconds: Sequence[float] = ()
+    jobs: Sequence[int] = ()
+
+
 @dataclass(slots=True)
 class Notes:
     """What a handler adds to its outcome besides its output: cost, facts for the audit, and the attempt's details."""
@@ -98,12 +106,20 @@ async def take_turn(
     slots: int = 0,
     prefetch: int = 0,
     alone: bool = False,
+    after: UUID | None = None,
+    usage: WorkerTime | None = None,
     within: float | None = None,
 ) -> TurnResult:
-    """Finish, then claim as `claim_for_slots` does: both or neither, in one round trip."""
-    if not finishes:
-        return await claim_for_slots(conn, claimant, slots=slots, prefetch=prefetch, alone=alone, within=within)
-    values = claim_values(claimant, slots, prefetch, alone=alone) | _columns(sorted(finishes, key=_by_id))
+    """Finish, then claim as `claim_for_slots` does: both or neither, in one round trip.
+
+    Tenants are charged for `usage`.
+    """
+    if not finishes and usage is None:
+        return await claim_for_slots(
+            conn, claimant, slots=slots, prefetch=prefetch, alone=alone, after=after, within=within
+        )
+    values = claim_values(claimant, slots, prefetch, alone=alone, after=after) | (usage or WorkerTime())._asdict()
+    values |= _columns(sorted(finishes, key=_by_id))
     return await run_turn(conn, TURN, values, within=within)
 
 
@@ -115,6 +131,8 @@ async def keep_log(conn: Connection, job: ClaimedJob, worker: str, log_tail: str
 
 def _columns(ordered: list[Finish]) -> dict[str, Any]:
     values: dict[str, Any] = {"ids": [one.job_id for one in ordered]}
+    if not ordered:
+        return values | dict.fromkeys([*_SHARED, *_COLUMNS])
     for name, read in _SHARED.items():
         column = list(map(read, ordered))
         values[name] = column[:1] if column.count(column[0]) == len(column) else column

@@ -12,6 +12,8 @@ create type turn_kind as enum (
   'closed',            -- the gate is closed, or this worker is not alive
   'busy',              -- another claim is counting limits: ask again
   'more',              -- jobs were moved to where limits are counted: ask again
+  'shared',            -- tenants compete: report what theirs use; tenant_id: where the next claim goes on among them, or null
+  'not_charged',       -- what this tenant has used is still to be reported: another worker was reporting for it
   'alone_waits'        -- a job that must run alone waits: ask for it when nothing else is held
 );
 create type turn_row as (
@@ -96,8 +98,8 @@ create table jobs (
 -- Ready, for workers that serve every type in the queue.
 create index jobs_ready on jobs (priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is null and not careful;
--- Ready, for workers that serve some types.
-create index jobs_ready_by_type on jobs (job_type, priority desc, created_at)
+-- Ready, by type for workers that serve some, and by tenant, because tenants share the workers and priority orders the jobs of one.
+create index jobs_ready_by_tenant on jobs (job_type, tenant_id, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is null and not careful;
 -- Ready, but taken one by one after counting limits: jobs of limited types and tenants, and jobs lost before.
 create index jobs_ready_careful on jobs (tenant_id, job_type, priority desc, created_at)
@@ -219,6 +221,24 @@ select j.id, j.tenant_id, j.status,
   j.dedupe_key, j.correlation_id, j.source, j.source_ref, j.created_by, j.timeout_seconds, j.host_id, j.server_instance_id,
   j.parent_run_id, j.progress
 from jobs j;
+
+-- What tenants have used of the workers they compete for. `used` is virtual time: worker seconds divided by the tenant's weight, so that
+-- the tenant with the least is next. One that was idle begins a second behind the clock at most: what it did not use is not saved up.
+create table tenant_shares (
+  tenant_id      uuid primary key,
+  used           float8 not null,
+  -- Of one of its jobs, lately.
+  mean_seconds   float8 not null default 0.001,
+  -- Worker seconds as of charged_at, each weighing less the older it is: e times less after a minute.
+  recent_seconds float8 not null default 0,
+  charged_at     timestamptz(6) not null default clock_timestamp()
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+-- The virtual time of the tenant that was served last, of those that compete.
+create table share_clock (
+  only_row boolean primary key default true check (only_row),
+  at       float8 not null default 0
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+insert into share_clock default values;
 
 create table job_workers (
   worker_id        text primary key,

@@ -36,6 +36,7 @@ OF_NOBODY = {
     "job_types",
     "job_workers",
     "mail_pace",
+    "share_clock",
     "system_state",
     "usage_costs",
 }

@@ -32,7 +32,7 @@ begin
   for one in
     select t.role, name, rights
     from (values
-      (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, '
+      (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
         'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions',
@@ -82,11 +82,11 @@ begin
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb, text[]) to %I', engine_role);
-  -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; the other
-  -- changes what rows refer to, and checks that all of them are the tenant's.
+  -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; one
+  -- changes what rows refer to, and checks that all of them are the tenant's; one counts the tenants that compete.
   for one in
     select p.oid::regprocedure as signature from pg_proc p
-    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance')
+    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance', 'share_of')
   loop
     execute format('alter function %s owner to %I', one.signature, owner_role);
     execute format('revoke execute on function %s from public', one.signature);

@@ -1,15 +1,16 @@
 -- queued -> running for up to p_slots jobs to run now and p_prefetch more to run next. Looks across tenants: a worker serves all.
 -- Returns the claimed jobs, and rows that say why there are not more (type turn_kind).
 -- p_types null: every type. p_lease: seconds of a lease of the job's own, null for a worker, whose lease is its own row.
+-- p_fair: tenants share the workers; otherwise priority and age order all jobs. p_after: where the last claim among many tenants ended.
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
 -- Locks: gate, worker, job rows (skipping locked ones), limits. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
-  -- Most of the time one type is served and nothing is due, careful or limited: then claiming is one statement.
+  -- Most of the time one type of one tenant is served and nothing is due, careful or limited: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
   if cardinality(p_types) = 1 and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
@@ -19,8 +20,17 @@ begin
     set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
         attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
     where ctid = any (array(
+        with first as materialized (
+          select f.tenant_id from jobs f
+          where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
+          order by f.tenant_id limit 1)
         select j.ctid from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
+          and j.tenant_id = (select tenant_id from first)
+          and not exists (
+            select from jobs o
+            where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
+              and o.tenant_id > (select tenant_id from first))
           and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true')
           and (p_lease is not null or exists (
             select from job_workers w
@@ -39,5 +49,5 @@ begin
       return;
     end if;
   end if;
-  return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone);
+  return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after);
 end $$;

@@ -1,7 +1,7 @@
 -- queued -> running, the general way of claim: for several types, or where jobs are due, careful or limited.
 -- Arguments, rows and locks are those of claim, which calls it.
 create or replace function claim_careful(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
@@ -16,6 +16,9 @@ declare
   unlimited tid[];
   careful_picked tid[];
   solo tid;
+  contested boolean;
+  has_more boolean;
+  next_after uuid := p_after;
 begin
   if not may_claim(case when p_lease is null then p_worker end) then
     signal.kind := 'closed';
@@ -32,7 +35,7 @@ begin
     perform promote_due(greatest(200, 2 * want));
   end if;
   -- What was promoted just now may be careful.
-  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_worker, p_types, p_slots) else '{}' end;
+  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_worker, p_types, p_slots, p_fair) else '{}' end;
   if careful_picked is null then
     signal.kind := 'busy';
     return next signal;
@@ -51,7 +54,18 @@ begin
       signal.kind := 'alone_waits';
       return next signal;
     end if;
-    picked := pick_ready(p_types, want);
+    select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
+    from pick_ready(p_types, want, p_fair, p_after) r;
+    if contested then
+      signal.kind := 'shared';
+      signal.tenant_id := next_after;
+      return next signal;
+      signal.tenant_id := null;
+      if has_more then
+        signal.kind := 'more';
+        return next signal;
+      end if;
+    end if;
     if cardinality(picked) > 0 and some_are_limited then
       -- Picked jobs under a limit become careful, and the next claim counts them.
       unlimited := set_aside(picked);
@@ -64,8 +78,14 @@ begin
     if cardinality(careful_picked) > 0 then
       -- Ready and careful jobs in one order; what is left over is unlocked with the commit.
       picked := array(
-        select j.ctid from jobs j where j.ctid = any (picked || careful_picked)
-        order by j.priority desc, j.created_at limit want);
+        select o.at
+        from (
+          select j.ctid as at, j.tenant_id, j.priority, j.created_at,
+            row_number() over (partition by j.tenant_id order by j.priority desc, j.created_at) - 1 as before
+          from jobs j where j.ctid = any (picked || careful_picked)) o
+        join shares(array(select distinct j.tenant_id from jobs j where j.ctid = any (picked || careful_picked)), p_fair) s
+          on s.tenant_id = o.tenant_id
+        order by s.at + o.before * s.cost, o.priority desc, o.created_at limit want);
     end if;
   end if;
   return query

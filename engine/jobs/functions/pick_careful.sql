@@ -1,8 +1,9 @@
--- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow.
+-- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow. Tenants share the slots by what
+-- they have used, where p_fair says so.
 -- A run of a workflow in code is left to the living workers that have the code, if there are any; job_workers names their workflows.
 -- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs, but for runs that are left to others.
 -- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_careful(p_worker text, p_types text[], p_slots int) returns tid[] language plpgsql volatile
+create or replace function pick_careful(p_worker text, p_types text[], p_slots int, p_fair boolean) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare
   -- Workflows whose code others have and this worker has not.
@@ -57,11 +58,12 @@ begin
         limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
         for update skip locked) a),
     counted as (
-      select at, priority, created_at, of_type, of_tenant,
+      select at, priority, created_at, tenant_id, of_type, of_tenant,
         row_number() over (partition by job_type order by priority desc, created_at) as nth_of_type,
         row_number() over (partition by tenant_id order by priority desc, created_at) as nth_of_tenant
       from waiting)
-    select at from counted
-    where (of_type is null or nth_of_type <= of_type) and (of_tenant is null or nth_of_tenant <= of_tenant)
-    order by priority desc, created_at limit p_slots);
+    select c.at from counted c
+    join shares(array(select distinct m.tenant_id from room m), p_fair) s on s.tenant_id = c.tenant_id
+    where (c.of_type is null or c.nth_of_type <= c.of_type) and (c.of_tenant is null or c.nth_of_tenant <= c.of_tenant)
+    order by s.at + (c.nth_of_tenant - 1) * s.cost, c.priority desc, c.created_at limit p_slots);
 end $$;

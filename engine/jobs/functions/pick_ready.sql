@@ -1,46 +1,93 @@
--- Locks the best ready jobs that are not careful and returns their addresses, best first.
--- p_types null means every type. One type reads its own index; several read the global one when the queue holds
--- nothing else, and one arm per type otherwise, so that jobs of other types in front cost nothing.
+-- Locks the best ready jobs that are not careful and returns their addresses. p_types null means every type.
+-- Tenants that have such jobs share what is asked for by what they have used (see shares), and priority orders the jobs of one. Up to 64
+-- tenants are looked at, from after p_after on and round again; p_after becomes where the next claim goes on, null after all were seen.
+-- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
 -- Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_ready(p_types text[], p_limit int) returns tid[] language plpgsql volatile
+create or replace function pick_ready(
+  p_types text[], p_limit int, p_fair boolean, inout p_after uuid, out picked tid[], out contested boolean,
+  out has_more boolean
+) language plpgsql volatile
 set search_path from current as $$
 declare
-  strangers boolean := false;
+  most constant int := case when p_fair then 64 else 1000000 end;
+  start constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+  types text[] := coalesce(p_types, ready_types());
+  tenants uuid[] := ready_tenants(types, start, most);
+  behind constant int := cardinality(tenants);
+  at float8[];
+  cost float8[];
+  quota int[];
+  found_all boolean[];
+  taken int[];
+  step int;
+  most_steps int;
+  want int := p_limit;
+  round int := 0;
 begin
-  if cardinality(p_types) = 1 then
-    return array(
-      select ctid from jobs
-      where status = 'queued' and next_retry_at is null and host_id is null and not careful and job_type = p_types[1]
-      order by priority desc, created_at limit p_limit for update skip locked);
+  if behind < most and p_after is not null then
+    tenants := tenants || array(select t from unnest(ready_tenants(types, '00000000-0000-0000-0000-000000000000', most - behind)) t where t <= start);
   end if;
-  if p_types is not null then
-    -- Walks from type to type along the index: as many probes as there are types in the queue.
-    strangers := exists (
-      with recursive present as (
-        (select job_type from jobs
-         where status = 'queued' and next_retry_at is null and host_id is null and not careful
-         order by job_type limit 1)
-        union all
-        select (select j.job_type from jobs j
-                where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
-                  and j.job_type > p.job_type
-                order by j.job_type limit 1)
-        from present p where p.job_type is not null)
-      select from present where job_type is not null and not job_type = any (p_types));
+  p_after := case when cardinality(tenants) = most then tenants[most] end;
+  contested := p_fair and cardinality(tenants) > 1;
+  has_more := false;
+  picked := '{}';
+  if not contested then
+    picked := array(
+      select a.at from unnest(tenants) t(id) cross join unnest(types) y(job_type)
+      cross join lateral (
+        select j.ctid as at, j.priority, j.created_at from jobs j
+        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+          and j.job_type = y.job_type and j.tenant_id = t.id
+        order by j.priority desc, j.created_at limit p_limit for update skip locked) a
+      order by a.priority desc, a.created_at limit p_limit);
+    return;
   end if;
-  if not strangers then
-    return array(
-      select ctid from jobs
-      where status = 'queued' and next_retry_at is null and host_id is null and not careful
-        and (p_types is null or job_type = any (p_types))
-      order by priority desc, created_at limit p_limit for update skip locked);
-  end if;
-  return array(
-    select a.at from unnest(p_types) t(job_type)
-    cross join lateral (
-      select ctid as at, priority, created_at from jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
-        and j.job_type = t.job_type
-      order by j.priority desc, j.created_at limit p_limit for update skip locked) a
-    order by a.priority desc, a.created_at limit p_limit);
+  select array_agg(s.at order by t.nth), array_agg(s.cost order by t.nth), array_agg(0), array_agg(true)
+  into at, cost, taken, found_all
+  from unnest(tenants) with ordinality t(id, nth) join shares(tenants, true) s on s.tenant_id = t.id;
+  -- Each round shares out what is left among the tenants that had all that they were given before.
+  while want > 0 and round < 5 and true = any (found_all) loop
+    -- In steps of some jobs where many are wanted, and at most twice its part for one tenant: the next round goes on.
+    step := greatest(1, want / 128);
+    most_steps := 2 * (want / step / cardinality(array_positions(found_all, true)) + 1);
+    quota := array(
+      select coalesce(q.jobs, 0) from generate_subscripts(tenants, 1) g(i)
+      left join (
+        select p.i, least(want, count(*) * step) as jobs
+        from (
+          select s.i from unnest(at, cost, found_all) with ordinality s(at, cost, found_all, i)
+          cross join generate_series(0, most_steps - 1) k
+          where s.found_all
+          order by s.at + k * step * s.cost, s.i
+          limit (want + step - 1) / step) p
+        group by p.i) q on q.i = g.i
+      order by g.i);
+    with got as materialized (
+      select t.i, a.at
+      from unnest(tenants, quota, taken) with ordinality t(id, quota, taken, i)
+      cross join lateral (
+        select b.at
+        from unnest(types) y(job_type)
+        cross join lateral (
+          -- Those of the rounds before are locked by this claim, which does not pass over them.
+          select j.ctid as at, j.priority, j.created_at from jobs j
+          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+            and j.job_type = y.job_type and j.tenant_id = t.id
+          order by j.priority desc, j.created_at limit t.quota + t.taken for update skip locked) b
+        order by b.priority desc, b.created_at offset t.taken limit t.quota) a
+      where t.quota > 0),
+    counted as (
+      select t.i, t.at + coalesce(n.jobs, 0) * t.cost as at, t.taken + coalesce(n.jobs, 0) as taken,
+        t.found_all and coalesce(n.jobs, 0) >= t.quota as found_all
+      from unnest(at, cost, quota, taken, found_all) with ordinality t(at, cost, quota, taken, found_all, i)
+      left join (select g.i, count(*)::int as jobs from got g group by g.i) n on n.i = t.i)
+    select picked || array(select g.at from got g), array_agg(c.at order by c.i), array_agg(c.taken order by c.i), array_agg(c.found_all order by c.i)
+    into picked, at, taken, found_all
+    from counted c;
+    want := p_limit - cardinality(picked);
+    round := round + 1;
+  end loop;
+  has_more := want > 0 and (p_after is not null or true = any (found_all));
+  perform move_share_clock((
+    select min(t.at - t.taken * t.cost) from unnest(at, cost, taken) t(at, cost, taken) where t.taken > 0));
 end $$;

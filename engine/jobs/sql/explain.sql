@@ -13,30 +13,25 @@ running as materialized (
     and exists (select from asked where status = 'queued')
   group by r.job_type, r.tenant_id
 ),
--- Those ahead: the first thousand in the queue of each type, and of those that limits hold the first of each tenant and type. Of one
--- tenant its oldest five thousand, because no index has its jobs by type: behind row-level security the others' would be read too.
+-- Those ahead: the first thousand ready jobs of its tenant and type, whether limits hold them or not.
 ahead as materialized (
-  select h.job_type, h.priority, h.created_at
-  from (select distinct job_type from asked where status = 'queued' and :tenant_id is null) t
+  select h.tenant_id, h.job_type, h.priority, h.created_at
+  from (select distinct tenant_id, job_type from asked where status = 'queued') t
   cross join lateral (
-    select a.job_type, a.priority, a.created_at from atlas.jobs a
-    where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and not a.careful and a.job_type = t.job_type
-    order by a.priority desc, a.created_at limit 1000) h
-  union all
-  select h.job_type, h.priority, h.created_at
-  from (select distinct tenant_id, job_type from asked where status = 'queued' and :tenant_id is null) t
-  cross join lateral (
-    select a.job_type, a.priority, a.created_at from atlas.jobs a
-    where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.careful
-      and a.tenant_id = t.tenant_id and a.job_type = t.job_type
-    order by a.priority desc, a.created_at limit 1000) h
-  union all
-  select h.job_type, h.priority, h.created_at
-  from (
-    select a.job_type, a.priority, a.created_at, a.next_retry_at, a.host_id from atlas.jobs a
-    where a.status = 'queued' and a.tenant_id = :tenant_id and exists (select from asked where status = 'queued')
-    order by a.id limit 5000) h
-  where h.next_retry_at is null and h.host_id is null
+    (select a.tenant_id, a.job_type, a.priority, a.created_at from atlas.jobs a
+     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and not a.careful
+       and a.tenant_id = t.tenant_id and a.job_type = t.job_type
+     order by a.priority desc, a.created_at limit 1000)
+    union all
+    (select a.tenant_id, a.job_type, a.priority, a.created_at from atlas.jobs a
+     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.careful
+       and a.tenant_id = t.tenant_id and a.job_type = t.job_type
+     order by a.priority desc, a.created_at limit 1000)) h
+),
+shares as materialized (
+  select t.tenant_id, t.job_type, s.used, s.share, s.before
+  from (select distinct tenant_id, job_type from asked where status = 'queued') t
+  cross join lateral atlas.share_of(t.tenant_id, t.job_type) s
 )
 select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count,
   j.careful and j.lost_count >= atlas.alone_after_losses() as alone, j.parent_run_id,
@@ -56,5 +51,7 @@ select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_
   (select coalesce(sum(r.count), 0)::int from running r where r.tenant_id = j.tenant_id) as tenant_running,
   case when j.status = 'queued' then (
     select count(*) from ahead a
-    where a.job_type = j.job_type and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))) end as ahead
-from asked j;
+    where a.tenant_id = j.tenant_id and a.job_type = j.job_type and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))) end as ahead,
+  (select t.slug from atlas.tenants t where t.id = j.tenant_id) as tenant, h.used as tenant_used, h.share as tenant_share, h.before as tenants_before
+from asked j
+left join shares h on j.status = 'queued' and h.tenant_id = j.tenant_id and h.job_type = j.job_type;

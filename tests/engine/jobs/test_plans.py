@@ -72,8 +72,8 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     assert await scans(owner) == before
 
 
-IN_A_TURN = "atlas.turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, false)"
-ALONE = "atlas.claim($1, 1, 0, $2, null, true)"
+IN_A_TURN = "atlas.turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, false, true, null, '{}', '{}', '{}')"
+ALONE = "atlas.claim($1, 1, 0, $2, null, true, true, null)"
 
 
 async def cost_of_a_claim(conn, worker, call=IN_A_TURN) -> int:

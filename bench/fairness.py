@@ -1,0 +1,182 @@
+"""Fair shares: delays beside a backlog of another tenant, worker time by weights, what many tenants cost.
+
+`python -m bench.fairness` measures each beside the order by priority and age alone (ATLAS_FAIRNESS=off) in one run.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+from uuid import UUID
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from atlas.db.pool import Pool
+from atlas.engine.jobs.claim import Claimant
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.lease import new_worker_id, register_worker
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.verdicts import succeed
+from atlas.logs import configure_logs
+from atlas.postgres.cluster import start_embedded
+from atlas.workers.worker import Worker, WorkerOptions
+from bench.jobs.ground import BENCH, PIECE, ground
+from bench.peers.databases import settle
+
+STARTED: dict[int, float] = {}
+USED: defaultdict[str, float] = defaultdict(float)
+WEIGHTS = {"one": (1, 0.001), "two": (2, 0.02), "four": (4, 0.2)}
+
+
+@job("bench.mark")
+async def mark(input: dict[str, Any]) -> None:
+    """Writes down when it began, if it has a number; sleeps, if it has seconds."""
+    if "seconds" in input:
+        began = time.perf_counter()
+        await asyncio.sleep(input["seconds"])
+        USED[input["tenant"]] += time.perf_counter() - began
+    elif input["n"] >= 0:
+        STARTED[input["n"]] = time.perf_counter()
+
+
+async def add_tenant(pool: Pool, slug: str, weight: float = 1) -> UUID:
+    """A tenant of that weight."""
+    tenant: UUID = await pool.fetchval(
+        """insert into atlas.tenants (slug, name, limits)
+        values ($1, $1, jsonb_build_object('weight', $2::float8)) returning id""",
+        slug,
+        weight,
+    )
+    return tenant
+
+
+async def fill(pool: Pool, tenant: UUID, jobs: int, input: dict[str, Any]) -> None:
+    """Queue that many jobs for a tenant."""
+    async with pool.acquire() as conn:
+        for start in range(0, jobs, PIECE):
+            many = min(PIECE, jobs - start)
+            await enqueue_many(conn, [NewJob("bench.mark", input, tenant) for _ in range(many)], actor=BENCH)
+
+
+async def light_beside(server: str, heavy_jobs: int, *, fair: bool, jobs: int, rate: float) -> list[float]:
+    """What a tenant with `rate` jobs a second waits for each of its jobs to start, in ms, beside another's backlog."""
+    STARTED.clear()
+    async with ground(server, "fair") as (pool, url):
+        heavy, light = await add_tenant(pool, "heavy"), await add_tenant(pool, "light")
+        await fill(pool, heavy, heavy_jobs, {"n": -1})
+        await settle(url)
+        worker = Worker(pool, url, WorkerOptions(["bench.mark"], is_fair=fair))
+        running = asyncio.create_task(worker.run())
+        await asyncio.sleep(1)
+        returned = {}
+        async with pool.acquire() as conn:
+            for n in range(jobs):
+                await enqueue(conn, NewJob("bench.mark", {"n": n}, light), actor=BENCH)
+                returned[n] = time.perf_counter()
+                await asyncio.sleep(1 / rate)
+            while len(STARTED) < jobs:
+                await asyncio.sleep(0.05)
+        worker.stop()
+        await running
+    return [max(0.0, (STARTED[n] - returned[n]) * 1000) for n in range(jobs)]
+
+
+async def shares(server: str, seconds: float, *, fair: bool) -> dict[str, float]:
+    """The part of the worker seconds that each of three tenants got, by weight 1, 2 and 4."""
+    async with ground(server, "fair") as (pool, url):
+        for slug, (weight, each) in WEIGHTS.items():
+            tenant = await add_tenant(pool, slug, weight)
+            # More than ten slots can do in the time.
+            await fill(
+                pool, tenant, min(100_000, int(12 * seconds / (each + 0.001))), {"seconds": each, "tenant": slug}
+            )
+        await settle(url)
+        worker = Worker(pool, url, WorkerOptions(["bench.mark"], concurrency=10, is_fair=fair))
+        running = asyncio.create_task(worker.run())
+        await asyncio.sleep(1)
+        USED.clear()
+        await asyncio.sleep(seconds)
+        used = USED.copy()
+        worker.stop()
+        await running
+    return {slug: used[slug] / sum(used.values()) for slug in WEIGHTS}
+
+
+async def turn_ms(server: str, tenants: int, *, jobs: int, slots: int, fair: bool = True) -> float:
+    """The median of a turn that finishes and claims `slots` jobs, in ms, of that many tenants with a backlog each."""
+    async with ground(server, "fair") as (pool, url):
+        ids = [await add_tenant(pool, f"t{n}") for n in range(tenants)]
+        async with pool.acquire() as conn:
+            for start in range(0, jobs, PIECE):
+                new = [NewJob("bench.mark", {"n": -1}, ids[n % tenants]) for n in range(start, start + PIECE)]
+                await enqueue_many(conn, new, actor=BENCH)
+        await settle(url)
+        worker = new_worker_id()
+        async with pool.acquire() as conn:
+            await register_worker(conn, worker, lease=600, job_types=["bench.mark"])
+            claimant = Claimant(worker, ["bench.mark"], is_fair=fair)
+            turn = await take_turn(conn, claimant, slots=slots)
+            took = []
+            for _ in range(100):
+                done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
+                began = time.perf_counter()
+                turn = await take_turn(conn, claimant, done, slots=slots, after=turn.after)
+                took.append((time.perf_counter() - began) * 1000)
+                assert len(turn.claimed) == slots, f"{len(turn.claimed)} jobs claimed"
+    return median(took)
+
+
+async def measure(server: str, options: argparse.Namespace) -> None:
+    """Measure and print."""
+    console = Console()
+    waits = Table("start of a light tenant's jobs", "p50 ms", "p95 ms", "p95 / alone")
+    alone = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
+    waits.add_row("alone", f"{alone[49]:.2f}", f"{alone[94]:.2f}", "1")
+    for name, fair in (("fair", True), ("off", False)):
+        found = quantiles(await light_beside(server, options.heavy, fair=fair, jobs=options.light, rate=5), n=100)
+        waits.add_row(
+            f"beside {options.heavy:,}, {name}", f"{found[49]:.2f}", f"{found[94]:.2f}", f"{found[94] / alone[94]:.1f}"
+        )
+    console.print(waits)
+
+    table = Table("worker seconds", *(f"weight {weight}, {1000 * each:.0f} ms" for weight, each in WEIGHTS.values()))
+    table.add_row("should be", *(f"{weight / 7:.3f}" for weight, _ in WEIGHTS.values()))
+    for name, fair in (("fair", True), ("off", False)):
+        table.add_row(name, *(f"{part:.3f}" for part in (await shares(server, options.seconds, fair=fair)).values()))
+    console.print(table)
+
+    cost = Table("turn of 50 jobs", "ms", "ratio")
+    one = await turn_ms(server, 1, jobs=50_000, slots=50)
+    for tenants in (1, 2, 64, options.tenants):
+        took = one if tenants == 1 else await turn_ms(server, tenants, jobs=50_000, slots=50)
+        cost.add_row(f"{tenants:,} tenants", f"{took:.2f}", f"{took / one:.2f}")
+    console.print(cost)
+
+
+async def main(options: argparse.Namespace) -> None:
+    """On a server of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        server = await start_embedded(Path(home))
+        try:
+            await measure(server.url("postgres"), options)
+        finally:
+            server.release()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.fairness", description=__doc__)
+    parser.add_argument("--heavy", type=int, default=200_000, help="jobs in the backlog of the heavy tenant")
+    parser.add_argument("--light", type=int, default=50, help="jobs of the light tenant, 5 a second")
+    parser.add_argument("--seconds", type=float, default=60, help="how long three tenants compete")
+    parser.add_argument("--tenants", type=int, default=10_000, help="how many have a backlog each")
+    configure_logs("error")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(parser.parse_args()))

@@ -1,0 +1,16 @@
+-- The types of the ready jobs that are not careful. Walks from type to type along the index: as many probes as there are.
+-- Called by pick_ready.
+create or replace function ready_types() returns text[] language sql volatile
+set search_path from current as $$
+  with recursive walk as (
+    (select j.job_type from jobs j
+     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+     order by j.job_type limit 1)
+    union all
+    select (
+      select j.job_type from jobs j
+      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > w.job_type
+      order by j.job_type limit 1)
+    from walk w where w.job_type is not null)
+  select array(select w.job_type from walk w where w.job_type is not null)
+$$;

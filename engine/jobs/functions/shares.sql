@@ -1,0 +1,13 @@
+-- When each of these tenants is served next, in virtual time, and by how much one of its jobs moves it on. All at once and by nothing where
+-- p_fair is false. Called by pick_ready, pick_careful and claim_careful.
+create or replace function shares(p_tenants uuid[], p_fair boolean) returns table (tenant_id uuid, at float8, cost float8)
+language sql stable rows 64
+set search_path from current as $$
+  select t.id,
+    case when p_fair then greatest(s.used, c.at - 1) else 0 end,
+    case when p_fair then coalesce(s.mean_seconds, 0.001) / coalesce((x.limits->>'weight')::float8, 1) else 0 end
+  from unnest(p_tenants) t(id)
+  cross join share_clock c
+  left join tenant_shares s on s.tenant_id = t.id
+  left join tenants x on x.id = t.id
+$$;
