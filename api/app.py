@@ -22,6 +22,7 @@ from atlas.api.metrics import Metrics
 from atlas.api.middleware import RequestMiddleware, RequestStats
 from atlas.api.openapi import describe
 from atlas.api.problems import AWAY, add_problem_handlers
+from atlas.api.process_metrics import ApiProcess
 from atlas.api.resources import (
     approvals,
     audit,
@@ -117,9 +118,18 @@ ROUTERS = (
 
 
 def create_app(
-    settings: Settings, pool: Pool, url: str, *, tick: Tick | None = None, rates: Rates | None = None
+    settings: Settings,
+    pool: Pool,
+    url: str,
+    *,
+    tick: Tick | None = None,
+    rates: Rates | None = None,
+    process: ApiProcess | None = None,
 ) -> FastAPI:
-    """The API on an open pool. `url` is the database's address for LISTEN; `tick` runs due jobs in-process."""
+    """The API on an open pool. `url` is the database's address for LISTEN; `tick` runs due jobs in-process.
+
+    `process` says which of several on one port this one is.
+    """
     load_client()  # now, so that no request waits for the import
     api = AppState(settings, pool, url, tick=tick, rates=rates or Rates())
     app = DirectApp(
@@ -132,7 +142,8 @@ def create_app(
     app.state.hub = Hub(api, app.state.signals)
     app.state.host_polling = HostPolling(api, app.state.signals)
     app.state.stats = RequestStats()
-    app.state.metrics = Metrics(api, app.state.stats, app.state.hub, app.state.signals)
+    app.state.metrics = Metrics(api, app.state.stats, app.state.hub, app.state.signals, process)
+    app.state.process = process
     add_problem_handlers(app)
     _add_routes(app)
     app.add_middleware(CompressionMiddleware)
@@ -163,6 +174,8 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     background.start(app.state.hub.run())
     background.start(app.state.host_polling.run())
     background.start(_delete_expired(app.state.api))
+    if app.state.process is not None:
+        background.start(app.state.process.keep_written(app.state.metrics.of_process))
     background.start(app.state.api.callers.refused.run(app.state.api.db))
     yield
     await background.stop()

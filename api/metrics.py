@@ -20,6 +20,7 @@ from atlas.api.app_state import AppState
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.live.hub import Hub
 from atlas.api.middleware import RequestStats
+from atlas.api.process_metrics import ApiProcess
 from atlas.api.ttl_cache import TtlCache
 from atlas.audit.seal_status import seal_lag
 from atlas.db.statements import fetch, fetch_row, statement
@@ -45,10 +46,13 @@ log = get_logger("api")
 
 
 class Metrics(Collector):
-    """The metrics of one process."""
+    """The metrics that a process returns: its own, those of its neighbours on one port, those of the installation."""
 
-    def __init__(self, api: AppState, stats: RequestStats, hub: Hub, signals: ChangeSignals) -> None:
+    def __init__(
+        self, api: AppState, stats: RequestStats, hub: Hub, signals: ChangeSignals, process: ApiProcess | None = None
+    ) -> None:
         self._api = api
+        self._process = process
         self._stats = stats
         self._hub = hub
         self._signals = signals
@@ -66,7 +70,8 @@ class Metrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """What the last read found."""
-        yield from self._of_process()
+        own = self.of_process()
+        yield from own if self._process is None else self._process.join(own)
         yield from self._of_installation()
 
     async def _read(self) -> bytes:
@@ -90,7 +95,8 @@ class Metrics(Collector):
         except (asyncpg.PostgresError, AtlasError) as error:
             log.warning("the totals of jobs could not be updated", reason=str(error) or type(error).__name__)
 
-    def _of_process(self) -> Iterator[Metric]:
+    def of_process(self) -> Iterator[Metric]:
+        """What this process counts by itself."""
         requests = CounterMetricFamily(
             "atlas_http_requests", "Requests, by status.", labels=["method", "route", "status"]
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from atlas.cli.needs_database import require_database
-from atlas.cli.process_group import follow_parent
+from atlas.cli.process_group import ChildProcess, follow_parent
 from atlas.cli.runtime import Atlas, open_atlas, read_settings
 from atlas.errors import DatabaseNotReady
 from atlas.logs import get_logger
@@ -32,6 +32,13 @@ log = get_logger(__name__)
 def atlas_argv(*arguments: str) -> list[str]:
     """The argv of an `atlas` command as a child process. `-P` keeps the working folder off the import path."""
     return [sys.executable, "-P", "-m", "atlas.cli.main", *arguments]
+
+
+def copies(name: str, count: int, *more: str) -> list[ChildProcess]:
+    """This command as several child processes, with more arguments for each."""
+    # The last --processes wins, so each child is one process.
+    argv = atlas_argv(*sys.argv[1:], *more, "--processes", "1")
+    return [ChildProcess(f"{name} {n + 1}", argv, kind=name) for n in range(count)]
 
 
 def relax_garbage_collection() -> None:

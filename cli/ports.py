@@ -32,6 +32,22 @@ async def require_port(host: str, port: int, *, within: float = 0) -> None:
         await asyncio.sleep(_RETRY_SECONDS)
 
 
+def bind_shared(host: str, port: int) -> list[socket.socket]:
+    """Sockets on `host:port`, which several processes may each listen on: the kernel spreads connections over them."""
+    sockets: list[socket.socket] = []
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        one = socket.socket(family, kind, protocol)
+        sockets.append(one)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            # As asyncio does, so that IPv4 has a socket of its own.
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # A free port that was taken for the first address is the port of the others too.
+        one.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
+    return sockets
+
+
 def _try_to_listen(host: str, port: int) -> None:
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         with socket.socket(family, kind, protocol) as attempt:

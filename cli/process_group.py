@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from atlas.logs import get_logger
 from atlas.up_report import STEADY_SECONDS, UpReport
@@ -33,10 +34,12 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """One child: its name in the logs, and its argv."""
+    """One child: its name in the logs, its argv, and variables of its own. Neighbours of one kind stop together."""
 
     name: str
     argv: Sequence[str]
+    kind: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 async def run_group(
@@ -49,11 +52,11 @@ async def run_group(
 ) -> int:
     """Run the programs until a signal, then stop them. Returns the exit status.
 
-    They start in the given order and stop in the reverse order, each with `grace` seconds to finish its work. A second
-    signal kills all of them. A program that ends by itself is started again: a job that ends its worker must not stop
-    Atlas. With a `report` this is always so. Without one, all of them end if one refuses to begin. With `may_end` a
-    program may end with exit status 0, and a refusal ends all of them at any time. Whenever `restart` is set, all are
-    stopped in good order and started again.
+    They start in the given order and stop in the reverse order, each with `grace` seconds to finish its work;
+    neighbours of one kind stop at the same time. A second signal kills all of them. A program that ends by itself is
+    started again: a job that ends its worker must not stop Atlas. With a `report` this is always so. Without one, all
+    of them end if one refuses to begin. With `may_end` a program may end with exit status 0, and a refusal ends all of
+    them at any time. Whenever `restart` is set, all are stopped in good order and started again.
     """
     stop, hurry = asyncio.Event(), asyncio.Event()
 
@@ -104,7 +107,9 @@ class _Child:
 
     def __init__(self, program: ChildProcess, parent: int, report: UpReport | None) -> None:
         self.name = program.name
+        self.kind = program.kind or program.name
         self._argv = program.argv
+        self._variables = program.variables
         self._parent = parent
         self._report = report
         self.process: asyncio.subprocess.Process | None = None
@@ -125,7 +130,7 @@ class _Child:
             stdout=sys.stderr,  # stdout belongs to the one document that the command may print
             start_new_session=True,
             pass_fds=(self._parent,),
-            env={**os.environ, PARENT_FD: str(self._parent)},
+            env={**os.environ, **self._variables, PARENT_FD: str(self._parent)},
         )
         self._started_at = time.monotonic()
         self._starts += 1
@@ -222,8 +227,8 @@ async def _restart_all(children: Sequence[_Child], restart: asyncio.Event, grace
 
 
 async def _stop_all(children: Sequence[_Child], grace: float, hurry: asyncio.Event) -> None:
-    for child in reversed(children):
-        await child.stop(grace, hurry)
+    for _, alike in groupby(reversed(children), key=lambda child: child.kind):
+        await asyncio.gather(*(child.stop(grace, hurry) for child in alike))
 
 
 def _described(status: int) -> str:

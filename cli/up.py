@@ -64,14 +64,18 @@ def up(
 
 
 def programs(apps: Sequence[str]) -> list[ChildProcess]:
-    """The programs of Atlas in the order of their start. They stop in the reverse order."""
+    """The programs of Atlas in the order of their start. They stop in the reverse order, the workers together."""
     options = [word for app in apps for word in ("--app", app)]
     return [
-        *(ChildProcess(f"worker of {key}", atlas_argv("worker", "--types", key, *options)) for key in DEDICATED),
-        ChildProcess("worker", atlas_argv("worker", "--all", "--except", ",".join(DEDICATED), *options)),
+        *(_worker(f"worker of {key}", "--types", key, *options) for key in DEDICATED),
+        _worker("worker", "--all", "--except", ",".join(DEDICATED), *options),
         ChildProcess("scheduler", atlas_argv("scheduler", *options)),
         ChildProcess("api", atlas_argv("api", *options)),
     ]
+
+
+def _worker(name: str, *options: str) -> ChildProcess:
+    return ChildProcess(name, atlas_argv("worker", *options), kind="worker")
 
 
 async def start(

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from atlas.cli.long_running import atlas_argv, run_program
+from atlas.cli.long_running import copies, run_program
 from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say
-from atlas.cli.process_group import ChildProcess, run_group
+from atlas.cli.process_group import run_group
 from atlas.cli.runtime import Atlas, execute
 from atlas.db.pool import Pool
 from atlas.engine.commands.terms import load_definitions
@@ -185,12 +185,9 @@ async def _show_progress(pool: Pool, running: Worker, options: WorkerOptions) ->
 
 def _run_many(processes: int, *, drain: bool) -> int:
     """Run the same command in several processes."""
-    # The last --processes wins, so each child is one process.
-    argv = atlas_argv(*sys.argv[1:], "--processes", "1")
-    children = [ChildProcess(f"worker {n + 1}", argv) for n in range(processes)]
 
     async def run(settings: Settings) -> int:
         require_database(settings)
-        return await run_group(children, grace=settings.atlas_grace_seconds, may_end=drain)
+        return await run_group(copies("worker", processes), grace=settings.atlas_grace_seconds, may_end=drain)
 
     return execute(run)

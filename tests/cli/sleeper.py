@@ -1,7 +1,8 @@
-"""A program for the tests of process trees: `sleeper.py FOLDER NAME [stubborn|ends STATUS]`.
+"""A program for the tests of process trees: `sleeper.py FOLDER NAME [stubborn|ends STATUS|meets OTHER]`.
 
 It writes NAME.started when it is there, and adds its name to `stopped` when it ends because it was received to.
-One that ends does so once, with this exit status, when there is a file `go`.
+One that ends does so once, with this exit status, when there is a file `go`. One that meets another does not end before
+the other is stopped too.
 """
 
 import os
@@ -18,6 +19,10 @@ folder, name, *manner = sys.argv[1:]
 def stop(*_: object) -> None:
     if manner == ["stubborn"]:
         return
+    if manner[:1] == ["meets"]:
+        (Path(folder) / f"{name}.stops").touch()
+        while not (Path(folder) / f"{manner[1]}.stops").exists():
+            threading.Event().wait(0.02)
     with (Path(folder) / "stopped").open("a") as file:
         file.write(f"{name}\n")
     os._exit(0)

@@ -18,7 +18,10 @@ from atlas.logs import configure_logs
 from atlas.cli.process_group import ChildProcess, run_group
 configure_logs()
 folder, grace, *names = sys.argv[1:]
-tree = [ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")]) for name in names]
+tree = [
+    ChildProcess(name, [sys.executable, {sleeper!r}, folder, *name.split(":")], kind="meets" if "meets" in name else None)
+    for name in names
+]
 sys.exit(asyncio.run(run_group(tree, grace=float(grace), may_end=any("ends:0" in name for name in names))))
 """
 
@@ -73,6 +76,17 @@ async def test_a_signal_stops_the_programs_in_reverse_order_and_ends_with_0(star
 
     assert await parent.wait() == 0
     assert stopped(tmp_path) == ["third", "second", "first"]
+
+
+async def test_neighbours_of_one_kind_stop_together_after_those_that_started_later(start, tmp_path):
+    parent = await start("first:meets:second", "second:meets:first", "third", grace=60)
+
+    parent.terminate()
+    _, words = await parent.communicate()
+
+    assert stopped(tmp_path)[0] == "third"
+    assert sorted(stopped(tmp_path)) == ["first", "second", "third"]
+    assert b"did not stop in time" not in words
 
 
 @pytest.mark.parametrize("end", ["exit", "kill"])
