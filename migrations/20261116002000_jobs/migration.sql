@@ -95,10 +95,7 @@ create table jobs (
   autovacuum_vacuum_cost_delay = 1
 );
 -- Every change of status writes every index that holds the row, so all but the key are partial.
--- Ready, for workers that serve every type in the queue.
-create index jobs_ready on jobs (priority desc, created_at)
-  where status = 'queued' and next_retry_at is null and host_id is null and not careful;
--- Ready, by type for workers that serve some, and by tenant, because tenants share the workers and priority orders the jobs of one.
+-- Ready: claims walk it by type and tenant.
 create index jobs_ready_by_tenant on jobs (job_type, tenant_id, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is null and not careful;
 -- Ready, but taken one by one after counting limits: jobs of limited types and tenants, and jobs lost before.

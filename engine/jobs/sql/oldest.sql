@@ -1,27 +1,48 @@
 -- How long the oldest due job of all tenants has waited, in seconds.
--- The ready index is searched once for each of the thousand highest priorities in it; of careful and host-bound jobs, a sample is read.
+-- The ready index is walked by type and tenant, the first five thousand of them, and searched once for each of the hundred highest
+-- priorities there; of careful and host-bound jobs, a sample is read.
 -- A job has waited since it was due, or since it was created. The index has the order of creation: of each priority the oldest
 -- twenty are looked at, so that one that was due just now does not hide another. SQL, because it walks an index by recursion,
 -- on the database's clock.
-with recursive priorities as (
-  (select 1 as nth, priority from atlas.jobs
+with recursive queues as (
+  (select 1 as nth, job_type, tenant_id from atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful
-   order by priority desc limit 1)
+   order by job_type, tenant_id limit 1)
   union all
-  select p.nth + 1, (
+  select q.nth + 1, n.job_type, n.tenant_id
+  from queues q
+  cross join lateral (
+    select j.job_type, j.tenant_id from atlas.jobs j
+    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      and (j.job_type, j.tenant_id) > (q.job_type, q.tenant_id)
+    order by j.job_type, j.tenant_id limit 1) n
+  where q.nth < 5000
+),
+priorities as (
+  select 1 as nth, q.job_type, q.tenant_id, f.priority
+  from queues q
+  cross join lateral (
     select j.priority from atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority < p.priority
-    order by j.priority desc limit 1)
+    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      and j.job_type = q.job_type and j.tenant_id = q.tenant_id
+    order by j.priority desc limit 1) f
+  union all
+  select p.nth + 1, p.job_type, p.tenant_id, n.priority
   from priorities p
-  where p.priority is not null
-    and p.nth < 1000
+  cross join lateral (
+    select j.priority from atlas.jobs j
+    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      and j.job_type = p.job_type and j.tenant_id = p.tenant_id and j.priority < p.priority
+    order by j.priority desc limit 1) n
+  where p.nth < 100
 ),
 oldest as (
   select min(a.since) as since
   from priorities p
   cross join lateral (
     select coalesce(j.due_at, j.created_at) as since from atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.priority = p.priority
+    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      and j.job_type = p.job_type and j.tenant_id = p.tenant_id and j.priority = p.priority
     order by j.created_at limit 20) a
   union all
   (select next_retry_at from atlas.jobs

@@ -13,7 +13,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import given_job, given_worker, success
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 
 CROWD = 20_000
 
@@ -116,3 +116,13 @@ async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, 
     print(f"claim behind {CROWD:,} {crowd}: {crowded} buffers, {empty} without")
     assert crowded <= empty * 1.5 + 40
     assert (await claim(conn, worker, limit=5))[0].job_type == "mine"
+
+
+async def test_a_claim_reads_little_of_a_backlog_beside_another_tenant(conn, owner):
+    light = await given_tenant(conn, "light")
+    await owner.execute(FILL, "mine", "queued", False, False, False, CROWD)
+    await owner.execute("vacuum analyze atlas.jobs")
+    for _ in range(4):
+        await given_job(conn, "mine", tenant_id=light)
+    worker = await given_worker(conn, "mine")
+    assert await cost_of_a_claim(conn, worker, ALONE) < 300
