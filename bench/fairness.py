@@ -1,6 +1,7 @@
 """Fair shares: delays beside a backlog of another tenant, worker time by weights, what many tenants cost.
 
-`python -m bench.fairness` measures each beside the order by priority and age alone (ATLAS_FAIRNESS=off) in one run.
+`python -m bench.fairness` measures each beside the order by priority and age alone (ATLAS_FAIRNESS=off) in one run, and
+the delays beside two other queues, which have one order for all.
 """
 
 import argparse
@@ -29,10 +30,17 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import BENCH, PIECE, ground
-from bench.peers.databases import settle
+from bench.peers.databases import connected, own_database, settle
+from bench.peers.measurement import load
+from bench.peers.peer import NotMeasured
 
 STARTED: dict[int, float] = {}
 USED: defaultdict[str, float] = defaultdict(float)
+# Peers that are measured behind the same backlog, and what makes jobs in their store a backlog.
+AS_BACKLOG = {
+    "pgqueuer": """update pgqueuer set payload = '{"n": -1}'""",
+    "graphile-worker": """update graphile_worker._private_jobs set payload = '{"n": -1}'""",
+}
 WEIGHTS = {"one": (1, 0.001), "two": (2, 0.02), "four": (4, 0.2)}
 
 
@@ -87,6 +95,18 @@ async def light_beside(server: str, heavy_jobs: int, *, fair: bool, jobs: int, r
         worker.stop()
         await running
     return [max(0.0, (STARTED[n] - returned[n]) * 1000) for n in range(jobs)]
+
+
+async def peer_beside(server: str, name: str, backlog: int, *, jobs: int) -> list[float]:
+    """What each job waits that a peer is given behind a backlog, 20 a second, in ms."""
+    peer = load(name, None)
+    async with own_database(server, name) as url:
+        await peer.prepare(url)
+        await peer.enqueue_bulk(url, backlog)
+        async with connected(url) as conn:
+            await conn.execute(AS_BACKLOG[name])
+        await settle(url)
+        return [1000 * seconds for seconds in await peer.latency(url, jobs)]
 
 
 async def shares(server: str, seconds: float, *, fair: bool) -> dict[str, float]:
@@ -145,6 +165,14 @@ async def measure(server: str, options: argparse.Namespace) -> None:
         waits.add_row(
             f"beside {options.heavy:,}, {name}", f"{found[49]:.2f}", f"{found[94]:.2f}", f"{found[94] / alone[94]:.1f}"
         )
+    for name in options.peers:
+        try:
+            found = quantiles(await peer_beside(server, name, options.heavy, jobs=options.light), n=100)
+        except NotMeasured as error:
+            waits.add_row(name, str(error), "", "")
+        else:
+            ratio = f"{found[94] / alone[94]:.1f}"
+            waits.add_row(f"{name} behind {options.heavy:,}", f"{found[49]:.2f}", f"{found[94]:.2f}", ratio)
     console.print(waits)
 
     table = Table("worker seconds", *(f"weight {weight}, {1000 * each:.0f} ms" for weight, each in WEIGHTS.values()))
@@ -177,6 +205,7 @@ if __name__ == "__main__":
     parser.add_argument("--light", type=int, default=50, help="jobs of the light tenant, 5 a second")
     parser.add_argument("--seconds", type=float, default=60, help="how long three tenants compete")
     parser.add_argument("--tenants", type=int, default=10_000, help="how many have a backlog each")
+    parser.add_argument("--peers", nargs="*", default=list(AS_BACKLOG), choices=list(AS_BACKLOG), help="beside which")
     configure_logs("error")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main(parser.parse_args()))

@@ -49,7 +49,9 @@ class Starts:
         self.all = asyncio.Event()
 
     def note(self, number: int) -> None:
-        """The handler of this job has started."""
+        """The handler of this job has started. A job of a backlog has a number below zero."""
+        if number < 0:
+            return
         self.started_at[number] = Clock()
         if len(self.started_at) == self.expected:
             self.all.set()

@@ -60,7 +60,8 @@ await main({
 
   latency: async (url, count, { batch }) => {
     const startedAt = new Map();
-    const taskList = { noop: async ({ n }) => void startedAt.set(n, performance.now()) };
+    // A job of a backlog has a number below zero.
+    const taskList = { noop: async ({ n }) => void (n >= 0 && startedAt.set(n, performance.now())) };
     const runner = await run({ ...options(url, busy(batch)), taskList });
     await pause(500);
     const seconds = await withUtils(url, (utils) =>
