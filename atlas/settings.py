@@ -104,6 +104,8 @@ class Settings:
     atlas_token: str | None = None
     atlas_operator_token: str | None = None
     atlas_log_level: str = "info"
+    # Touched for as long as a program's event loop runs, for probes.
+    atlas_alive_file: Path | None = None
 
     atlas_lease_seconds: float = 30
     atlas_poll_ms: int = 1000
@@ -162,7 +164,8 @@ class Settings:
 _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("database_url", "atlas_owner_url"), _postgres_address),
     "atlas_schema": _schema,
-    **dict.fromkeys(("atlas_home", "atlas_secret_key_file", "atlas_audit_key_file", "atlas_checkpoint_dir"), Path),
+    **dict.fromkeys(("atlas_home", "atlas_alive_file", "atlas_checkpoint_dir"), Path),
+    **dict.fromkeys(("atlas_secret_key_file", "atlas_audit_key_file"), Path),
     "atlas_port": _number(int, 0, 65535),
     **dict.fromkeys(("atlas_trusted_proxies", "atlas_http_allowed_networks"), _networks),
     **dict.fromkeys(("atlas_url", "resend_api_url", "ms_authority_url", "ms_graph_url"), _web_address),

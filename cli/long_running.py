@@ -5,13 +5,14 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 from atlas.cli.needs_database import require_database
 from atlas.cli.process_group import ChildProcess, follow_parent
 from atlas.cli.runtime import Atlas, open_atlas, read_settings
 from atlas.errors import DatabaseNotReady
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
 
 try:
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 # Between attempts to begin on a database that is not ready.
 AGAIN_SECONDS = 2.0
+# Between two signs of life in ATLAS_ALIVE_FILE.
+ALIVE_SECONDS = 5.0
 
 log = get_logger(__name__)
 
@@ -65,6 +68,13 @@ def run_program(
 
     async def run() -> T:
         follow_parent(grace=settings.atlas_grace_seconds)
+        touching = asyncio.create_task(_show_life(settings.atlas_alive_file))
+        try:
+            return await begin()
+        finally:
+            touching.cancel()
+
+    async def begin() -> T:
         while True:
             try:
                 async with open_atlas(settings, size=size, program=True, checks_inputs=True) as atlas:
@@ -82,6 +92,22 @@ def run_program(
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
         return _complete(loop, loop.create_task(run()))
+
+
+async def _show_life(file: Path | None) -> None:
+    """Touch the file for as long as the event loop runs: a probe looks at its age."""
+    failed = RepeatedWarning(log, "ATLAS_ALIVE_FILE cannot be written")
+    while file is not None:
+        # Not in a thread: handlers may have taken all of them.
+        _touch(file, failed)
+        await asyncio.sleep(ALIVE_SECONDS)
+
+
+def _touch(file: Path, failed: RepeatedWarning) -> None:
+    try:
+        file.touch()
+    except OSError as error:
+        failed.log(reason=str(error))
 
 
 def _complete(loop: asyncio.AbstractEventLoop, program: asyncio.Task[T]) -> T:

@@ -21,8 +21,9 @@ from atlas.up_report import STEADY_SECONDS, UpReport
 from atlas.waiting import wait_for
 
 PARENT_FD = "ATLAS_PARENT_FD"
-# What a program may need beyond its grace time to close its connections.
-MARGIN_SECONDS = 5.0
+# What a program may need beyond its grace time: a worker lets cancelled handlers clean up for five seconds, and then
+# gives back the jobs of those that have not returned.
+MARGIN_SECONDS = 10.0
 # Between the end of a program and its restart, doubled each time it ends soon again.
 RESTART_SECONDS = 1.0
 LONGEST_RESTART = 30.0

@@ -145,7 +145,7 @@ async def test_programs_stop_when_their_parent_is_killed(start, tmp_path):
 
 
 async def test_a_program_that_does_not_stop_in_time_is_killed_and_the_rest_still_stops(start, tmp_path):
-    parent = await start("first", "second:stubborn", grace=-4.9)
+    parent = await start("first", "second:stubborn", grace=-9.9)
 
     parent.terminate()
     _, words = await parent.communicate()

@@ -1,12 +1,14 @@
 """`atlas worker`: runs the handlers of an app until it is stopped or the queue is empty."""
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+import atlas.cli.long_running
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.gate import switch
@@ -74,17 +76,34 @@ async def test_a_running_worker_picks_up_work_and_stops_cleanly(conn, tmp_path, 
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atlas.cli.main", "worker", "--all", "--app", "notes", "--json"),
         cwd=tmp_path,
-        env=environment(tmp_path / "home", DATABASE_URL=database_url),
+        env=environment(tmp_path / "home", DATABASE_URL=database_url, ATLAS_ALIVE_FILE=str(tmp_path / "alive")),
         stdout=asyncio.subprocess.PIPE,
     )
     await ask_for_a_note(conn, tmp_path / "note")
     await until((tmp_path / "note").exists)
+    assert (tmp_path / "alive").exists()
     process.send_signal(signal.SIGTERM)
     out, _ = await process.communicate()
 
     assert process.returncode == 0
     assert b'"finished": 1' in out
     assert await conn.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
+
+
+async def test_the_file_for_probes_is_touched_again_and_again_and_one_that_cannot_be_is_a_warning(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(atlas.cli.long_running, "ALIVE_SECONDS", 0.01)
+    file = tmp_path / "folder" / "alive"
+    touching = asyncio.create_task(atlas.cli.long_running._show_life(file))
+    await asyncio.sleep(0.05)
+    file.parent.mkdir()
+    await until(file.exists)
+    os.utime(file, (0, 0))
+    await until(lambda: file.stat().st_mtime > 0)
+    touching.cancel()
+
+    assert "ATLAS_ALIVE_FILE cannot be written" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize(
