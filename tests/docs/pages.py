@@ -7,7 +7,7 @@
 | `console` | run what follows `$`, and compare what it prints with the lines below |
 | `sql` | run as the owner of the database |
 | `json` | compared with what was printed last; with a file name after the language it is that file |
-| `dotenv`, `ini` | read as settings of Atlas, or as units of systemd whose commands exist |
+| `dotenv` | read as settings of Atlas |
 | `text` and others in SHOWN | nothing: what someone else prints or reads |
 """
 
@@ -20,7 +20,7 @@ from tests.support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = {"python", "sh", "console", "sql", "json"}
-CHECKED = {"dotenv", "ini"}
+CHECKED = {"dotenv"}
 SHOWN = {"text", "nginx", "yaml", "prisma"}
 
 _FENCED = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,5 @@
 """What the pages say about commands, options and checks is so: each one that they name exists."""
 
-import configparser
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,15 +23,11 @@ def test_every_command_and_option_that_a_page_names_exists(page):
 
 
 def mentioned(page: Path) -> Iterator[str]:
-    """The commands in a page's sentences, tables, synopses and units, without `atlas`."""
+    """The commands in a page's sentences, tables and synopses, without `atlas`."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     yield from (" ".join(command.split()) for command in _MENTIONED.findall(text))
     for block in blocks_of(page, "text"):
         yield from re.findall(r"^atlas (.+)$", block.text, re.MULTILINE)
-    for block in blocks_of(page, "ini"):
-        units = configparser.ConfigParser(strict=False, interpolation=None)
-        units.read_string(block.text)
-        yield units["Service"]["ExecStart"].partition(" ")[2]
 
 
 def fault_of(command: str) -> str | None:

@@ -1,7 +1,5 @@
 """The pages: every example is run as it stands there, and every block says by its language what is done with it."""
 
-import configparser
-import shlex
 from dataclasses import fields
 
 import pytest
@@ -44,12 +42,3 @@ def test_settings_on_a_page_are_settings_of_atlas(block, tmp_path, monkeypatch):
 
     assert names <= {one.name.upper() for one in fields(Settings)}
     load_settings()
-
-
-@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks_of(page, "ini")], ids=str)
-def test_units_on_a_page_can_be_read(block):
-    units = configparser.ConfigParser(strict=False, interpolation=None)
-    units.read_string(block.text)
-
-    assert {"Unit", "Service", "Install"} <= {*units}
-    assert shlex.split(units["Service"]["ExecStart"])[0] == "/srv/atlas/.venv/bin/atlas"
