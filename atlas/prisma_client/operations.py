@@ -60,7 +60,10 @@ async def _find_first_or_raise(conn: Connection, call: Operation) -> Row:
 
 async def _find_many(conn: Connection, call: Operation) -> list[Row]:
     statement = reads.find_many(call.schema, call.model, call.result, call.arguments)
-    rows = [row_of(statement, record) for record in await conn.fetch(statement.sql, *statement.parameters)]
+    rows = list(map(dict, await conn.fetch(statement.sql, *statement.parameters)))
+    if statement.included:
+        for row in rows:
+            unpack(row, statement.included)
     return rows[::-1] if statement.backwards else rows
 
 

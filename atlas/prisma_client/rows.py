@@ -35,6 +35,7 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
     fields = [model.fields[name] for name in result.model_fields]
     columns = [field for field in fields if field.relation is None]
     converted = [(field.name, convert) for field in columns if (convert := _conversion(field)) is not None]
+    lists = [field.name for field in columns if field.is_list]  # an unset list is read as empty
     relations = [(field.name, field.type) for field in fields if field.relation is not None]
     given = {field.name for field in columns}
     put = object.__setattr__
@@ -42,7 +43,12 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
     def build(row: Row) -> BaseModel:
         names = given.copy()
         for name, convert in converted:
-            row[name] = convert(row[name])
+            value = row[name]
+            if value is not None:
+                row[name] = convert(value)
+        for name in lists:
+            if row[name] is None:
+                row[name] = []
         for name, target in relations:
             if name in row:
                 names.add(name)
@@ -67,8 +73,8 @@ def _related(target: type[BaseModel], value: Any) -> Any:
 
 
 def _conversion(field: Field) -> Callable[[Any], Any] | None:
-    """What is to be done with a field's value; None if it can stay."""
+    """What is to be done with a field's value that is not null; None if it can stay."""
     codec = codec_of(field)
-    if not field.is_list:
-        return None if codec.decode is None else codec.read
-    return lambda values: [codec.read(value) for value in values or ()]
+    if not field.is_list or codec.decode is None:
+        return codec.decode
+    return lambda values: [codec.read(value) for value in values]
