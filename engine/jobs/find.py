@@ -1,4 +1,4 @@
-"""Reads jobs: one, the attempts of one, and how many there are by type and status."""
+"""Reads jobs: one, those of a page, the attempts of one, and how many there are by type and status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +74,26 @@ async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
     return _shown_job(row)
 
 
+async def read_jobs(
+    conn: Queryable, ids: Sequence[UUID], *, tenant_id: UUID | None = None, whole: bool = True
+) -> list[JobRow]:
+    """The jobs with these ids that there are, or those of a tenant, in the order of the ids.
+
+    Without `whole` they have no inputs and outputs, and of their errors the beginning.
+    """
+    if not ids:
+        return []
+    names = [str(id) for id in ids]
+    prisma = prisma_on(conn)
+    rows: Sequence[models.ShownJob | models.ListedJob]
+    if whole:
+        rows = await prisma.shownjob.find_many(where={"id": {"in": names}})
+    else:
+        rows = await prisma.listedjob.find_many(where={"id": {"in": names}})
+    found = {row.id: row for row in rows if tenant_id is None or row.tenantId == str(tenant_id)}
+    return [_shown_job(found[name]) for name in names if name in found]
+
+
 async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
     """Whether there is such a job, or one in that tenant."""
     where: JobWhereInput = {"id": str(job_id)}
@@ -121,7 +141,7 @@ async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_
     return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
 
 
-def _shown_job(row: "models.ShownJob") -> JobRow:
+def _shown_job(row: "models.ShownJob | models.ListedJob") -> JobRow:
     return JobRow(
         id=UUID(row.id),
         tenant_id=UUID(row.tenantId),
@@ -130,8 +150,8 @@ def _shown_job(row: "models.ShownJob") -> JobRow:
         job_type=row.jobType,
         definition_id=None if row.definitionId is None else UUID(row.definitionId),
         priority=row.priority,
-        input=cast("dict[str, Any]", row.input),
-        output=cast("dict[str, Any]", row.output),
+        input=getattr(row, "input", {}),
+        output=getattr(row, "output", {}),
         error=cast("dict[str, Any]", row.error),
         cost_cents=row.costCents,
         retry_count=row.retryCount,

@@ -1,23 +1,21 @@
 """Lists of jobs, page by page: newest first, or in the order of their ends."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.db.pg_json import read_stored
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.id_prefixes import prefix_bounds
-from atlas.engine.jobs.find import JobRow
+from atlas.engine.jobs.find import JobRow, read_jobs
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
 
 LIST = statement("engine/jobs/sql/list.sql")
 LIST_ENDED = statement("engine/jobs/sql/list_ended.sql")
-ROWS = statement("engine/jobs/sql/list_rows.sql")
 
 # No clock of a machine that enqueues is so fast.
 CLOCKS_APART = timedelta(days=1)
@@ -150,11 +148,12 @@ async def list_page(
     chosen = wanted or JobFilter()
     limit = min(limit, LARGEST_PAGE)
     bounds = {"limit": limit, "offset": offset, "most_bytes": most_bytes if whole else None, "most_read": most_read}
-    rows = await conn.fetch(LIST.sql, *LIST.bind(list_values(chosen, before=before, whole=whole, **bounds)))
+    rows = await conn.fetch(LIST.sql, *LIST.bind(list_values(chosen, before=before, **bounds)))
     floor: UUID | None = rows[0]["floor"]
-    jobs = [_job(row) for row in rows if row["id"] is not None]
-    if jobs and (len(jobs) == limit or len(jobs) < rows[0]["page_size"]):
-        return JobPage(jobs, jobs[-1].id)
+    ids = [row["id"] for row in rows if row["id"] is not None]
+    jobs = await _read(conn, ids, chosen, whole=whole)
+    if ids and (len(ids) == limit or len(ids) < rows[0]["page_size"]):
+        return JobPage(jobs, ids[-1])
     latest = min(filter(None, (chosen.created_before, chosen.finished_before)), default=None)
     return JobPage(jobs, None if floor is None else _passed_over(floor, latest))
 
@@ -186,9 +185,7 @@ async def list_ended(
     values |= {"lowest": lowest, "highest": highest, "most_read": max(min(fewer, most_read), limit)}
     keys = await conn.fetch(LIST_ENDED.sql, *LIST_ENDED.bind(values))
     ids = [row["id"] for row in keys if row["id"] is not None]
-    rows = await conn.fetch(ROWS.sql, *ROWS.bind({"ids": ids, "tenant_id": wanted.tenant_id, "whole": whole}))
-    found = {row["id"]: _job(row) for row in rows}
-    jobs = [found[id] for id in ids if id in found]
+    jobs = await _read(conn, ids, wanted, whole=whole)
     if len(ids) == limit:
         return EndedPage(jobs, (keys[-1]["finished_at"], keys[-1]["id"]))
     reached = keys[0]["reached_id"]
@@ -237,10 +234,8 @@ def _passed_over(floor: UUID, created_before: datetime | None) -> UUID:
     return min(floor, first_id(created_before + CLOCKS_APART))
 
 
-def _job(row: Mapping[str, Any]) -> JobRow:
-    values = dict(row)
-    for name in ("page_size", "floor"):
-        values.pop(name, None)
-    for name in ("input", "output", "error", "progress"):
-        values[name] = None if values[name] is None else read_stored(values[name])
-    return JobRow(**values)
+async def _read(conn: Queryable, ids: Sequence[UUID], wanted: JobFilter, *, whole: bool) -> list[JobRow]:
+    """The jobs of a page, without those that have left its statuses since it was looked up."""
+    found = await read_jobs(conn, ids, tenant_id=wanted.tenant_id, whole=whole)
+    statuses = wanted.chosen_statuses
+    return [job for job in found if statuses is None or job.shown_status in statuses]

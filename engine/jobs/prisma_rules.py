@@ -74,7 +74,7 @@ VERBS = {
     "Tenant": "`atlas tenant add`, `edit` and `remove` change tenants.",
     "ApiToken": "`atlas token add` and `atlas token revoke` change tokens.",
     "Session": "Logging in and out opens and ends sessions.",
-    "ShownJob": "It is a view: create and update `job`.",
+    **dict.fromkeys(("ShownJob", "ListedJob"), "It is a view: create and update `job`."),
     **dict.fromkeys(("JobAttempt", "JobRun"), _CLAIM),
     "JobSecret": 'Mark the field of the input with `"x-secret": true`, and create the job with it.',
     "JobType": "A worker publishes what its `@job` says when it starts.",

@@ -219,6 +219,16 @@ select j.id, j.tenant_id, j.status,
   j.parent_run_id, j.progress
 from jobs j;
 
+-- The same as a table shows them: without inputs and outputs, and of an error its beginning.
+create view listed_jobs with (security_invoker = true) as
+select id, tenant_id, status, shown_status, job_type, definition_id, priority,
+  jsonb_strip_nulls(jsonb_build_object(
+    'message', left(error->>'message', 300), 'type', left(error->>'type', 200), 'outcome', error->'outcome')) as error,
+  cost_cents, retry_count, max_retries, next_retry_at, scheduled_for, attempt_count, lost_count, created_at, updated_at, started_at,
+  finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at, cancel_requested_by, dedupe_key, correlation_id,
+  source, source_ref, created_by, timeout_seconds, host_id, server_instance_id, parent_run_id, progress
+from shown_jobs;
+
 -- What tenants have used of the workers they compete for. `used` is virtual time: worker seconds divided by the tenant's weight, so that
 -- the tenant with the least is next. One that was idle begins a second behind the clock at most: what it did not use is not saved up.
 create table tenant_shares (

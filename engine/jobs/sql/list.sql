@@ -1,13 +1,14 @@
--- A page of jobs, newest first by their time-ordered ids. Without a tenant it looks across all (operators).
+-- The ids of a page of jobs, newest first; they are time-ordered. Without a tenant it looks across all (operators).
 -- No index holds every job of a tenant: an arm for each partial index. `arms` names those that are read; the others cost nothing.
 -- Behind row-level security the planner has no statistics of a status, so no arm leaves it a choice: the index that fits has
 -- the arm's order too, or nothing is ordered. Across tenants an arm reads the newest of each tenant that its index holds; only
 -- a list of everything, or of what succeeded, follows the key.
 -- A page ends early after the job that reaches :most_bytes, so that large inputs do not fill a process; `page_size` is how many
--- it would have had. Without :whole, inputs and outputs are left out, and of an error all but what a list shows.
+-- it would have had.
 -- A filter that no index serves may match nothing in a long history: then a page looks at :most_read jobs of each arm, and ends at
 -- `floor`, the newest job at which an arm stops; the next page begins there. Without such a filter :most_read is null.
--- The only row of an empty page has no id. SQL, because each status is read along its partial index, in reads that are bounded.
+-- The only row of an empty page has no id. Called by engine/jobs/job_list.py, which reads the jobs of a page typed. SQL, because several
+-- partial indexes are read side by side, from tenant to tenant and each only so far: Prisma has neither `union` nor a bound on what is read.
 with recursive
 -- the tenants with queued jobs, from one to the next along the index; or the one that is asked for
 queued_tenants as (
@@ -242,7 +243,7 @@ found as (
    order by id desc limit :limit + :offset)
 ),
 page as (
-  select j.*, atlas.shown_status(j) as shown_status, case when :most_bytes::bigint is not null then
+  select id, case when :most_bytes::bigint is not null then
     -- As they are stored, unless compressed: then they may be a hundred times as large.
     case when pg_column_compression(input) is null then pg_column_size(input) else octet_length(input::text) end
     + case when pg_column_compression(output) is null then pg_column_size(output) else octet_length(output::text) end
@@ -250,17 +251,10 @@ page as (
   from found j
   order by id desc limit :limit offset :offset
 )
-select p.id, tenant_id, status::text, shown_status,
-  job_type, definition_id, priority, case when :whole::boolean then input else '{}' end as input,
-  case when :whole then output else '{}' end as output, case when :whole then error else atlas.brief_error(error) end as error, cost_cents, retry_count,
-  case when p.id is not null then atlas.retries_of(job_type, max_retries, retries_chosen) end as max_retries, next_retry_at,
-  coalesce(next_retry_at, due_at) as scheduled_for, attempt_count, lost_count,
-  created_at, updated_at, started_at, finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at,
-  cancel_requested_by, dedupe_key, correlation_id, source::text, source_ref, created_by, timeout_seconds, host_id, server_instance_id,
-  parent_run_id, progress, page_size, f.reached as floor
+select p.id, page_size, f.reached as floor
 from floor f
 left join (
-  select p.*, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
+  select p.id, count(*) over () as page_size, sum(bytes) over (order by id desc rows between unbounded preceding and 1 preceding) as bytes_before
   from page p
 ) p on bytes_before is null or bytes_before < :most_bytes
 order by p.id desc;

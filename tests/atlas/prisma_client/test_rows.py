@@ -43,7 +43,18 @@ async def test_an_instance_is_what_validation_would_make_of_its_row(db, tenant, 
     times = {"waits": [1, 2], "waitSeconds": 1.5, "runs": [], "runSeconds": 2.0}
     await db.jobtotal.create({"jobType": "t", **counts, **times})
     await db.usagecost.create({"jobId": job.id, "cents": 3})
-    for name in ("tenant", "apitoken", "job", "shownjob", "jobattempt", "jobrun", "jobworker", "jobtotal", "usagecost"):
+    for name in (
+        "tenant",
+        "apitoken",
+        "job",
+        "shownjob",
+        "listedjob",
+        "jobattempt",
+        "jobrun",
+        "jobworker",
+        "jobtotal",
+        "usagecost",
+    ):
         made, checked = await getattr(db, name).find_many(), await validated(getattr(db, name))
         assert made
         assert made == checked

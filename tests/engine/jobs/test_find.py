@@ -1,5 +1,7 @@
 """Reading jobs: filters, pages that stay put, attempts alike, depth of the queue."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -8,14 +10,14 @@ import pytest
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.find import count_due, get_job, job_exists, list_attempts, queue_depth
+from atlas.engine.jobs.find import count_due, get_job, job_exists, list_attempts, queue_depth, read_jobs
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 
 
 async def test_pages_are_stable_while_jobs_arrive(conn):
@@ -75,6 +77,24 @@ async def test_filters_narrow_together(conn):
     assert await get_job(conn, job_id, tenant_id=SYSTEM_TENANT) == (await list_jobs(conn, wanted))[0]
     assert await job_exists(conn, job_id)
     assert not await job_exists(conn, job_id, tenant_id=uuid4())
+
+
+async def test_jobs_of_a_page_are_read_in_its_order_behind_row_level_security(conn):
+    tenant = await given_tenant(conn)
+    other = await given_job(conn, "t")
+    mine = [await given_job(conn, "t", input={"n": n}, tenant_id=tenant) for n in range(3)]
+    error = {"type": "ValueError", "message": "x" * 1000, "outcome": "unknown", "traceback": "y" * 1000}
+    await conn.execute("update atlas.jobs set error = $1::text::jsonb where id = $2", json.dumps(error), mine[0])
+
+    assert [job.id for job in await read_jobs(conn, [mine[2], other, mine[0], uuid4()])] == [mine[2], other, mine[0]]
+    assert [job.id for job in await read_jobs(conn, [other, mine[1]], tenant_id=tenant)] == [mine[1]]
+    async with conn.transaction():
+        await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
+        [whole] = await read_jobs(conn, [other, mine[0]])
+        [brief] = await read_jobs(conn, [other, mine[0]], whole=False)
+    assert (whole.id, whole.input, whole.error) == (mine[0], {"n": 0}, error)
+    short = {"type": "ValueError", "message": "x" * 300, "outcome": "unknown"}
+    assert brief == replace(whole, input={}, output={}, error=short)
 
 
 async def test_attempts_read_alike_wherever_they_are_kept(conn):

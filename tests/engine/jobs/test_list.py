@@ -52,7 +52,7 @@ FILTERS: list[dict[str, Any]] = [
     {"statuses": ("queued",), "job_type": "unknown"},
     {"statuses": ("running",), "correlation_id": "c-7"},
 ]
-PAGE: dict[str, Any] = {"limit": 50, "offset": 0, "most_bytes": 4_000_000, "whole": True}
+PAGE: dict[str, Any] = {"limit": 50, "offset": 0, "most_bytes": 4_000_000}
 
 
 async def cost_of(conn: Any, query: Statement, tenant: UUID | None, values: dict[str, Any]) -> int:
