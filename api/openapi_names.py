@@ -193,6 +193,7 @@ DESCRIPTIONS: dict[str, str] = {
     "outcome": "What else became of the attempt; null for what its status says.",
     "output": "The result: a JSON object under its own names.",
     "parent_run_id": "The run that started it.",
+    "group_id": "The group that it belongs to.",
     "passed_over": "How many jobs it could not change.",
     "path": "The path of its address, below that of the API's server.",
     "payload": "The job's input: a JSON object under its own names.",

@@ -31,6 +31,9 @@ class EnqueueOptions:
     allow_unknown: bool = False
     run_at: datetime | None = None
     host: str | None = None
+    start_by: datetime | None = None
+    expires_in: timedelta | None = None
+    finish_by: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

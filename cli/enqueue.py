@@ -42,6 +42,16 @@ def enqueue_job(
     host: Annotated[
         str | None, typer.Option(help="The host that runs it, by name or id, or the beginning of its id.")
     ] = None,
+    start_by: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Canceled as expired unless it has started by then.")
+    ] = None,
+    expires_in: Annotated[
+        timedelta | None,
+        typer.Option(parser=parse_duration, metavar="DURATION", help="The same as a time from now, for example 10m."),
+    ] = None,
+    finish_by: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When its attempts and its retries end.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
     module: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the job type.")] = None,
     allow_unknown: Annotated[
@@ -60,7 +70,10 @@ def enqueue_job(
         raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
     given = read_object("--input", input_)
     options = EnqueueOptions(
-        job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host
+        *(job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host),
+        start_by=None if start_by is None else read_time("--start-by", start_by),
+        expires_in=expires_in,
+        finish_by=None if finish_by is None else read_time("--finish-by", finish_by),
     )
     # Their models take long to load. The inputs of other types are checked by what workers have published.
     is_built_in = canonical(job_type) in BUILT_IN

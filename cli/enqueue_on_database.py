@@ -37,6 +37,9 @@ async def enqueue_or_request(conn: Connection, options: EnqueueOptions) -> Enque
         run_at=options.run_at,
         host_id=None if options.host is None else await _host_id(conn, options.host, tenant_id),
         allow_unknown=options.allow_unknown,
+        start_by=options.start_by,
+        expires_in=options.expires_in,
+        finish_by=options.finish_by,
     )
     return await enqueue(conn, await admit(conn, job), actor=caller())
 
@@ -58,6 +61,9 @@ def _intent_of(options: EnqueueOptions) -> "NewIntent":
         "--delay": options.delay,
         "--run-at": options.run_at,
         "--host": options.host,
+        "--start-by": options.start_by,
+        "--expires-in": options.expires_in,
+        "--finish-by": options.finish_by,
     }
     wrong = [FieldError(name, "does not apply to a workflow") for name, value in unfit.items() if value is not None]
     known = {"workflow": str, "input": dict, "spend_cents": int}

@@ -65,6 +65,9 @@ class OverHttp:
             scheduled_for=options.run_at,
             host_id=None if host is None else host.id,
             allow_unknown=options.allow_unknown,
+            start_by=options.start_by,
+            expires_in_seconds=None if options.expires_in is None else options.expires_in.total_seconds(),
+            finish_by=options.finish_by,
         )
 
     async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:

@@ -13,6 +13,7 @@ from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
 from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
+    JobExpired,
     JobTimeout,
     PermanentError,
     Settled,
@@ -64,6 +65,9 @@ class AttemptRunner:
         if job.max_retries is None and job_type is not None:
             job.max_retries = job_type.max_retries
         limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
+        if job.finish_before is not None:
+            left = job.finish_before - slot.since
+            limit = left if limit is None else min(limit, left)
         slot.deadline = None if limit is None else slot.since + limit
         try:
             if job_type is None:
@@ -72,6 +76,8 @@ class AttemptRunner:
             value = job_type.parse(text)
             if boot_seconds() >= self._right.until:
                 await self._wait_to_start(slot)
+            if job.start_before is not None and time.monotonic() >= job.start_before:
+                raise JobExpired("It expired: it was claimed in time, and its worker did not begin it in time.")
             # Not in a method of its own: another coroutine for each job would take 0.5 µs.
             if job_type.is_direct:
                 arguments = (value, context) if job_type.takes_context else (value,)
@@ -79,7 +85,7 @@ class AttemptRunner:
             else:
                 output = await self._calls.call(slot, job_type, value, context)
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
-                raise _stopped(reason, limit)
+                raise _stopped(reason, limit, job)
             return self._returned(job, job_type, context, output)
         except Settled:
             await self._report.keep_log(slot, context)
@@ -127,7 +133,7 @@ class AttemptRunner:
             case None:
                 return self._raised(slot, job, job_type, RuntimeError("the handler was cancelled from within"))
             case reason:
-                return self._raised(slot, job, job_type, _stopped(reason, limit))
+                return self._raised(slot, job, job_type, _stopped(reason, limit, job))
 
     def closed(self, slot: Slot, job: ClaimedJob) -> Finish:
         """The finish of an attempt that GeneratorExit ended."""
@@ -189,7 +195,9 @@ def _stop_cleaning_logs(redact: Redact, *, after: asyncio.Future[Any] | None) ->
         after.add_done_callback(lambda _: stop_redacting_logs(redact))
 
 
-def _stopped(reason: StopReason | None, limit: float | None) -> JobTimeout | JobCanceled:
+def _stopped(reason: StopReason | None, limit: float | None, job: ClaimedJob) -> JobTimeout | JobCanceled:
+    if reason == "timeout" and job.ends_before(0):
+        return JobTimeout("The handler did not end by the job's finish_by.", remedy="Start the job earlier.")
     if reason == "timeout":
         return JobTimeout(f"The handler did not end within {limit:g} s.", remedy="Raise the job type's timeout.")
     return JobCanceled("Canceled while running.")

@@ -71,6 +71,13 @@ class NewJobBody(Body):
         default=None, description="Carried to the handler's log lines; the header X-Correlation-Id if left out."
     )
     timeout_seconds: Annotated[Whole, Field(ge=1, le=7 * 86_400)] | None = None
+    start_by: Timestamp | None = Field(
+        default=None, description="If it has not started by then, it is canceled as expired."
+    )
+    expires_in_seconds: Annotated[Number, Field(gt=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(
+        default=None, description="The same as a time from now, by the database's clock; instead of `start_by`."
+    )
+    finish_by: Timestamp | None = Field(default=None, description="Its attempts and its retries end by then.")
     host_id: Id | None = Field(default=None, description="Only this host may run it.")
     server_instance_id: Id | None = Field(default=None, description="The server it is about; its host runs it.")
     allow_unknown: bool = Field(default=False, description="Accept a job type or workflow that is not published yet.")
@@ -81,6 +88,8 @@ class NewJobBody(Body):
             raise ValueError("name either job_type or definition_key")
         if self.scheduled_for is not None and self.delay_seconds is not None:
             raise ValueError("give either scheduled_for or delay_seconds")
+        if self.start_by is not None and self.expires_in_seconds is not None:
+            raise ValueError("give either start_by or expires_in_seconds")
         return self
 
     @property
@@ -127,6 +136,9 @@ def start_of(body: NewJobBody, tenant_id: UUID, correlation_id: str | None) -> S
         timeout_seconds=body.timeout_seconds,
         host_id=body.host_id,
         server_instance_id=body.server_instance_id,
+        start_by=body.start_by,
+        expires_in=None if body.expires_in_seconds is None else timedelta(seconds=body.expires_in_seconds),
+        finish_by=body.finish_by,
         # A definition that does not exist is refused as one.
         allow_unknown=body.allow_unknown or bool(body.definition_key),
     )
@@ -139,6 +151,9 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
         "dedupe_key",
         "max_retries",
         "timeout_seconds",
+        "start_by",
+        "expires_in_seconds",
+        "finish_by",
         "host_id",
         "server_instance_id",
     )

@@ -5,6 +5,7 @@ A holder that fell silent lost its lease, and the calls it still makes raise Lea
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from atlas.db.pg_json import byte_size, is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
-from atlas.engine.jobs.claim import Claimant, ClaimedJob
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, claimed_job
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, finish
 from atlas.engine.jobs.lease import heartbeat_job
 from atlas.engine.jobs.progress import report_progress
@@ -257,7 +258,7 @@ async def _open(conn: Connection, holder: LeaseHolder, row: Any, asked_at: float
 
 
 def _claimed(row: Any) -> ClaimedJob:
-    return ClaimedJob(*row[1:14])
+    return claimed_job(row[1:16], time.monotonic())
 
 
 async def _held(conn: Connection, lease: JobLease) -> _Held:
@@ -265,7 +266,7 @@ async def _held(conn: Connection, lease: JobLease) -> _Held:
     if row is None:
         raise lease.lost()
     *columns, described, asked_to_stop, is_audited = row
-    job = ClaimedJob(*columns)
+    job = claimed_job(columns, time.monotonic())
     policy = lease.holder.policy if described is None else policy_of(orjson.loads(described))
     _, redactor = await reveal(conn, job.id, job.tenant_id, job.input)
     return _Held(job, policy, asked_to_stop, redactor or Redactor({}), is_audited)

@@ -4,6 +4,7 @@ Every claim is one statement, in one round trip and one commit. It is fenced and
 repeated after a deadlock or a broken connection.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,10 +51,17 @@ class ClaimedJob:
     correlation_id: str | None
     # It was lost so often that it runs alone in its process.
     must_run_alone: bool = False
+    # Its deadlines by `time.monotonic()`: the latest start, and the end of its attempt.
+    start_before: float | None = None
+    finish_before: float | None = None
 
     @property
     def has_retries_left(self) -> bool:
         return self.retry_count < self.retries
+
+    def ends_before(self, delay: float) -> bool:
+        """True when its time to finish is over after this delay: an attempt that begins then is too late."""
+        return self.finish_before is not None and time.monotonic() + delay >= self.finish_before
 
     @property
     def retries(self) -> int:
@@ -145,6 +153,7 @@ def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool, 
 async def run_turn(conn: Connection, query: Statement, values: dict[str, Any], *, within: float | None) -> TurnResult:
     """Run the statement, again after a deadlock. After `within` seconds TimeoutError: it may have committed or not."""
     bound = query.bind(values)
+    asked_at = time.monotonic()
     try:
         # Without a wrapper around it: an idle worker's claim is felt in the time from enqueue to start.
         rows = await conn.fetch(query.sql, *bound, timeout=within)
@@ -152,16 +161,26 @@ async def run_turn(conn: Connection, query: Statement, values: dict[str, Any], *
         if conn.is_in_transaction():
             raise
         rows = await retry_deadlocks(conn, lambda: conn.fetch(query.sql, *bound, timeout=within))
-    return _read(rows)
+    return _read(rows, asked_at)
 
 
-def _read(rows: Sequence[Any]) -> TurnResult:
+def claimed_job(columns: Sequence[Any], asked_at: float) -> ClaimedJob:
+    """The job of a row. Its deadlines are seconds from the claim: counted from the request, they are not late."""
+    job = ClaimedJob(*columns)
+    if job.start_before is not None:
+        job.start_before += asked_at
+    if job.finish_before is not None:
+        job.finish_before += asked_at
+    return job
+
+
+def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
     turn = TurnResult()
     claimed = turn.claimed
     for row in rows:
         match row[0]:
             case "claimed":
-                claimed.append(ClaimedJob(*row[1:]))
+                claimed.append(claimed_job(row[1:], asked_at))
             case "lease_lost":
                 turn.lost.append((row[1], row[5]))
             case "cancel_requested":

@@ -27,6 +27,8 @@ from atlas.tracing import current_traceparent
 CALL = statement("engine/jobs/sql/enqueue_call.sql")
 TENANT = statement("engine/jobs/sql/tenant_of_call.sql")
 
+DEADLINES = ("start_by", "expires_in", "finish_by")
+
 # A job type by its name, or the function that `@job` registered for it.
 JobName: TypeAlias = str | Callable[..., Any]
 
@@ -48,6 +50,11 @@ class EnqueueTerms(TypedDict, total=False):
     # The active job that holds the key is the result, also if its input is another.
     coalesce: bool
     correlation_id: str
+    # It is canceled as expired unless it has started by then, or within this time.
+    start_by: datetime
+    expires_in: timedelta
+    # The end of its attempts, and of its retries.
+    finish_by: datetime
     # Accept a type that no worker and no definition has published.
     allow_unknown: bool
 
@@ -76,7 +83,7 @@ def call_values(job: JobName, input: Any, terms: EnqueueTerms) -> list[Any]:
             remedy="Enqueue it over the API, by the command line, or over a connection of Atlas's own pool.",
         )
     _check(terms)
-    delay, timeout = terms.get("delay"), terms.get("timeout")
+    delay, timeout, expires_in = terms.get("delay"), terms.get("timeout"), terms.get("expires_in")
     return CALL.bind(
         {
             "tenant": str(terms.get("tenant", "system")),
@@ -93,6 +100,9 @@ def call_values(job: JobName, input: Any, terms: EnqueueTerms) -> list[Any]:
             "timeout_seconds": None if timeout is None else max(1, round(timeout.total_seconds())),
             "coalesced": terms.get("coalesce", False),
             "allow_unknown": terms.get("allow_unknown", False) or key in registered(),
+            "start_by": terms.get("start_by"),
+            "expires_in": None if expires_in is None else expires_in.total_seconds(),
+            "finish_by": terms.get("finish_by"),
         }
     )
 
@@ -119,7 +129,7 @@ async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: E
     found = await fetch_row(conn, TENANT, tenant=wanted)
     if found is None:
         raise no_tenant(wanted)
-    same = ("priority", "delay", "run_at", "max_retries", "dedupe_key", "correlation_id")
+    same = ("priority", "delay", "run_at", "max_retries", "dedupe_key", "correlation_id", *DEADLINES)
     job = NewJob(
         key,
         orjson.loads(_text_of(key, input)),
@@ -133,9 +143,12 @@ async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: E
 
 def _check(terms: EnqueueTerms) -> None:
     wrong = [FieldError(name, "is unknown") for name in terms if name not in EnqueueTerms.__annotations__]
-    run_at = terms.get("run_at")
-    if run_at is not None and run_at.tzinfo is None:
-        wrong.append(FieldError("run_at", "has no time zone"))
+    times = (
+        ("run_at", terms.get("run_at")),
+        ("start_by", terms.get("start_by")),
+        ("finish_by", terms.get("finish_by")),
+    )
+    wrong += [FieldError(name, "has no time zone") for name, time in times if time is not None and time.tzinfo is None]
     if wrong:
         raise InvalidInput("The call", wrong)
 

@@ -54,6 +54,9 @@ def _not_waiting(row: Mapping[str, Any]) -> Why:
             return Why("dead_letter", message, "Retry it by hand.", f"atlas jobs retry {row['id']}", numbers)
         case "succeeded":
             return Why("succeeded", f"It succeeded at {at(row['finished_at'])}.")
+        case _ if row["is_expired"]:
+            remedy = "Retry it if it is still wanted: that drops the deadline."
+            return Why("expired", said(row["error_message"]), remedy, f"atlas jobs retry {row['id']}")
         case _:
             cause = f"It was canceled at {at(row['finished_at'])}."
             return Why("canceled", cause, "Retry it if that was a mistake.", f"atlas jobs retry {row['id']}")

@@ -64,6 +64,10 @@ class JobRow:
     server_instance_id: UUID | None
     parent_run_id: UUID | None
     progress: dict[str, Any] | None
+    # The latest time at which its next attempt may start, and at which its attempts end.
+    start_by: datetime | None
+    finish_by: datetime | None
+    group_id: UUID | None
 
 
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
@@ -179,6 +183,9 @@ def _shown_job(row: "models.ShownJob | models.ListedJob") -> JobRow:
         server_instance_id=None if row.serverInstanceId is None else UUID(row.serverInstanceId),
         parent_run_id=None if row.parentRunId is None else UUID(row.parentRunId),
         progress=cast("dict[str, Any] | None", row.progress),
+        start_by=row.startBy,
+        finish_by=row.finishBy,
+        group_id=None if row.groupId is None else UUID(row.groupId),
     )
 
 

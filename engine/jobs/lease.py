@@ -19,7 +19,7 @@ from atlas import __version__
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.errors import Conflict, NotFound
 
 REGISTER = statement("engine/jobs/sql/register_worker.sql")
@@ -31,6 +31,7 @@ RETIRE = statement("engine/jobs/sql/retire_worker.sql")
 REAP = statement("engine/jobs/sql/reap.sql")
 HELD = statement("engine/jobs/sql/held.sql")
 UNDONE = statement("engine/jobs/sql/undone.sql")
+EXPIRE = statement("engine/jobs/sql/expire.sql")
 PROMOTE = statement("engine/jobs/sql/promote.sql")
 
 REAP_BATCH = 500
@@ -134,6 +135,11 @@ async def record_undone(conn: Connection, worker_id: str, attempts: Sequence[tup
     """
     ids, numbers = zip(*attempts, strict=True)
     return {row["id"] for row in await fetch(conn, UNDONE, worker=worker_id, ids=ids, attempts=numbers)}
+
+
+async def expire_queued(conn: Connection, *, limit: int = 1000) -> int:
+    """Cancel queued jobs that were not started in time, at most `limit`; those who wait for them are woken."""
+    return int(await retry_deadlocks(conn, lambda: fetch_value(conn, EXPIRE, limit=limit)))
 
 
 async def promote(conn: Connection, *, limit: int = 5000) -> int:

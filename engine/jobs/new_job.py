@@ -50,6 +50,12 @@ class NewJob:
     host_id: UUID | None = None
     server_instance_id: UUID | None = None
     parent_run_id: UUID | None = None
+    # It is canceled as expired unless it has started by then, or within this time; its attempts end by `finish_by`.
+    start_by: datetime | None = None
+    expires_in: timedelta | None = None
+    finish_by: datetime | None = None
+    # Set by `enqueue_group`.
+    group_id: UUID | None = None
     id: UUID = field(default_factory=new_id)
     # What was taken out of the input already; None: it was not searched for secrets yet.
     secrets: tuple[Secret, ...] | None = None
@@ -61,6 +67,11 @@ class NewJob:
     audit_content: bool = False
     # Whether its type may be one that no worker and no definition has published.
     allow_unknown: bool = False
+
+    @property
+    def has_deadline(self) -> bool:
+        """True when it must start or finish by some time."""
+        return self.start_by is not None or self.expires_in is not None or self.finish_by is not None
 
     @property
     def needs_host(self) -> bool:
@@ -112,6 +123,8 @@ def _check_limits(job: NewJob) -> None:
     seconds = job.timeout_seconds
     if seconds is not None and not (type(seconds) is int and 1 <= seconds <= LARGEST_INTEGER):
         raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {LARGEST_INTEGER:,}")
+    if job.has_deadline:
+        _check_deadlines(job)
     if job.dedupe_key is not None:
         if job.dedupe_key == "":
             raise _out_of_range("dedupe_key", "is empty")
@@ -120,6 +133,22 @@ def _check_limits(job: NewJob) -> None:
         _check_text("correlation_id", job.correlation_id)
     if job.source_ref is not None:
         _check_text("source_ref", job.source_ref)
+
+
+def _check_deadlines(job: NewJob) -> None:
+    if job.start_by is not None and job.expires_in is not None:
+        raise _out_of_range("expires_in", "stands beside start_by; give one of them")
+    if job.expires_in is not None and not timedelta() < job.expires_in <= LONGEST_DELAY:
+        raise _out_of_range("expires_in", f"is not between a microsecond and {LONGEST_DELAY.days:,} days")
+    if job.expires_in is not None and job.delay is not None and job.expires_in <= job.delay:
+        raise _out_of_range("expires_in", "is over before the delay is: the job could never start")
+    for name, time in (("start_by", job.start_by), ("finish_by", job.finish_by)):
+        if time is None:
+            continue
+        if time.tzinfo is None:
+            raise _out_of_range(name, "has no time zone")
+        if job.run_at is not None and job.run_at.tzinfo is not None and time <= job.run_at:
+            raise _out_of_range(name, "is not after the time at which the job is due: it could never start")
 
 
 def _check_text(field: str, text: str) -> None:

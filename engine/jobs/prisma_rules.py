@@ -63,6 +63,8 @@ _CHOSEN = {
     "timeoutSeconds": "timeout_seconds",
     "hostId": "host_id",
     "serverInstanceId": "server_instance_id",
+    "startBy": "start_by",
+    "finishBy": "finish_by",
 }
 
 _OTHER = "Atlas writes it; `atlas --help` and docs/api.md show by what."

@@ -4,18 +4,19 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.gate import expire
-from atlas.engine.jobs.lease import promote, reap
+from atlas.engine.jobs.lease import expire_queued, promote, reap
 from atlas.logs import get_logger, job_facts
 
 log = get_logger("sweep")
 
 
 async def sweep(conn: Connection) -> None:
-    """Take back jobs of lost workers, bring Atlas online when its time offline is over, mark due jobs as ready.
+    """Take back jobs of lost workers, bring Atlas online when its time offline is over, mark due jobs as ready,
+    cancel those that were not started in time.
 
-    When one of the three fails, the others still run.
+    When one part fails, the others still run.
     """
-    for part in (_take_back, _open_gate, promote):
+    for part in (_take_back, _open_gate, promote, expire_queued):
         try:
             await part(conn)
         except asyncpg.PostgresError as error:

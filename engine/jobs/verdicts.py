@@ -17,6 +17,8 @@ from atlas.errors import AtlasError
 
 # The detail of an attempt under which what its handler logged is kept.
 LOG_TAIL = "log_tail"
+# Why a job fails that has retries left.
+NO_TIME = " It is not retried: the next attempt would start after its finish_by."
 
 
 class PermanentError(AtlasError):
@@ -61,6 +63,10 @@ class JobCanceled(AtlasError):
     """An operator asked the job to stop."""
 
 
+class JobExpired(JobCanceled):
+    """The job was to start before now."""
+
+
 def succeed(job: ClaimedJob, worker: str, output: str | None, action: str, notes: Notes | None = None) -> Finish:
     """running → succeeded."""
     finish = Finish(job.id, job.attempt, "succeeded", output)
@@ -81,6 +87,8 @@ def decide(
     match error:
         case Snooze():
             return snooze(job, error.delay, notes)
+        case JobExpired():
+            return _expire(job, worker, error)
         case JobCanceled():
             return cancel(job, worker, error, notes)
         case RetryAfter() if job.has_retries_left:
@@ -130,6 +138,14 @@ def cancel_attempt(job_id: UUID, attempt: int) -> Finish:
     return finish
 
 
+def _expire(job: ClaimedJob, worker: str, error: JobExpired) -> Finish:
+    """running → canceled: the attempt was claimed in time, and did not begin in time."""
+    finish = Finish(job.id, job.attempt, "canceled", error=_error(job, error, None))
+    finish.detail = _detail(job, "canceled", error, None)
+    notes = Notes(audit_meta={"reason": "expired"})
+    return with_event(finish, job, worker, "JOB_CANCELED", notes, message=error.message)
+
+
 def describe(error: BaseException) -> str:
     """The error in one sentence."""
     text, name = str(error).strip(), type(error).__name__
@@ -139,15 +155,19 @@ def describe(error: BaseException) -> str:
 
 
 def _retry(job: ClaimedJob, worker: str, error: BaseException, delay: float, notes: Notes | None) -> Finish:
+    if job.ends_before(delay):
+        return _fail(job, worker, error, "JOB_FAILED", notes, because=NO_TIME)
     finish = Finish(job.id, job.attempt, "queued", error=_error(job, error, notes), delay=delay, used=1, level="warn")
     finish.detail = _detail(job, _attempt_status(error), error, notes)
     return with_event(finish, job, worker, "JOB_RETRY_SCHEDULED", notes, message=describe(error))
 
 
-def _fail(job: ClaimedJob, worker: str, error: BaseException, action: str, notes: Notes | None) -> Finish:
-    finish = Finish(job.id, job.attempt, "failed", error=_error(job, error, notes), used=1, level="error")
+def _fail(
+    job: ClaimedJob, worker: str, error: BaseException, action: str, notes: Notes | None, *, because: str = ""
+) -> Finish:
+    finish = Finish(job.id, job.attempt, "failed", error=_error(job, error, notes, because), used=1, level="error")
     finish.detail = _detail(job, _attempt_status(error), error, notes)
-    return with_event(finish, job, worker, action, notes, message=describe(error))
+    return with_event(finish, job, worker, action, notes, message=describe(error) + because)
 
 
 def _uncounted(outcome: str, notes: Notes | None) -> str:
@@ -158,10 +178,10 @@ def _uncounted(outcome: str, notes: Notes | None) -> str:
     return stored_json(shown)
 
 
-def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
+def _error(job: ClaimedJob, error: BaseException, notes: Notes | None, because: str = "") -> str:
     """What the job's `error` holds; the statement that stores it adds `attemptedAt`, by the database's clock."""
     shown: dict[str, Any] = {
-        "message": describe(error)[:LONGEST_MESSAGE],
+        "message": describe(error)[: LONGEST_MESSAGE - len(because)] + because,
         "type": type(error).__name__,
         "retryCount": job.retry_count,
     }
@@ -171,6 +191,8 @@ def _error(job: ClaimedJob, error: BaseException, notes: Notes | None) -> str:
         shown["outcome"] = outcome
     if isinstance(error, PermanentError):
         shown.update(error.facts)
+    if isinstance(error, JobExpired):
+        shown["reason"] = "expired"
     return stored_json(shown)
 
 

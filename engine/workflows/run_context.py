@@ -125,14 +125,16 @@ class Run:
         priority: int | None = None,
         retries: int | None = None,
         timeout: Duration | None = None,
+        expires_in: Duration | None = None,
     ) -> dict[str, Any]:
         """Enqueue a job, wait for its end without holding a worker, and return its output.
 
-        `retries` and `timeout` are the job's own. A job that fails, is canceled or deleted raises StepFailed.
+        `retries` and `timeout` are the job's own. One that has not started after `expires_in` is canceled as expired.
+        A job that fails, is canceled or deleted raises StepFailed.
         """
         with self._recorder.enter(name, "job") as step:
             if step.recorded is None:
-                seconds = _seconds(timeout)
+                seconds, expiry = _seconds(timeout), _seconds(expires_in)
                 job = NewJob(
                     job_type,
                     dict(input or {}),
@@ -144,6 +146,7 @@ class Run:
                     source="workflow",
                     source_ref=str(self.id),
                     parent_run_id=self.id,
+                    expires_in=None if expiry is None else timedelta(seconds=expiry),
                     allow_unknown=True,
                 )
                 await begin_job(self._recorder, step, job)

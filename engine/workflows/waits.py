@@ -80,7 +80,7 @@ async def child_output(recorder: Recorder, step: StepPosition) -> dict[str, Any]
         await recorder.fail(step, StepFailed(step.name, "It did not end in time.", kind="Timeout"))
     if recorded.child_status != "succeeded":
         error = orjson.loads(recorded.child_error or "{}")
-        reasons = {"failed": error.get("message", "it failed"), "canceled": "It was canceled."}
+        reasons = {"failed": error.get("message", "it failed"), "canceled": error.get("message", "It was canceled.")}
         reason = reasons.get(recorded.child_status or "", "It was deleted.")
         await recorder.fail(step, StepFailed(step.name, reason, kind=error.get("type", "Canceled")))
     await recorder.record(step, "succeeded", output=recorded.child_output)

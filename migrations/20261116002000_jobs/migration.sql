@@ -33,7 +33,10 @@ create type turn_row as (
   correlation_id     text,
   server_instance_id uuid,
   -- The job was lost so often that it runs alone in its process.
-  alone              boolean
+  alone              boolean,
+  -- Seconds from the claim; null for a job without deadlines. It is not begun later, and its attempt ends by then.
+  start_within       float8,
+  finish_within      float8
 );
 
 -- No foreign key to tenants: the enqueue statement checks the tenant, and a key check per job would
@@ -79,6 +82,10 @@ create table jobs (
   server_instance_id  uuid,
   parent_run_id       uuid,
   progress            jsonb,
+  -- The latest time at which its next attempt may start; a job that is queued then ends as expired. After its first attempt: finish_by.
+  start_by            timestamptz(6),
+  finish_by           timestamptz(6),
+  group_id            uuid,
   -- Half-full leaves: every change of status adds an entry beside the old one, on the same page.
   constraint jobs_pkey primary key (id) with (fillfactor = 50),
   -- Postgres reads these anew for every statement: what admission checks and a wrong value could not harm is not among them.
@@ -123,6 +130,10 @@ create index jobs_correlation on jobs (correlation_id, tenant_id, id) where corr
 
 -- Runs find the children they wait for, or must stop.
 create index jobs_children on jobs (parent_run_id) where parent_run_id is not null;
+-- What expires next. Jobs without a deadline are not in it and pay nothing.
+create index jobs_expiring on jobs (start_by) where status = 'queued' and start_by is not null;
+-- The members of a group by status. Jobs without a group are not in it and pay nothing.
+create index jobs_group on jobs (group_id, status) where group_id is not null;
 -- Ready, for the one host that may take it. Jobs without a host are not in it and pay nothing.
 create index jobs_ready_host on jobs (host_id, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is not null;
@@ -216,7 +227,7 @@ select j.id, j.tenant_id, j.status,
   j.next_retry_at, coalesce(j.next_retry_at, j.due_at) as scheduled_for, j.attempt_count, j.lost_count, j.created_at, j.updated_at,
   j.started_at, j.finished_at, j.lease_expires_at, j.claimed_by, j.dead_lettered_at, j.cancel_requested_at, j.cancel_requested_by,
   j.dedupe_key, j.correlation_id, j.source, j.source_ref, j.created_by, j.timeout_seconds, j.host_id, j.server_instance_id,
-  j.parent_run_id, j.progress
+  j.parent_run_id, j.progress, j.start_by, j.finish_by, j.group_id
 from jobs j;
 
 -- The same as a table shows them: without inputs and outputs, and of an error its beginning.
@@ -226,7 +237,7 @@ select id, tenant_id, status, shown_status, job_type, definition_id, priority,
     'message', left(error->>'message', 300), 'type', left(error->>'type', 200), 'outcome', error->'outcome')) as error,
   cost_cents, retry_count, max_retries, next_retry_at, scheduled_for, attempt_count, lost_count, created_at, updated_at, started_at,
   finished_at, lease_expires_at, claimed_by, dead_lettered_at, cancel_requested_at, cancel_requested_by, dedupe_key, correlation_id,
-  source, source_ref, created_by, timeout_seconds, host_id, server_instance_id, parent_run_id, progress
+  source, source_ref, created_by, timeout_seconds, host_id, server_instance_id, parent_run_id, progress, start_by, finish_by, group_id
 from shown_jobs;
 
 -- What tenants have used of the workers they compete for. `used` is virtual time: worker seconds divided by the tenant's weight, so that

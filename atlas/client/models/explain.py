@@ -10,8 +10,8 @@ from atlas.client.models.jobs import KnownJobStatus
 JobReason: TypeAlias = Annotated[
     str,
     known(
-        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
+        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired"),
     ),
 ]
 RunReason: TypeAlias = Annotated[
@@ -19,8 +19,8 @@ RunReason: TypeAlias = Annotated[
     known(
         *("review", "blocked", "rejected", "gone", "engine_off", "engine_silent", "requested"),
         *("retrying", "sleeping", "approval", "event", "job", "child"),
-        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled"),
+        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired"),
     ),
 ]
 TriggerReason: TypeAlias = Annotated[

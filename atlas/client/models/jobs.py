@@ -38,6 +38,11 @@ class JobRequest(BaseModel):
     max_retries: int | None = None
     correlation_id: str | None = None
     timeout_seconds: int | None = None
+    # It is canceled as expired unless it has started by then, or so many seconds after it was enqueued.
+    start_by: datetime | None = None
+    expires_in_seconds: float | None = None
+    # Its attempts and its retries end by then.
+    finish_by: datetime | None = None
     host_id: UUID | None = None
     server_instance_id: UUID | None = None
     # Accept a job type or workflow that is not published yet.
@@ -92,6 +97,11 @@ class ListedJob(ApiModel):
     server_instance_id: UUID | None
     parent_run_id: UUID | None
     progress: dict[str, Any] | None
+    start_by: datetime | None = Field(
+        description="The latest start of its next attempt; if it is still queued then, it is canceled as expired."
+    )
+    finish_by: datetime | None = Field(description="Its attempts and its retries end by then.")
+    group_id: UUID | None
 
     @property
     def has_ended(self) -> bool:

@@ -38,6 +38,7 @@ begin
       return;
     end if;
   end if;
+  perform expire_jobs(200, false);
   perform promote_due(200);
   loop
     if p_host is null then
@@ -47,6 +48,7 @@ begin
         select j.id from jobs j
         join hosts h on h.id = j.host_id and h.tenant_id = j.tenant_id and h.is_active
         where j.status = 'queued' and j.next_retry_at is null and j.host_id = p_host and j.job_type <> all (full_types)
+          and (j.start_by is null or j.start_by > clock_timestamp())
         order by j.priority desc, j.created_at limit 1
         for update of j skip locked);
     end if;
@@ -82,11 +84,15 @@ begin
       update jobs
       set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_claimant,
           attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
-      where id = best.id and status = 'queued'
+      where id = best.id and status = 'queued' and (start_by is null or start_by > clock_timestamp())
       returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
         retries_of(job_type, max_retries, retries_chosen), lost_count,
-        coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)), definition_id,
-        parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
+        least(coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)),
+          case when finish_by is not null then greatest(1, extract(epoch from finish_by - clock_timestamp()))::int end), definition_id,
+        parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),
+        extract(epoch from start_by - clock_timestamp())::float8,
+        extract(epoch from finish_by - clock_timestamp())::float8;
+      continue when not found;
       taken := taken + 1;
       exit when best.lost_count >= alone_after_losses();
     end loop;

@@ -37,14 +37,17 @@ begin
             where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
           and not exists (select from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp())
           and not exists (
+            select from jobs e where e.status = 'queued' and e.start_by <= statement_timestamp() and e.parent_run_id is null)
+          and not exists (
             select from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful)
           and not exists (select from job_types y where y.concurrency is not null and y.key = any (p_types))
           and not exists (select from tenants x where x.limits ? 'in_flight')
         order by j.priority desc, j.created_at limit p_slots + p_prefetch for update of j skip locked))
-      and status = 'queued'
+      and status = 'queued' and (start_by is null or start_by > clock_timestamp())
     returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
       case when retries_chosen then max_retries end, lost_count,
-      timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false;
+      timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false, extract(epoch from start_by - clock_timestamp())::float8,
+      extract(epoch from finish_by - clock_timestamp())::float8;
     if found then
       return;
     end if;

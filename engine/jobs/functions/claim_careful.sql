@@ -10,6 +10,7 @@ declare
   want constant int := p_slots + p_prefetch;
   signal turn_row;
   some_are_due boolean;
+  some_expired boolean;
   some_are_careful boolean;
   some_are_limited boolean;
   picked tid[];
@@ -27,10 +28,15 @@ begin
   end if;
   select
     exists (select from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp()),
+    exists (select from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp() and j.parent_run_id is null),
     exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful),
     exists (select from job_types y where y.concurrency is not null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight')
-  into some_are_due, some_are_careful, some_are_limited;
+  into some_are_due, some_expired, some_are_careful, some_are_limited;
+  if some_expired then
+    -- Those that a run waits for are left to the sweep: a claim does not wait for the rows of runs.
+    perform expire_jobs(greatest(200, 2 * want), false);
+  end if;
   if some_are_due then
     perform promote_due(greatest(200, 2 * want));
   end if;
@@ -92,8 +98,10 @@ begin
   update jobs
   set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
       attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
-  where ctid = any (picked) and status = 'queued'
+  where ctid = any (picked) and status = 'queued' and (start_by is null or start_by > clock_timestamp())
   returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
     case when retries_chosen then max_retries end, lost_count,
-    timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses();
+    timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),
+    extract(epoch from start_by - clock_timestamp())::float8,
+    extract(epoch from finish_by - clock_timestamp())::float8;
 end $$;

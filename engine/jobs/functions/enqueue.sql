@@ -9,7 +9,8 @@ create or replace function enqueue(
   tenant text, job_type text, input jsonb default '{}', priority int default 0, run_at timestamptz default null,
   max_retries int default null, dedupe_key text default null, correlation_id text default null, source text default 'manual',
   source_ref text default null, actor text default session_user, delay interval default null, timeout_seconds int default null,
-  coalesced boolean default false, allow_unknown boolean default false,
+  coalesced boolean default false, allow_unknown boolean default false, start_by timestamptz default null,
+  expires_in interval default null, finish_by timestamptz default null,
   out id uuid, out deduplicated boolean
 ) language plpgsql volatile security definer
 set search_path from current as $$
@@ -48,6 +49,9 @@ begin
     ('max_retries', 'is not between 0 and 1,000', '', enqueue.max_retries not between 0 and 1000),
     ('timeout_seconds', 'is less than 1', '', enqueue.timeout_seconds < 1),
     ('delay', 'is longer than 3,660 days', '', enqueue.delay > interval '3660 days'),
+    ('expires_in', 'is not between a microsecond and 3,660 days', '',
+      enqueue.expires_in not between interval '1 microsecond' and interval '3660 days'),
+    ('expires_in', 'stands beside start_by', 'Give one of them.', enqueue.expires_in is not null and enqueue.start_by is not null),
     ('dedupe_key', 'is empty', '', enqueue.dedupe_key = ''),
     ('actor', 'is empty', '', coalesce(enqueue.actor, '') = ''),
     ('source', 'is not one of manual, event, schedule, workflow, system', '',
@@ -78,7 +82,9 @@ begin
     p_dedupe_hash => case when enqueue.dedupe_key is not null then
       array[sha256(convert_to(enqueue.dedupe_key, 'UTF8'))] end,
     p_correlation => array[enqueue.correlation_id], p_source => array[enqueue.source],
-    p_source_ref => array[enqueue.source_ref], p_definition => array[command.id]) e;
+    p_source_ref => array[enqueue.source_ref], p_definition => array[command.id],
+    p_start_by => array[enqueue.start_by], p_expires_in => array[extract(epoch from enqueue.expires_in)::float8],
+    p_finish_by => array[enqueue.finish_by]) e;
   deduplicated := found_id is not null;
   id := coalesce(found_id, id);
 end $$;

@@ -12,7 +12,8 @@ create or replace function enqueue_many(
   p_dedupe_key text[] default null, p_dedupe_hash bytea[] default null, p_correlation text[] default null,
   p_source text[] default null, p_source_ref text[] default null, p_timeout int[] default null, p_definition uuid[] default null,
   p_host uuid[] default null, p_instance uuid[] default null, p_parent_run uuid[] default null,
-  p_type_retries int[] default null
+  p_type_retries int[] default null, p_start_by timestamptz[] default null, p_expires_in float8[] default null,
+  p_finish_by timestamptz[] default null, p_group uuid[] default null
 ) returns table (nth int, id uuid) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_column
@@ -39,25 +40,29 @@ begin
         coalesce(u.meta, every_meta, '{}') as meta, u.body, u.priority, u.delay, u.run_at,
         coalesce(u.max_retries, u.type_retries, every_retries) as max_retries, u.max_retries is not null as retries_chosen,
         u.dedupe_key, u.dedupe_hash, u.correlation_id, u.source, u.source_ref,
-        u.timeout_seconds, u.definition_id, u.host_id, u.server_instance_id, u.parent_run_id, u.n
+        u.timeout_seconds, u.definition_id, u.host_id, u.server_instance_id, u.parent_run_id,
+        -- the earliest of them; null without any
+        least(u.start_by, statement_timestamp() + u.expires_in * interval '1 second', u.finish_by) as start_by, u.finish_by, u.group_id, u.n
       from unnest(p_id, p_tenant, p_type, p_input, p_meta, p_body, p_priority, p_delay, p_run_at, p_max_retries, p_dedupe_key,
                   p_dedupe_hash, p_correlation, p_source, p_source_ref, p_timeout, p_definition, p_host, p_instance, p_parent_run,
-                  p_type_retries)
+                  p_type_retries, p_start_by, p_expires_in, p_finish_by, p_group)
         with ordinality
         u(id, tenant_id, job_type, input, meta, body, priority, delay, run_at, max_retries, dedupe_key,
           dedupe_hash, correlation_id, source, source_ref, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id,
-          type_retries, n)
+          type_retries, start_by, expires_in, finish_by, group_id, n)
       where rest is null or u.n = any (rest)),
     ins as (
       insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, retries_chosen, dedupe_key, dedupe_hash,
-        correlation_id, source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id)
+        correlation_id, source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id,
+        start_by, finish_by, group_id)
       select a.id, a.tenant_id, a.job_type, a.input, coalesce(a.priority, 0),
         case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second'
              when a.run_at > statement_timestamp() then a.run_at end,
         coalesce(a.max_retries, (select y.max_retries from job_types y where y.key = a.job_type), 3), a.retries_chosen,
         a.dedupe_key, a.dedupe_hash, a.correlation_id,
         coalesce(a.source, 'manual')::job_source, a.source_ref, p_actor_id,
-        a.timeout_seconds, a.definition_id, a.host_id, a.server_instance_id, a.parent_run_id
+        a.timeout_seconds, a.definition_id, a.host_id, a.server_instance_id, a.parent_run_id,
+        a.start_by, a.finish_by, a.group_id
       from asked a
       on conflict (tenant_id, dedupe_hash) where dedupe_hash is not null and status in ('queued', 'running') do nothing
       returning id),

@@ -72,6 +72,8 @@ begin
           updated_at = clock_timestamp(),
           claimed_by = case when u.status <> 'queued' then j.claimed_by end,
           lease_expires_at = null,
+          -- An attempt has begun, unless it was only released: from now on its end alone is bounded.
+          start_by = case when u.status = 'queued' and u.delay is not null then j.finish_by else j.start_by end,
           dead_lettered_at = case when u.action = 'JOB_EXHAUSTED_RETRIES' then clock_timestamp() end
       from (
         select a.id, coalesce(a.attempt, every_attempt) as attempt, coalesce(a.status, every_status) as status, a.output, a.error,
@@ -128,7 +130,7 @@ begin
                  and j.attempt_count = u.attempt
                 then 'cancel_requested' else 'lease_lost' end::turn_kind,
       u.id, null::uuid, null::text, null::jsonb, u.attempt, null::int, null::int, null::int, null::int, null::uuid, null::uuid,
-      null::text, null::uuid, null::boolean
+      null::text, null::uuid, null::boolean, null::float8, null::float8
     from (select a.id, coalesce(a.attempt, every_attempt) from unnest(p_id, p_attempt) a(id, attempt)) u(id, attempt)
     left join jobs j on j.id = u.id
     where done is null or u.id <> all (done);

@@ -25,6 +25,7 @@ begin
         lease_expires_at = null,
         -- Up to two seconds of jitter, so that what one crash dropped does not return as one wave.
         next_retry_at = case when l.verdict = 'requeued' then clock_timestamp() + (1 + 2 * random()) * interval '1 second' end,
+        start_by = case when l.verdict = 'requeued' then j.finish_by else j.start_by end,
         finished_at = case when l.verdict <> 'requeued' then clock_timestamp() end,
         dead_lettered_at = case when l.verdict = 'poisoned' then clock_timestamp() end,
         error = case when l.verdict = 'poisoned' then jsonb_strip_nulls(jsonb_build_object(

@@ -47,6 +47,9 @@ begin
       update jobs
       set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, due_at = clock_timestamp(),
           dead_lettered_at = null,
+          -- Deadlines that are over would end it again.
+          start_by = case when finish_by > clock_timestamp() then finish_by end,
+          finish_by = case when finish_by > clock_timestamp() then finish_by end,
           finished_at = null, claimed_by = null, cancel_requested_at = null, cancel_requested_by = null, progress = null,
           updated_at = clock_timestamp()
       where id = one.id and status in ('failed', 'canceled');

@@ -480,3 +480,11 @@ async def strict(input: Order) -> None:
 @workflow("wf.misfit")
 async def misfit(run: Run, input: dict[str, Any]) -> Any:
     return await run.job("misfit", "wf.strict", {"item": "cup", "amount": "many"})
+
+
+@workflow("wf.impatient")
+async def impatient(run: Run, input: dict[str, Any]) -> Any:
+    try:
+        await run.job("late", "wf.unserved", expires_in=3600)
+    except StepFailed as error:
+        return {"reason": error.reason}

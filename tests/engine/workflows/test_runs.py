@@ -11,6 +11,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.sweep import sweep
 from atlas.engine.workflows import step_call
 from atlas.engine.workflows.approvals import list_approvals
 from atlas.engine.workflows.events import publish_event
@@ -251,6 +252,17 @@ async def test_each_step_has_an_idempotency_key_of_its_own_at_every_attempt(kit)
     keys = [[[f"{run.id}:{branch}{name}"] * 2 for name in ("charge", "charge#2")] for branch in branches]
     assert [run.output["root"], *run.output["sides"]] == keys
     assert set(calls.values()) == {2}
+
+
+async def test_a_run_hears_that_the_job_it_waits_for_has_expired(kit):
+    run = await kit.run("wf.impatient")
+    await kit.pool.execute("update atlas.jobs set start_by = clock_timestamp() where job_type = 'wf.unserved'")
+    async with kit.pool.acquire() as conn:
+        await sweep(conn)
+    await kit.work()
+    found = await kit.get(run.id)
+    assert found.status == "succeeded"
+    assert "It expired: it was not started by" in found.output["reason"]
 
 
 async def test_a_caught_failure_is_replayed_as_the_same_failure(kit):

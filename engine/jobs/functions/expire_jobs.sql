@@ -1,0 +1,38 @@
+-- queued -> canceled, because the latest time at which the job could start is over. Returns how many there were.
+-- A claim starts no such job either: its update has the opposite condition, on the same clock. Jobs that are locked are skipped.
+-- p_children: also jobs that a run waits for, whose row is then locked.
+-- Locks: job rows, skipping locked ones, then the rows of their parents. Called by claim_careful, claim_leased and engine/jobs/lease.py.
+create or replace function expire_jobs(p_limit int, p_children boolean) returns int language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+  ids uuid[];
+begin
+  if not exists (select from jobs where status = 'queued' and start_by <= statement_timestamp()) then
+    return 0;
+  end if;
+  ids := array(
+    select id from jobs
+    where status = 'queued' and start_by <= statement_timestamp() and (p_children or parent_run_id is null)
+    order by start_by limit p_limit for update skip locked);
+  with ended as (
+    update jobs j
+    set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
+        due_at = coalesce(j.next_retry_at, j.due_at),
+        error = jsonb_build_object('type', 'JobExpired', 'reason', 'expired', 'retryCount', j.retry_count,
+          'message', format(case when j.start_by = j.finish_by then 'It expired: it was to finish by %s and had not begun.'
+                                 else 'It expired: it was not started by %s.' end,
+                            to_char(j.start_by at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS "UTC"')))
+    where j.id = any (ids) and j.status = 'queued' and j.start_by <= statement_timestamp()
+    returning j.id, j.tenant_id, j.error->>'message' as message,
+      jsonb_build_object('reason', 'expired', 'start_by', j.start_by) as meta)
+  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
+  select e.tenant_id, 'system', 'deadline', 'JOB_CANCELED', 'job', e.id, e.message, e.meta,
+    audit_body(e.tenant_id, 'system', 'deadline', 'info', 'JOB_CANCELED', 'job', e.id::text, e.message, e.meta)
+  from ended e;
+  if p_children then
+    perform wake_parents(array(
+      select distinct j.parent_run_id from jobs j
+      where j.id = any (ids) and j.status = 'canceled' and j.parent_run_id is not null));
+  end if;
+  return cardinality(ids);
+end $$;
