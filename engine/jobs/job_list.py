@@ -208,8 +208,9 @@ def list_values(
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
     lowest, highest = wanted.bounds
     statuses = wanted.chosen_statuses
-    if highest is not None and (before is None or before > highest):
-        before = UUID(int=highest.int + 1) if highest.int < LAST_ID.int else None
+    before = LAST_ID if before is None else before
+    if highest is not None and before > highest:
+        before = UUID(int=min(highest.int + 1, LAST_ID.int))
     values = {name: value for name, value in asdict(wanted).items() if name in LIST.names}
     return {
         **values,

@@ -78,21 +78,23 @@ running as materialized (
 floors as (
   select case when :most_read::int is not null and 'key' = any (:arms) then (
     select id from atlas.jobs j
-    where id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    where id < :before::uuid
     order by id desc offset :most_read - 1 limit 1) end as id
   union all
   select case when :most_read is not null and 'ended' = any (:arms) then (
     select id from atlas.jobs j
     where tenant_id = :tenant_id
       and status in ('succeeded', 'failed', 'canceled')
-      and (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (:tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   union all
   select case when :most_read is not null then (
     select id from atlas.jobs j
     where status = 'queued'
       and tenant_id = t.tenant_id
-      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (t.tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   from queued_tenants t
   union all
@@ -101,7 +103,8 @@ floors as (
     where status = 'queued'
       and case when next_retry_at is null then false else true end
       and tenant_id = t.tenant_id
-      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (t.tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   from waiting_tenants t
   union all
@@ -110,7 +113,8 @@ floors as (
     where status in ('failed', 'canceled')
       and dead_lettered_at is null
       and tenant_id = t.tenant_id
-      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (t.tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   from failed_tenants t
   union all
@@ -118,7 +122,8 @@ floors as (
     select id from atlas.jobs j
     where dead_lettered_at is not null
       and tenant_id = t.tenant_id
-      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (t.tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   from dead_letter_tenants t
   union all
@@ -126,12 +131,14 @@ floors as (
     select id from atlas.jobs j
     where correlation_id = :correlation_id
       and tenant_id = t.tenant_id
-      and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      and id < :before
+      and (tenant_id, id) < (t.tenant_id, :before)
     order by id desc offset :most_read - 1 limit 1) end
   from correlation_tenants t
 ),
--- Never null: behind row-level security a call of coalesce within a condition would keep it from the index. A tenant's arm compares
--- it, and the end of the page before, together with the tenant, so that the key of all tenants is no way in.
+-- Never null, like :before: behind row-level security a call of coalesce within a condition would keep it from the index. A tenant's
+-- arm compares both twice: alone, so that its index is read from the one to the other, and together with the tenant, so that the
+-- key of all tenants is no way in.
 floor as materialized (
   select coalesce(f.reached, :lowest::uuid, '00000000-0000-0000-0000-000000000000') as id, f.reached
   from (
@@ -143,7 +150,7 @@ found as (
   (select * from atlas.jobs j
    where 'key' = any (:arms)
      and (:statuses::text[] is null or status = 'succeeded')
-     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id < :before
      and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -154,14 +161,16 @@ found as (
      and tenant_id = :tenant_id
      and status in ('succeeded', 'failed', 'canceled')
      and (:statuses is null or status = 'succeeded')
-     and (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+     and id < :before
+     and (tenant_id, id) < (:tenant_id, :before)
+     and id >= (select id from floor)
      and (tenant_id, id) >= (:tenant_id, (select id from floor))
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
    order by id desc limit :limit + :offset)
   union all
   (select * from running j
-   where id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+   where id < :before
      and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -173,7 +182,9 @@ found as (
      where status = 'queued'
        and tenant_id = t.tenant_id
        and (:statuses is null or 'waiting' = any (:statuses) or coalesce(next_retry_at <= clock_timestamp(), true))
-       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and id < :before
+       and (tenant_id, id) < (t.tenant_id, :before)
+       and id >= (select id from floor)
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -187,7 +198,9 @@ found as (
        -- opaque to the planner as well: it would prefer the index of times
        and case when next_retry_at > clock_timestamp() then true else false end
        and tenant_id = t.tenant_id
-       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and id < :before
+       and (tenant_id, id) < (t.tenant_id, :before)
+       and id >= (select id from floor)
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -200,7 +213,9 @@ found as (
        and dead_lettered_at is null
        and status::text = any (:statuses)
        and tenant_id = t.tenant_id
-       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and id < :before
+       and (tenant_id, id) < (t.tenant_id, :before)
+       and id >= (select id from floor)
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -211,7 +226,9 @@ found as (
      select * from atlas.jobs j
      where dead_lettered_at is not null
        and tenant_id = t.tenant_id
-       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and id < :before
+       and (tenant_id, id) < (t.tenant_id, :before)
+       and id >= (select id from floor)
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -224,7 +241,9 @@ found as (
        and tenant_id = t.tenant_id
        and (:statuses is null or atlas.shown_status(j) = any (:statuses))
        and (:parent_run_id::uuid is null or parent_run_id = :parent_run_id)
-       and (tenant_id, id) < (t.tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+       and id < :before
+       and (tenant_id, id) < (t.tenant_id, :before)
+       and id >= (select id from floor)
        and (tenant_id, id) >= (t.tenant_id, (select id from floor))
        and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
@@ -236,7 +255,7 @@ found as (
      and parent_run_id = :parent_run_id
      and (:tenant_id is null or tenant_id = :tenant_id)
      and (:statuses is null or atlas.shown_status(j) = any (:statuses))
-     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id < :before
      and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)

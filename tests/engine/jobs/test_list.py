@@ -139,6 +139,20 @@ async def test_a_page_of_what_is_rare_is_bounded_in_a_long_history(conn, owner):
             assert cost < 600, one
 
 
+async def test_a_page_far_back_costs_what_the_first_one_costs(conn, owner):
+    mine = await given_tenant(conn)
+    await owner.execute(FILL, mine, OTHERS // 2, ["failed", "queued"], 5)
+    await owner.execute("vacuum analyze atlas.jobs")
+    middle = UUID(f"{1700000000000 + OTHERS // 4 * 5:012x}" + "7000" + "8" + "0" * 15)
+    for wanted in ({}, {"statuses": ("succeeded",)}, {"statuses": ("failed",)}, {"statuses": ("queued",)}):
+        first, far = [
+            await cost_of_a_page(conn, mine, {**wanted, "before": before, "most_read": 1000})
+            for before in (None, middle)
+        ]
+        print(f"{wanted}: {first} buffers, {far} far back")
+        assert far <= first + 20, wanted
+
+
 @pytest.mark.parametrize("status", [None, *STATUSES])
 async def test_pages_that_end_before_they_find_anything_lead_to_all_of_it(conn, owner, status):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(2)]
