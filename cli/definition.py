@@ -54,11 +54,21 @@ def edit(
     timeout: Annotated[int | None, typer.Option(min=1, help="Its time limit, in seconds.")] = None,
     max_retries: Annotated[int | None, typer.Option(min=0, help="Retries after the first failure.")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="How many of its jobs may run at once.")] = None,
+    concurrency_key: Annotated[str | None, typer.Option(help="Count by it: {{ input.customer }}.")] = None,
+    rate: Annotated[str | None, typer.Option(help="How many of its jobs may start: 100/minute.")] = None,
+    burst: Annotated[int | None, typer.Option(min=1, help="How many may start at once after a rest.")] = None,
     enable: Annotated[bool, typer.Option("--enable", help="Enable it again.")] = False,
     json: Json = False,
 ) -> None:
     """Change a definition. Attempts that start afterwards use it."""
-    named = {"timeout_seconds": timeout, "max_retries": max_retries, "concurrency": concurrency}
+    named: dict[str, int | str | None] = {
+        "timeout_seconds": timeout,
+        "max_retries": max_retries,
+        "concurrency": concurrency,
+        "concurrency_key": concurrency_key,
+        "rate": rate,
+        "burst": burst,
+    }
     changes = {} if file is None else read_definition(file)
     changes |= {name: value for name, value in named.items() if value is not None}
     if enable:

@@ -84,7 +84,8 @@ def edit(
     limits: Annotated[
         str | None,
         typer.Option(
-            metavar=OBJECT, help="All its limits: in_flight, requests_per_second, email, quotas; {} removes them."
+            metavar=OBJECT,
+            help="All its limits: in_flight, rate, burst, weight, requests_per_second, email, quotas; {} removes them.",
         ),
     ] = None,
     retention: Annotated[

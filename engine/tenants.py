@@ -17,6 +17,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
+from atlas.engine.jobs.limits import check_rate
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 HOLD = statement("engine/sql/hold_tenant.sql")
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-LIMITS = ("weight", "in_flight", "requests_per_second", "email", "quotas")
+LIMITS = ("weight", "in_flight", "rate", "burst", "requests_per_second", "email", "quotas")
 LARGEST = 1_000_000
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000
 
@@ -181,6 +182,7 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
             found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
     if "weight" in limits and not _is_weight(limits["weight"]):
         found.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MOST_WEIGHT}"))
+    found += check_rate(limits.get("rate"), limits.get("burst"), path="limits.")
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
         return [*found, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]

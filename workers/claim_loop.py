@@ -90,6 +90,8 @@ class ClaimLoop:
         self._check_lease = check_lease
         self._phase = Phase.CLAIMING
         self._outbox: list[Finish] = []
+        # Asks again when a job over a rate gets its token.
+        self._token_timer: asyncio.TimerHandle | None = None
         self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
         self._tasks: list[asyncio.Task[None]] = []
         self.outcomes: Counter[str] = Counter()
@@ -113,6 +115,8 @@ class ClaimLoop:
         self._phase = Phase.CLOSING
         self._wake_all()
         await asyncio.wait(self._tasks, timeout=self._lease.seconds)
+        if self._token_timer is not None:
+            self._token_timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -305,6 +309,8 @@ class ClaimLoop:
             self._drop_finished(turn, claimant, finishes)
         if request.jobs:
             self._take(turn)
+            if turn.next_token is not None:
+                self._ask_after(turn.next_token)
             if turn.again or len(turn.claimed) >= request.jobs:
                 self.hint()
         if len(self._held) == 0 and (self._demand.solo.is_waiting or had_solo_job):
@@ -317,6 +323,11 @@ class ClaimLoop:
             self._check_drain(turn, request)
         if self._outbox:
             self._wake_all()
+
+    def _ask_after(self, seconds: float) -> None:
+        if self._token_timer is not None:
+            self._token_timer.cancel()
+        self._token_timer = asyncio.get_running_loop().call_later(seconds, self.hint)
 
     def _drop_finished(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish]) -> None:
         """Drop the jobs whose outcome was recorded or refused. One that was to be requeued and canceled is canceled."""

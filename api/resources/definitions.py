@@ -38,6 +38,8 @@ class WhenGiven(Body):
 
 
 Argument = str | WhenGiven
+# Null removes these.
+LIMITS = {"concurrency", "concurrency_key", "rate", "burst"}
 Seconds = Annotated[Whole, Field(ge=1, le=7 * 86_400)]
 
 
@@ -62,14 +64,17 @@ class DefinitionChange(Body):
     max_attempts: Annotated[Whole, Field(ge=1, le=1001)] | None = None
     retry_policy: Literal["atlas", "capped", "agent"] | RetryTerms | None = None
     concurrency: Annotated[Whole, Field(ge=1, le=100_000)] | None = None
+    concurrency_key: Annotated[str, Field(max_length=500)] | None = None
+    rate: Annotated[str, Field(max_length=20)] | None = None
+    burst: Annotated[Whole, Field(ge=1, le=1_000_000)] | None = None
     limits: Limits | None = None
     env: dict[str, str | None] | None = None
     is_active: Flag | None = None
 
     def described(self) -> dict[str, Any]:
-        """The fields as the engine reads them; null means no change, except for concurrency."""
+        """The fields as the engine reads them; null means no change, except for limits."""
         sent = self.model_dump(exclude_unset=True)
-        return {name: value for name, value in sent.items() if value is not None or name == "concurrency"}
+        return {name: value for name, value in sent.items() if value is not None or name in LIMITS}
 
 
 class NewDefinition(DefinitionChange):

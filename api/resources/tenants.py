@@ -38,7 +38,8 @@ class TenantChange(Body):
     timezone: Name | None = None
     limits: Document | None = Field(
         default=None,
-        description="`in_flight` jobs at once, `requests_per_second` to the API, `email` settings, `quotas` by thing.",
+        description="`in_flight` jobs at once, a `rate` of starts and its `burst`, `requests_per_second` to the API, "
+        "`email` settings, `quotas` by thing.",
     )
     retention: Document | None = Field(
         default=None, description="Days to keep finished things, by kind; null is for ever."

@@ -204,6 +204,9 @@ def _shared(spec: DefinitionSpec) -> dict[str, Any]:
         "maxRetries": spec.max_retries,
         "retryPolicy": as_json(spec.policy.as_json()),
         "concurrency": spec.concurrency,
+        "concurrencyKey": spec.concurrency_key,
+        "rate": spec.rate,
+        "burst": spec.burst,
     }
 
 
@@ -218,6 +221,9 @@ def _definition(row: "models.JobDefinition") -> Definition:
         "max_retries": row.maxRetries,
         "retry_policy": row.retryPolicy,
         "concurrency": row.concurrency,
+        "concurrency_key": row.concurrencyKey,
+        "rate": row.rate,
+        "burst": row.burst,
         "limits": row.limits,
         "env": row.env,
         "is_active": row.isActive,
@@ -234,7 +240,7 @@ def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> E
     spec = definition.spec
     terms = spec.model_dump(
         include={"key", "argv", "programs", "timeout_seconds", "max_retries", "concurrency", "is_active"}
-    )
+    ) | spec.model_dump(include={"concurrency_key", "rate", "burst"}, exclude_none=True)
     return Event(
         action=action,
         entity_type="definition",

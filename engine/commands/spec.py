@@ -10,6 +10,7 @@ from atlas.db.pg_json import holds_nul
 from atlas.engine.commands.argv import check_argv
 from atlas.engine.commands.environment import check_env
 from atlas.engine.jobs.backoff import ATLAS, POLICIES, RetryPolicy, policy_of
+from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.new_job import SERVER_TYPES
 from atlas.engine.jobs.types import ALIASES, field_errors
 from atlas.engine.schemas import check_schema
@@ -52,6 +53,9 @@ class DefinitionSpec(BaseModel):
     max_retries: int = Field(default=2, ge=0, le=1000)
     retry_policy: str | dict[str, Any] = "atlas"
     concurrency: int | None = Field(default=None, ge=1, le=100_000)
+    concurrency_key: str | None = None
+    rate: str | None = None
+    burst: int | None = None
     limits: Limits = Limits()
     env: dict[str, str | None] = {}
     is_active: bool = True
@@ -84,6 +88,7 @@ def _check(spec: DefinitionSpec) -> None:
         found.append(FieldError("key", "is a job type of Atlas itself"))
     if holds_nul(orjson.dumps(spec.model_dump()).decode()):
         found.append(FieldError("", "holds the character U+0000"))
+    found += check_key(spec.concurrency, spec.concurrency_key, spec.rate, spec.burst)
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
     # An unusable schema does not say which fields there are.
     found += unusable or check_argv(spec.argv, spec.arg_schema, spec.programs) + check_env(spec.env, spec.arg_schema)

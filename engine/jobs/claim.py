@@ -96,6 +96,8 @@ class TurnResult:
     not_charged: list[UUID] = field(default_factory=list)
     # A job that must run alone waits for a claimant that holds nothing.
     solo_waits: bool = False
+    # Jobs over a rate wait: ask again after so many seconds.
+    next_token: float | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -189,6 +191,8 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
                 turn.closed = True
             case "alone_waits":
                 turn.solo_waits = True
+            case "token_waits":
+                turn.next_token = row[5] / 1000
             case "shared":
                 turn.contested, turn.after = True, row[2]
             case "not_charged":

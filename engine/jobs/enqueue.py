@@ -24,7 +24,6 @@ from atlas.engine.jobs.refusals import refusal
 from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
-from atlas.errors import no_tenant
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
@@ -57,7 +56,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
             raise
         raise refused from error
     if made is None:
-        raise no_tenant(str(job.tenant_id))
+        return (await enqueue_many(conn, (job,), actor=actor))[0]
     wake_local_workers(conn)
     return Enqueued(job.id)
 
@@ -109,7 +108,7 @@ async def _insert(
 def _takes_many(job: NewJob) -> bool:
     """True for a job with more than the statement for one can store."""
     is_bound = job.dedupe_key is not None or job.has_deadline or job.group_id is not None
-    return is_bound or _is_special(job) or _is_audited(job)
+    return is_bound or _is_special(job) or _is_audited(job) or _limit_by(canonical(job.job_type)) is not None
 
 
 def _is_audited(job: NewJob) -> bool:
@@ -183,6 +182,12 @@ def _known_retries(job_type: str) -> int | None:
     return None if known is None else known.max_retries
 
 
+def _limit_by(job_type: str) -> str | None:
+    """How a type's jobs are limited where this process has its handler; None: the statement looks it up."""
+    known = registered().get(job_type)
+    return None if known is None or known.is_command else known.limit_by
+
+
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
     """The jobs as arrays, one a column; a column without values is null and costs nothing."""
     types = [canonical(job.job_type) for job in jobs]
@@ -202,6 +207,7 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "run_ats": _or_null(job.run_at for job in jobs),
         "max_retries": _or_null(job.max_retries for job in jobs),
         "type_retries": _or_null(map(_known_retries, shared_types)),
+        "limit_by": _or_null(map(_limit_by, shared_types)),
         "dedupe_keys": _or_null(None if job.dedupe_key is None else stored_key(job.dedupe_key) for job in jobs),
         "dedupe_hashes": _or_null(None if job.dedupe_key is None else hash_key(job.dedupe_key) for job in jobs),
         "correlations": _or_null(job.correlation_id for job in jobs),

@@ -67,6 +67,8 @@ def _waiting(row: Mapping[str, Any]) -> Why:
     gate = gate_of(row["gate"])
     if not gate.online:
         return offline(gate)
+    if row["held_ahead"] is not None:
+        return _held(row)
     if row["due_at"] is not None and row["waits"] is not None:
         return _awaiting(row, orjson.loads(row["waits"]))
     if row["due_at"] is not None:
@@ -82,6 +84,22 @@ def _waiting(row: Mapping[str, Any]) -> Why:
     if row["workers"] == 0:
         return _no_worker(row)
     return _limited(row) or _in_line(row)
+
+
+def _held(row: Mapping[str, Any]) -> Why:
+    """By the concurrency of its key, or by a rate."""
+    whose = f"{row['job_type']} jobs" if row["held_by_type"] else f"jobs of tenant {row['tenant']}"
+    key = f" of {row['limit_key']}" if row["held_by_type"] and row["limit_key"] is not None else ""
+    ahead = row["held_ahead"]
+    before = f"; {'1,000 or more' if ahead >= 1000 else ahead} of them {'is' if ahead == 1 else 'are'} ahead of it"
+    if row["held_most"] is not None and row["held_slots"] >= row["held_most"]:
+        cause = f"{row['held_slots']} of at most {row['held_most']} {whose}{key} run{before if ahead else ''}."
+        numbers = {"running": row["held_slots"], "limit": row["held_most"], "ahead": ahead}
+        return Why("limit", cause, "It starts when one of them ends; or raise the limit.", numbers=numbers)
+    if row["held_rate"] is not None and row["held_until"] is not None:
+        cause = f"It is over the rate of {row['held_rate']} of {whose}{key}; its turn comes at {at(row['held_until'])}."
+        return Why("rate", cause, "Wait, or raise the rate.", numbers={"ahead": ahead})
+    return Why("next", "Its limit has room: the next claim releases it.", numbers={"ahead": ahead})
 
 
 def _limited(row: Mapping[str, Any]) -> Why | None:

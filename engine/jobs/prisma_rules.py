@@ -26,6 +26,7 @@ _FINISH = "`JobsRepository.mark_success` and `mark_failure` record the outcome o
 _CANCEL = "`cancel(conn, job_id, actor=…)` cancels a job, also one that runs."
 _RETRY = "`atlas jobs retry` puts a failed or canceled job back; a claimed one ends by `JobsRepository.mark_failure`."
 _LATER = "A handler raises `RetryAfter` or `Snooze`; a new job is due at the `nextRetryAt` of its `create`."
+_LIMITED = "Atlas sets it by the limits of the job type and of the tenant: docs/limits.md."
 _ANEW = "It is the same for the whole life of a job: cancel this one and create another."
 
 # The columns of a job that a caller may change.
@@ -36,6 +37,7 @@ _COLUMNS = {
     **dict.fromkeys(("output", "error", "retryCount", "finishedAt", "deadLetteredAt", "costCents"), _FINISH),
     **dict.fromkeys(("cancelRequestedAt", "cancelRequestedBy"), _CANCEL),
     **dict.fromkeys(("nextRetryAt", "dueAt"), _LATER),
+    **dict.fromkeys(("limitId", "limitKey", "rateId", "heldBy", "hasSlot"), _LIMITED),
     "retriesChosen": "Naming `maxRetries` sets it.",
     "progress": "A handler reports it: `await ctx.progress(40)`.",
 }
@@ -78,6 +80,7 @@ VERBS = {
     "Session": "Logging in and out opens and ends sessions.",
     **dict.fromkeys(("ShownJob", "ListedJob"), "It is a view: create and update `job`."),
     **dict.fromkeys(("JobAttempt", "JobRun"), _CLAIM),
+    **dict.fromkeys(("JobLimit", "LimitEvent"), _LIMITED),
     "JobSecret": 'Mark the field of the input with `"x-secret": true`, and create the job with it.',
     "JobType": "A worker publishes what its `@job` says when it starts.",
     "JobDefinition": "`atlas definition add`, `edit` and `disable` change definitions.",

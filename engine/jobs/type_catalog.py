@@ -31,6 +31,9 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
             timeout_seconds=None if one.timeout is None else max(1, round(one.timeout)),
             retry_policy=orjson.dumps(one.policy.as_json()).decode(),
             concurrency=one.concurrency,
+            concurrency_key=one.concurrency_key,
+            rate=one.rate,
+            burst=one.burst,
             audit_content=one.audit_content,
         )
         if not written:

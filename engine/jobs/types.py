@@ -16,6 +16,7 @@ from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
 from atlas.db.pg_json import TooLarge, byte_size, is_larger, stored_json, without_nul
 from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
+from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.secrets.fields import has_secrets
@@ -61,11 +62,21 @@ class JobType:
     signature: HandlerSignature = PLAIN
     # How many jobs one call of a batch handler takes at most; 0: it is none.
     batch_size: int = 0
+    # What `concurrency` and `rate` count by; None: all its jobs.
+    concurrency_key: str | None = None
+    # Starts such as 100/minute, and how many at once after a rest.
+    rate: str | None = None
+    burst: int | None = None
     # An async handler that takes no more than its input and its context.
     is_direct: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_direct", self.is_async and self.signature.is_plain)
+
+    @property
+    def limit_by(self) -> str | None:
+        """The key by which its jobs are held until there is room: '' for one limit of all; None: they are not held."""
+        return self.concurrency_key or ("" if self.rate is not None else None)
 
     def parse(self, text: str) -> Any:
         """The handler's input, or PermanentError with the field and the reason."""
@@ -145,6 +156,9 @@ def job(
     max_retries: int | None = None,
     retry: RetryPolicy | str | dict[str, Any] | None = None,
     concurrency: int | None = None,
+    concurrency_key: str | None = None,
+    rate: str | None = None,
+    burst: int | None = None,
     success_action: str = "JOB_SUCCEEDED",
     max_output: int = LARGEST_OUTPUT,
     audit_content: bool = False,
@@ -160,6 +174,8 @@ def job(
     have `max_output` bytes as JSON. With `audit_content` the events of its jobs carry digests of input and output.
     Parameters of other types get what a `lifespan` yields. A function whose input is a list gets several jobs of one
     tenant in a call, at most `batch_size`, and returns None or a list with an output or an exception for each.
+    At most `concurrency` of its jobs run at a time, and start at a `rate` such as "100/minute", at most `burst` at once
+    after a rest. With a `concurrency_key` such as "{{ input.customer }}" both count for each value and tenant.
     With `cron` it is also started by a schedule, with an empty input: in this time zone (else the tenant's), for this
     tenant (else `system`).
     """
@@ -183,6 +199,9 @@ def job(
                 max_retries=policy.max_retries if max_retries is None else max_retries,
                 policy=policy,
                 concurrency=concurrency,
+                concurrency_key=concurrency_key,
+                rate=rate,
+                burst=burst,
                 description=inspect.getdoc(function) or "",
                 success_action=success_action,
                 input_schema=schema,
@@ -209,6 +228,8 @@ def add_job_type(job_type: JobType) -> None:
         )
     if job_type.concurrency is not None and job_type.concurrency < 1:
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
+    if wrong := check_key(job_type.concurrency, job_type.concurrency_key, job_type.rate, job_type.burst):
+        raise InvalidInput(f"The job type {job_type.key!r}", wrong)
     if not 0 <= job_type.max_retries <= MOST_RETRIES:
         reason = f"is not between 0 and {MOST_RETRIES:,}"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_retries", reason)])

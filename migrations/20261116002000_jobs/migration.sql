@@ -14,7 +14,8 @@ create type turn_kind as enum (
   'more',              -- jobs were moved to where limits are counted: ask again
   'shared',            -- tenants compete: report what theirs use; tenant_id: where the next claim goes on among them, or null
   'not_charged',       -- what this tenant has used is still to be reported: another worker was reporting for it
-  'alone_waits'        -- a job that must run alone waits: ask for it when nothing else is held
+  'alone_waits',       -- a job that must run alone waits: ask for it when nothing else is held
+  'token_waits'        -- jobs over a rate wait: ask again after attempt_count milliseconds
 );
 create type turn_row as (
   kind               turn_kind,
@@ -86,6 +87,15 @@ create table jobs (
   start_by            timestamptz(6),
   finish_by           timestamptz(6),
   group_id            uuid,
+  -- Null for the jobs of types without a rate or a concurrency key: the limit of its type and key, and what the key is.
+  limit_id            uuid,
+  limit_key           text,
+  -- Its tenant, where the tenant has a rate.
+  rate_id             uuid,
+  -- Which of the two it waits for. It is due without an end then, or at its time; see the function release_limit.
+  held_by             uuid,
+  -- Whether it counts against the concurrency of its key: from its release until it has ended, retries included.
+  has_slot            boolean,
   -- Half-full leaves: every change of status adds an entry beside the old one, on the same page.
   constraint jobs_pkey primary key (id) with (fillfactor = 50),
   -- Postgres reads these anew for every statement: what admission checks and a wrong value could not harm is not among them.
@@ -137,6 +147,15 @@ create index jobs_group on jobs (group_id, status) where group_id is not null;
 -- Ready, for the one host that may take it. Jobs without a host are not in it and pay nothing.
 create index jobs_ready_host on jobs (host_id, priority desc, created_at)
   where status = 'queued' and next_retry_at is null and host_id is not null;
+
+-- Held by a limit and otherwise due, in the order of release. Jobs without limits are in none of these three and pay nothing.
+create index jobs_held on jobs (held_by, priority desc, created_at)
+  where held_by is not null and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00';
+-- Released by the limit of their type and key: those that have not started use up tokens, those with a slot count until they end.
+create index jobs_released on jobs (limit_id, status)
+  where limit_id is not null and status in ('queued', 'running') and (has_slot or held_by is distinct from limit_id);
+-- The same for the rate of a tenant.
+create index jobs_rate_released on jobs (rate_id) where rate_id is not null and status = 'queued' and held_by is null;
 
 -- The hot statements have fixed plans, and lists go by indexes: a small sample of what is filtered by is enough, and what no
 -- plan asks for is not sampled at all. Comparing inputs took a tenth of a busy server's time.
@@ -207,13 +226,43 @@ create table job_types (
   max_retries     int not null default 3 check (max_retries between 0 and 1000),
   timeout_seconds int,
   retry_policy    jsonb not null default '{}',
+  -- At the same time: of all its jobs, or with a key of those whose key is filled in alike, for each tenant.
   concurrency     int check (concurrency > 0),
+  concurrency_key text,
+  -- Starts such as 100/minute, of all its jobs or of each key, and how many may start at once after a rest.
+  rate            text,
+  burst           int check (burst > 0),
   -- Whether events of its jobs carry digests of input and output.
   audit_content   boolean not null default false,
   created_at      timestamptz(6) not null default now(),
   last_seen_at    timestamptz(6) not null default now()
 );
-create index job_types_limited on job_types (key) where concurrency is not null;
+create index job_types_limited on job_types (key) where concurrency is not null and concurrency_key is null;
+-- Types whose jobs are held until their limit has room.
+create index job_types_held on job_types (key) where concurrency_key is not null or rate is not null;
+
+-- The token bucket of a rate: of a type, of a key of it, or of a tenant, whose id it has then. Kept by the one that releases its jobs.
+create table job_limits (
+  id          uuid primary key,
+  -- Null: the rate counts the jobs of all tenants.
+  tenant_id   uuid,
+  per_second  float8 not null,
+  burst       int not null,
+  tokens      float8 not null,
+  refilled_at timestamptz(6) not null default clock_timestamp(),
+  -- When the next token is there, while jobs wait for it.
+  release_at  timestamptz(6)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+create index job_limits_due on job_limits (release_at) where release_at is not null;
+-- What happened to the jobs of a limit since it was last looked at. The next claim takes them and releases what there is room for.
+create table limit_events (
+  limit_id  uuid not null,
+  id        bigint generated always as identity,
+  tenant_id uuid not null,
+  -- A job started, which takes a token.
+  started   boolean not null default false,
+  primary key (limit_id, id)
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
 -- Jobs as they are read: with the derived statuses, at the time of the statement that reads them, and with the retries that count,
 -- as the function retries_of says.

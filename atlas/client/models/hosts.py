@@ -58,6 +58,9 @@ class DefinitionShown(ApiModel):
     max_attempts: int
     retry_policy: Any
     concurrency: int | None
+    concurrency_key: str | None
+    rate: str | None
+    burst: int | None
     limits: CommandLimits
     env: dict[str, str | None]
     is_active: bool

@@ -189,6 +189,9 @@ class JobTypeShown(ApiModel):
     retry_policy: Document
     input_limit: int
     concurrency: int | None
+    concurrency_key: str | None
+    rate: str | None
+    burst: int | None
     last_seen_at: datetime
     is_command: bool
 

@@ -7,6 +7,7 @@
 --   event, hash of tenant, name   shared by those who publish the event, exclusive for runs that begin to wait for it
 --   host, hash of the host        one claim of a host at a time
 --   limits, 0                     one claim at a time counts limits; only tried, so it may come after a row's lock
+--   limit, hash of the limit      one claim at a time releases the jobs of a rate or a key; only tried, like the one before
 -- The others are never held together with these:
 --   seal, 0                       one sealer, and the beginning of an epoch
 --   policy, hash of the tenant    one decision at a time where policy rules count
@@ -30,5 +31,6 @@ set search_path from current as $$
     when 'host' then 9
     when 'quota' then 10
     when 'webhooks' then 11
+    when 'limit' then 12
   end
 $$;

@@ -14,7 +14,7 @@ declare
   me constant text := $me$nullif(current_setting('atlas.tenant', true), '')::uuid$me$;
   row_columns constant text := '(tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)';
   fixed constant text[] := array['id', 'tenant_id', 'host_id', 'server_instance_id', 'parent_run_id', 'run_id', 'forked_from',
-    'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash'];
+    'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash', 'limit_id', 'rate_id', 'held_by'];
   one record;
   visible text;
   mine text;
@@ -33,6 +33,7 @@ begin
     select t.role, name, rights
     from (values
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
+        'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
         'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions',
@@ -48,7 +49,8 @@ begin
       (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions', 'select, insert'),
       (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules, webhooks, inbound_hooks',
         'select, insert, delete'),
-      (tenant_role, 'job_secrets, audit_private', 'insert'),
+      (tenant_role, 'job_secrets, audit_private, limit_events', 'insert'),
+      (tenant_role, 'job_limits', 'select'),
       (tenant_role, 'audit_log, audit_entries', 'select'),
       (tenant_role, 'audit_log', 'insert ' || row_columns)
     ) t(role, names, rights)
@@ -93,6 +95,8 @@ begin
     execute format('grant execute on function %s to %I, %I', one.signature, engine_role, tenant_role);
   end loop;
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
+  execute format('alter function note_limits() owner to %I', owner_role);
+  execute format('alter function recheck_limits() owner to %I', owner_role);
   -- It runs as the owner too, for logins without a right to any table.
   for one in
     select p.oid::regprocedure as signature from pg_proc p where p.pronamespace = here::regnamespace and p.proname = 'enqueue'
@@ -123,7 +127,7 @@ begin
       when 'sessions' then 'false'
       else format('tenant_id = %s', me) end;
     -- What belongs to no tenant in particular may be read by all of them.
-    visible := case when one.name in ('workflows', 'policy_rules') then format('(tenant_id is null or %s)', mine) else mine end;
+    visible := case when one.name in ('workflows', 'policy_rules', 'job_limits') then format('(tenant_id is null or %s)', mine) else mine end;
     execute format('alter table %I enable row level security', one.name);
     execute format('alter table %I force row level security', one.name);
     execute format('drop policy if exists programs on %I', one.name);

@@ -40,6 +40,7 @@ begin
   end if;
   perform expire_jobs(200, false);
   perform promote_due(200);
+  perform release_held(p_limit, p_types);
   loop
     if p_host is null then
       picked := pick_for_tenant(p_tenant, p_types, full_types, p_limit);
@@ -63,7 +64,7 @@ begin
       -- A job that workers were lost with is claimed alone.
       continue when best.lost_count >= alone_after_losses() and taken > 0;
       cap := (select (t.limits->>'in_flight')::int from tenants t where t.id = best.tenant_id);
-      most := (select y.concurrency from job_types y where y.key = best.job_type);
+      most := (select y.concurrency from job_types y where y.key = best.job_type and y.concurrency_key is null);
       if cap is not null or most is not null then
         if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then
           if taken = 0 then

@@ -3,14 +3,14 @@
 -- p_types null: every type. p_lease: seconds of a lease of the job's own, null for a worker, whose lease is its own row.
 -- p_fair: tenants share the workers; otherwise priority and age order all jobs. p_after: where the last claim among many tenants ended.
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
--- Locks: gate, worker, job rows (skipping locked ones), limits. Called by engine/jobs/claim.py and by turn.
+-- Locks: gate, worker, job rows (skipping locked ones), limits, limit. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
-  -- Most of the time one type of one tenant is served and nothing is due, careful or limited: then claiming is one statement.
+  -- Most of the time one type of one tenant is served and nothing is due, careful, limited or held: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
   if cardinality(p_types) = 1 and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
@@ -40,8 +40,10 @@ begin
             select from jobs e where e.status = 'queued' and e.start_by <= statement_timestamp() and e.parent_run_id is null)
           and not exists (
             select from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful)
-          and not exists (select from job_types y where y.concurrency is not null and y.key = any (p_types))
+          and not exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and y.key = any (p_types))
           and not exists (select from tenants x where x.limits ? 'in_flight')
+          and not exists (select from limit_events)
+          and not exists (select from job_limits l where l.release_at is not null)
         order by j.priority desc, j.created_at limit p_slots + p_prefetch for update of j skip locked))
       and status = 'queued' and (start_by is null or start_by > clock_timestamp())
     returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,

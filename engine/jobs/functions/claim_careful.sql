@@ -1,4 +1,4 @@
--- queued -> running, the general way of claim: for several types, or where jobs are due, careful or limited.
+-- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited or held.
 -- Arguments, rows and locks are those of claim, which calls it.
 create or replace function claim_careful(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
@@ -13,6 +13,9 @@ declare
   some_expired boolean;
   some_are_careful boolean;
   some_are_limited boolean;
+  some_are_held boolean;
+  is_busy boolean;
+  next_token timestamptz;
   picked tid[];
   unlimited tid[];
   careful_picked tid[];
@@ -30,9 +33,10 @@ begin
     exists (select from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp()),
     exists (select from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp() and j.parent_run_id is null),
     exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful),
-    exists (select from job_types y where y.concurrency is not null and (p_types is null or y.key = any (p_types)))
-      or exists (select from tenants x where x.limits ? 'in_flight')
-  into some_are_due, some_expired, some_are_careful, some_are_limited;
+    exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
+      or exists (select from tenants x where x.limits ? 'in_flight'),
+    exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null)
+  into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held;
   if some_expired then
     -- Those that a run waits for are left to the sweep: a claim does not wait for the rows of runs.
     perform expire_jobs(greatest(200, 2 * want), false);
@@ -40,8 +44,23 @@ begin
   if some_are_due then
     perform promote_due(greatest(200, 2 * want));
   end if;
-  -- What was promoted just now may be careful.
-  careful_picked := case when some_are_due or some_are_careful then pick_careful(p_worker, p_types, p_slots, p_fair) else '{}' end;
+  -- What was promoted just now may be held.
+  if some_are_due or some_are_held then
+    select r.busy into is_busy from release_held(want, p_types) r;
+    if is_busy then
+      signal.kind := 'busy';
+      return next signal;
+    end if;
+    select min(l.release_at) into next_token from job_limits l where l.release_at is not null;
+    if next_token is not null then
+      signal.kind := 'token_waits';
+      signal.attempt_count := least(3600000, greatest(1, ceil(1000 * extract(epoch from next_token - clock_timestamp()))));
+      return next signal;
+      signal.attempt_count := null;
+    end if;
+  end if;
+  -- What was promoted or released just now may be careful.
+  careful_picked := case when some_are_due or some_are_held or some_are_careful then pick_careful(p_worker, p_types, p_slots, p_fair) else '{}' end;
   if careful_picked is null then
     signal.kind := 'busy';
     return next signal;

@@ -40,7 +40,7 @@ begin
       select job_type, tenant_id, count(*) as n from jobs where status = 'running' group by job_type, tenant_id),
     room as materialized (
       select g.tenant_id, g.job_type,
-        (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null)
+        (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null and y.concurrency_key is null)
           - coalesce((select sum(r.n) from running r where r.job_type = g.job_type), 0) as of_type,
         (select (x.limits->>'in_flight')::int from tenants x where x.id = g.tenant_id)
           - coalesce((select sum(r.n) from running r where r.tenant_id = g.tenant_id), 0) as of_tenant

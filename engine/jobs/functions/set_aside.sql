@@ -3,7 +3,7 @@
 create or replace function set_aside(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare
-  limited_types text[] := array(select key from job_types where concurrency is not null);
+  limited_types text[] := array(select key from job_types where concurrency is not null and concurrency_key is null);
   limited_tenants uuid[] := array(select id from tenants where limits ? 'in_flight');
 begin
   if cardinality(limited_types) + cardinality(limited_tenants) = 0 then

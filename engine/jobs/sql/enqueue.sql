@@ -1,5 +1,5 @@
 -- nothing -> queued, for one job without a dedupe key, host or secret: without the arrays of enqueue_many, in 0.32 ms instead of
--- 0.57 ms. No row means that there is no such tenant, or that it is being removed. SQL, because it is a hot verb: job, audit
+-- 0.57 ms. No row means that enqueue_many decides: there is no such tenant, it is being removed, or a rate or a key may hold the job. SQL, because it is a hot verb: job, audit
 -- row and wake-up in one statement.
 with made as (
   insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, retries_chosen, correlation_id, source,
@@ -10,7 +10,9 @@ with made as (
     coalesce(:max_retries::int, :type_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3),
     :max_retries::int is not null,
     :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
-  from atlas.tenants o where o.id = :tenant_id and o.removing_at is null
+  from atlas.tenants o
+  where o.id = :tenant_id and o.removing_at is null and not o.limits ? 'rate'
+    and not exists (select from atlas.job_types y where y.key = :job_type and (y.concurrency_key is not null or y.rate is not null))
   returning id
 )
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)

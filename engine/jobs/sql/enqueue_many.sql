@@ -4,4 +4,4 @@ select nth, id
 from atlas.enqueue_many(
   :actor_type, :actor_id, :coalesce, :ids, :tenants, :types, :inputs, :metas, :bodies, :priorities, :delays, :run_ats, :max_retries,
   :dedupe_keys, :dedupe_hashes, :correlations, :sources, :source_refs, :timeouts, :definitions, :hosts, :instances, :parent_runs,
-  :type_retries, :start_bys, :expirations, :finish_bys, :groups);
+  :type_retries, :start_bys, :expirations, :finish_bys, :groups, :limit_by);

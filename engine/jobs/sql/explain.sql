@@ -28,6 +28,26 @@ ahead as materialized (
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)) h
 ),
+-- What holds a job by a rate or a key, how many are ahead of it there, and what has its slots or has not started.
+held as materialized (
+  select j.id, coalesce(j.held_by = j.limit_id, false) as of_type,
+    case when j.held_by = j.limit_id then y.rate else t.limits->>'rate' end as rate,
+    case when j.held_by = j.limit_id and y.concurrency_key is not null then y.concurrency end as most,
+    case when j.held_by = j.limit_id then (
+      select count(*) from atlas.jobs s
+      where s.limit_id = j.limit_id and s.has_slot and s.status in ('queued', 'running')) end as slots,
+    (select count(*) from (
+       select from atlas.jobs a
+       where a.held_by = j.held_by and a.status = 'queued' and a.next_retry_at >= '9999-01-01 00:00:00+00'
+         and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
+       limit 1000) h) as ahead,
+    l.tokens, l.per_second, l.refilled_at, l.release_at
+  from asked j
+  join atlas.tenants t on t.id = j.tenant_id
+  left join atlas.job_types y on y.key = j.job_type
+  left join atlas.job_limits l on l.id = j.held_by
+  where j.held_by is not null and j.status = 'queued' and j.next_retry_at >= '9999-01-01 00:00:00+00'
+),
 shares as materialized (
   select t.tenant_id, t.job_type, s.used, s.share, s.before
   from (select distinct tenant_id, job_type from asked where status = 'queued') t
@@ -46,13 +66,16 @@ select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_
    where w.dead_at is null and w.lease_expires_at > clock_timestamp() and j.job_type = any (w.job_types)) as workers,
   exists (select from atlas.job_types y where y.key = j.job_type) as known_type,
   exists (select from atlas.job_definitions d where d.key = j.job_type and not d.is_active) as disabled,
-  (select y.concurrency from atlas.job_types y where y.key = j.job_type) as type_limit,
+  (select y.concurrency from atlas.job_types y where y.key = j.job_type and y.concurrency_key is null) as type_limit,
   (select (t.limits->>'in_flight')::int from atlas.tenants t where t.id = j.tenant_id) as tenant_limit,
   (select coalesce(sum(r.count), 0)::int from running r where r.job_type = j.job_type) as type_running,
   (select coalesce(sum(r.count), 0)::int from running r where r.tenant_id = j.tenant_id) as tenant_running,
   case when j.status = 'queued' then (
     select count(*) from ahead a
     where a.tenant_id = j.tenant_id and a.job_type = j.job_type and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))) end as ahead,
-  (select t.slug from atlas.tenants t where t.id = j.tenant_id) as tenant, h.used as tenant_used, h.share as tenant_share, h.before as tenants_before
+  (select t.slug from atlas.tenants t where t.id = j.tenant_id) as tenant, h.used as tenant_used, h.share as tenant_share, h.before as tenants_before,
+  j.limit_key, g.of_type as held_by_type, g.rate as held_rate, g.most as held_most, g.slots as held_slots, g.ahead as held_ahead,
+  greatest(clock_timestamp(), g.refilled_at + make_interval(secs => (g.ahead + 1 - g.tokens) / g.per_second)) as held_until
 from asked j
+left join held g on g.id = j.id
 left join shares h on j.status = 'queued' and h.tenant_id = j.tenant_id and h.job_type = j.job_type;

@@ -1,10 +1,10 @@
 -- What a worker's decorator says about a job type; the last worker to start overwrites the others.
 -- No row: the type is a command, and its definition has it. Called by engine/jobs/type_catalog.py. SQL, because it inserts or
 -- updates under a condition, on the database's clock.
-insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, audit_content,
-  last_seen_at)
+insert into atlas.job_types as t (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, concurrency_key,
+  rate, burst, audit_content, last_seen_at)
 values (:key, :description, :input_schema::text::jsonb, :max_retries, :timeout_seconds, :retry_policy::text::jsonb, :concurrency,
-        :audit_content, clock_timestamp())
+        :concurrency_key, :rate, :burst, :audit_content, clock_timestamp())
 on conflict (key) do update
 set description     = excluded.description,
     input_schema    = excluded.input_schema,
@@ -12,6 +12,9 @@ set description     = excluded.description,
     timeout_seconds = excluded.timeout_seconds,
     retry_policy    = excluded.retry_policy,
     concurrency     = excluded.concurrency,
+    concurrency_key = excluded.concurrency_key,
+    rate            = excluded.rate,
+    burst           = excluded.burst,
     audit_content   = excluded.audit_content,
     last_seen_at    = clock_timestamp()
 where not exists (select from atlas.job_definitions d where d.key = t.key)

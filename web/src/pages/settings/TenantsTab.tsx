@@ -104,7 +104,7 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
       <Field label="Time zone" hint="Its schedules move to this clock." error={reason("timezone")}>
         {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
       </Field>
-      <Field label="Limits" hint="in_flight, requests_per_second, email, quotas. What is not named has its default." error={parsed === null ? "is not a JSON object" : reason("limits")}>
+      <Field label="Limits" hint="in_flight, rate, burst, requests_per_second, email, quotas. What is not named has its default." error={parsed === null ? "is not a JSON object" : reason("limits")}>
         {(control) => <TextArea {...control} rows={6} value={limits} onChange={(event) => setLimits(event.target.value)} />}
       </Field>
     </ConfirmDialog>

@@ -1,0 +1,46 @@
+"""Limits by key and rates, as a job type, a definition or a tenant says them, checked before they are stored.
+
+The database fills in the key, holds the jobs and releases them: engine/jobs/functions/release_limit.sql.
+"""
+
+import re
+
+from atlas.errors import FieldError
+
+RATE = re.compile(r"[1-9][0-9]{0,8}/(second|minute|hour|day)")
+# The same pattern as in the SQL function limit_key.
+KEY_FIELD = re.compile(r"\{\{\s*input\.[A-Za-z0-9_.-]+\s*\}\}")
+LONGEST_KEY = 500
+MOST_BURST = 1_000_000
+
+
+def check_key(concurrency: int | None, key: str | None, rate: object, burst: object) -> list[FieldError]:
+    """What is wrong with the limits of a job type."""
+    found = check_rate(rate, burst)
+    if key is None:
+        return found
+    if concurrency is None and rate is None:
+        found.append(FieldError("concurrency_key", "goes with concurrency or rate"))
+    if not 1 <= len(key) <= LONGEST_KEY:
+        found.append(FieldError("concurrency_key", f"has between 1 and {LONGEST_KEY} characters"))
+    rest = KEY_FIELD.sub("", key)
+    if "{{" in rest or "}}" in rest:
+        reason = f"{key!r} is not a text with fields like {{{{ input.customer }}}}"
+        found.append(FieldError("concurrency_key", reason))
+    return found
+
+
+def check_rate(rate: object, burst: object, *, path: str = "") -> list[FieldError]:
+    """What is wrong with a rate and its burst."""
+    found = []
+    if rate is not None and not (isinstance(rate, str) and RATE.fullmatch(rate)):
+        found.append(
+            FieldError(f"{path}rate", "is not like 100/minute: a whole number per second, minute, hour or day")
+        )
+    if burst is None:
+        return found
+    if rate is None:
+        found.append(FieldError(f"{path}burst", "goes with a rate"))
+    if not isinstance(burst, int) or isinstance(burst, bool) or not 1 <= burst <= MOST_BURST:
+        found.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MOST_BURST:,}"))
+    return found
