@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from atlas.audit.keys import SigningKey, publish_key, write_privately
-from atlas.audit.tree_head import Head, read_head
+from atlas.audit.tree_head import Head, named_as_log, read_head
 from atlas.audit.tree_nodes import TreeNodes
 from atlas.audit.verifier.copies import copied_notes
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
@@ -102,9 +102,11 @@ async def publish(
 
 async def require_continuation(conn: Connection, key: SigningKey, folder: Path) -> None:
     """Refuse, as signing would, an audit log that does not continue what was signed last."""
-    head = await read_head(conn, key)
-    last = await asyncio.to_thread(_last, key if head is None else head.key, folder)
+    key = await named_as_log(conn, key)
+    # Before the head: where a sealer goes on meanwhile, the head is only longer.
+    last = await asyncio.to_thread(_last, key, folder)
     if last is not None and last.size > 0:
+        head = await read_head(conn, key)
         if head is None:
             raise InconsistentTree(last, 0)
         await _next(conn, head, last, abandon=False)

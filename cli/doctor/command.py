@@ -6,6 +6,7 @@ import asyncpg
 import typer
 from rich.text import Text
 
+from atlas.cli.doctor.checkpoints import check_checkpoints
 from atlas.cli.doctor.database import check_database
 from atlas.cli.doctor.finding import Diagnosis
 from atlas.cli.doctor.machine import check_machine
@@ -69,7 +70,7 @@ async def _examine_database(settings: Settings) -> list[Diagnosis]:
     async with reach_database(settings) as addresses:
         conn = await connect(addresses.url, application="atlas doctor", statement_seconds=STATEMENT_SECONDS)
         try:
-            return await check_database(conn, addresses.url)
+            return [*await check_database(conn, addresses.url), *await check_checkpoints(conn, settings)]
         finally:
             await conn.close()
 

@@ -2,14 +2,19 @@
 
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from atlas.audit.keys import checkpoint_folder, signing_key
+from atlas.audit.sealer import seal_and_sign
+from atlas.audit.verifier.signed_notes import Checkpoint
 from atlas.cli.doctor.database import _promise
 from atlas.db.login import make_login
 from atlas.db.migrations import load_migrations, migrate
+from atlas.settings import load_settings
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
@@ -213,6 +218,24 @@ async def test_a_key_that_others_can_read_is_a_warning(atlas, tmp_path: Path):
         key.chmod(mode)
         ran = await atlas("doctor", "--json", ATLAS_AUDIT_KEY_FILE=str(key))
         assert by_name(ran.document)["audit key"]["verdict"] == verdict
+
+
+async def test_an_audit_log_that_lacks_what_was_signed_is_a_failure(atlas, pool, database_url, tmp_path: Path):
+    settings = load_settings(atlas_home=tmp_path / "home", database_url=database_url)
+    assert (await atlas("tenant", "add", "acme")).code == 0
+    await seal_and_sign(pool, settings)
+    assert by_name((await atlas("doctor", "--json")).document)["checkpoints"]["verdict"] == "ok"
+    # A copy of a later checkpoint, as a database leaves it that was restored to an earlier time.
+    key, now = signing_key(settings), datetime.now(UTC)
+    [copies] = checkpoint_folder(settings).iterdir()
+    with copies.open("a") as file:
+        file.write("\n" + key.sign(Checkpoint(key.name, 99, bytes(32), now)))
+
+    found = by_name((await atlas("doctor", "--json")).document)["checkpoints"]
+
+    assert found["verdict"] == "fail"
+    assert "do not continue the 99 signed before" in found["found"]
+    assert "atlas audit new-epoch" in found["remedy"]
 
 
 async def test_a_server_that_cannot_be_reached_is_a_finding_among_the_others(atlas):
