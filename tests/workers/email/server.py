@@ -11,7 +11,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -58,9 +57,7 @@ class Request:
 class MailServer:
     """The server, its mailboxes, and every request it received."""
 
-    def __init__(self, authority: trustme.CA, folder: Path) -> None:
-        self.ca_file = folder / "ca.pem"
-        authority.cert_pem.write_to_path(str(self.ca_file))
+    def __init__(self, authority: trustme.CA) -> None:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1", "localhost").configure_cert(self._tls)
         self.plays: dict[str, deque[Play]] = defaultdict(deque)
