@@ -11,7 +11,8 @@ PYTEST := .venv/bin/python -m pytest
 # Where the machine has no Node.js, the set-up has installed one there.
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests proof soak screenshots wheel bench
+.PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests other-tests browser-tests
+.PHONY: proof soak screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -53,7 +54,7 @@ lint-web: described
 	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
 
 # Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
-test tests proof: export PYTHONDONTWRITEBYTECODE :=
+test tests other-tests browser-tests proof: export PYTHONDONTWRITEBYTECODE :=
 
 # What the linters check after the style takes the processor time that the tests leave; all must pass.
 test: setup style
@@ -61,14 +62,25 @@ test: setup style
 		wait $$linting || { echo "error: a linter failed; what it found is above the tests, or run: make lint" >&2; exit 1; }; \
 		exit $$tested
 
-# Tests wait for much of their time, so two cores have work for three processes. What failed beside others, on a machine that
-# may be busy, is run once more alone, and must pass there. The browser tests have processes of their own: Playwright keeps
-# an event loop running, beside which no other can run.
+# Tests wait for much of their time, so two cores have work for five processes. One of them has the browser tests: Playwright
+# keeps an event loop running, beside which no other can run. What failed beside others, on a machine that may be busy, is run
+# once more alone, and must pass there. Each of the two runs has its own list of what failed.
 QUICK := $(PYTEST) -m "not slow"
+OTHERS := $(QUICK) --ignore tests/web
+BROWSER := $(QUICK) tests/web -o cache_dir=.pytest_cache/browser
 AGAIN := --last-failed --last-failed-no-failures none
 tests:
-	$(QUICK) --ignore tests/web -n 3 --dist worksteal || $(QUICK) --ignore tests/web $(AGAIN)
-	$(QUICK) tests/web -n 2 --dist loadfile || $(QUICK) tests/web $(AGAIN)
+	@rm -f .venv/failed-*
+	@$(MAKE) --no-print-directory -j2 other-tests browser-tests
+	@[ ! -e .venv/failed-others ] || $(OTHERS) $(AGAIN)
+	@[ ! -e .venv/failed-browser ] || $(BROWSER) $(AGAIN)
+
+other-tests:
+	$(OTHERS) -n 4 --dist worksteal || touch .venv/failed-others
+
+browser-tests:
+	@$(BROWSER) > .venv/browser-tests.log 2>&1 || touch .venv/failed-browser
+	@cat .venv/browser-tests.log
 
 # Every test, the slow ones too, and those of faults and security at their full sizes.
 proof: setup
