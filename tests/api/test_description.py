@@ -9,7 +9,6 @@ from typing import get_args
 import pytest
 from jsonschema_rs import validator_for
 
-from atlas.api.app import read_description
 from atlas.api.openapi_names import DESCRIPTIONS
 from atlas.engine.commands.argv import fields_of
 from atlas.engine.jobs.job_list import STATUSES
@@ -38,12 +37,6 @@ async def test_every_response_is_as_described(server, tmp_path, who):
 
     print(said[said.find("= SUMMARY") :])
     assert process.returncode == 0, said
-
-
-@pytest.fixture(scope="module")
-def spec():
-    """Generating it takes a second."""
-    return read_description()
 
 
 async def test_the_description_is_served(operator, spec):

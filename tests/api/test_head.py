@@ -15,7 +15,8 @@ __all__ = ["things"]
 FETCH = "GET /agent/hosts/{host_id}/jobs"
 
 
-async def test_head_works_wherever_get_does(world, things, pool, settings):
+async def test_head_works_wherever_get_does(world, things, pool, settings, spec):
+    world.app.openapi_schema = spec
     await seal_and_sign(pool, settings)
     mine = dict(things["acme"], verification_id=things["nobody"]["run_id"])
     for row in [row for row in TABLE if row.startswith("GET ") and row != FETCH]:

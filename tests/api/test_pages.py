@@ -92,7 +92,8 @@ async def test_the_first_load_stays_small(visitor):
     assert 0 < loaded < 250_000
 
 
-async def test_a_large_json_answer_is_compressed_and_a_small_one_is_not(operator):
+async def test_a_large_json_answer_is_compressed_and_a_small_one_is_not(world, operator, spec):
+    world.app.openapi_schema = spec
     request = operator.build_request("GET", f"{BASE}/openapi.json", headers={"Accept-Encoding": "gzip"})
     large = await operator.send(request, stream=True)
     raw = b"".join([part async for part in large.aiter_raw()])

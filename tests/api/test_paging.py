@@ -12,6 +12,7 @@ from atlas.engine.alerts import Alert, save_findings
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
+from tests.support import PROOF
 
 THINGS = 7
 # Lists that need no pages: a bounded number of times, groups or chosen jobs, counted runs, a token's own host, what is new in the audit log.
@@ -96,9 +97,8 @@ def lists(spec):
             yield path, {one["name"] for one in ones["get"].get("parameters", [])}
 
 
-async def paged(operator, things):
+def paged(spec, things):
     """The addresses of every list, of what there is."""
-    spec = (await operator.get("http://atlas.test/openapi.json")).json()
     found = [path for path, _ in lists(spec) if path not in SHORT]
     assert len(found) >= 20
     return [f"http://atlas.test{path.format(**{**things, 'key': 'x'})}" for path in found]
@@ -127,19 +127,18 @@ def name_of(item):
     return orjson.dumps({name: value for name, value in item.items() if name not in passing})
 
 
-async def test_every_list_has_a_limit_and_a_cursor(world, operator):
-    spec = (await operator.get("http://atlas.test/openapi.json")).json()
+def test_every_list_has_a_limit_and_a_cursor(spec):
     for path, names in lists(spec):
         assert path in SHORT or names >= {"limit", "cursor"}, path
 
 
-async def test_every_list_returns_each_item_once_whatever_the_page_size(things, operator):
-    for path in await paged(operator, things):
+async def test_every_list_returns_each_item_once_whatever_the_page_size(things, spec, operator):
+    for path in paged(spec, things):
         filters = {"by_hour": True} if path.endswith("/usage") else {}
         whole = [name_of(item) for item in await pages(operator, path, 200, **filters)]
         assert len(whole) >= (1 if path.endswith(("/runs", "/approvals")) else THINGS), path
         assert len(whole) == len(set(whole)), path
-        for limit in (1, 3, len(whole)):
+        for limit in (1, 3, len(whole)) if PROOF else (3,):
             assert [name_of(one) for one in await pages(operator, path, limit, **filters)] == whole, path
 
 
@@ -164,8 +163,8 @@ async def test_items_removed_between_two_pages_hide_no_other(things, admin):
     assert [item["id"] for item in rest["items"]] == before[3:]
 
 
-async def test_pages_are_never_larger_than_two_hundred(things, operator):
-    for path in await paged(operator, things):
+async def test_pages_are_never_larger_than_two_hundred(things, spec, operator):
+    for path in paged(spec, things):
         for wrong in ({"limit": 201}, {"limit": 0}, {"cursor": "x'\0"}, {"cursor": ""}):
             assert (await operator.get(path, params=wrong)).status_code == 422, (path, wrong)
         for wrong in ("W10", "bnVsbA", "WyJhIl0"):  # [], null, ["a"]

@@ -5,14 +5,12 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
+from atlas.api.app import read_description
 from atlas.client import AtlasClient, SyncAtlasClient
 from atlas.client.methods import Method
 from atlas.client.models.base import Listed
 from atlas.client.route import Route
-from tests.api.conftest import operator, settings, world
 from tests.support import ROOT
-
-__all__ = ["operator", "settings", "world"]
 
 # What the client leaves to others, by tag or by operation, and why.
 LEFT_OUT = {
@@ -37,10 +35,10 @@ MISSING = """The client has no method for {name}. Add it to a class in atlas/cli
 with the model of its response in atlas/client/models/, or name it in LEFT_OUT with the reason."""
 
 
-@pytest.fixture
-async def described(operator) -> dict[tuple[str, str], dict[str, Any]]:
+@pytest.fixture(scope="module")
+def described() -> dict[tuple[str, str], dict[str, Any]]:
     """The operations that the client should have, by method and path."""
-    spec = (await operator.get("http://atlas.test/openapi.json")).json()
+    spec = read_description()
     found = {
         (method.upper(), anonymous(path.removeprefix("/api/v1"))): {**one, "spec": spec, "path": path}
         for path, ones in spec["paths"].items()
