@@ -158,8 +158,9 @@ def test_the_pages_have_no_serious_violation(site, visit: Visit, size):
         "/settings?tab=retention",
         "/outbox",
     )
+    page = visit(axe=True, **more)
     for path in paths:
-        page = visit(path, axe=True, **more)
+        page.goto(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.wait_for_load_state("networkidle")
         assert serious_violations(page) == [], path

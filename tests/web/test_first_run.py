@@ -32,6 +32,7 @@ class Installation:
 
     def __init__(self, url: str, home: Path) -> None:
         settings = {"ATLAS_LEASE_SECONDS": LEASE, "OUTBOUND_EMAIL_PROVIDER": "outbox", "ATLAS_LOG_LEVEL": "error"}
+        settings["ATLAS_GRACE_SECONDS"] = "1"  # a job of two minutes is running at the end
         self.environ = environment(home, DATABASE_URL=url, **settings)
         port = str(free_port("127.0.0.1"))
         argv = [*ATLAS, "up", "--port", port, "--json"]
