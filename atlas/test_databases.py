@@ -28,7 +28,8 @@ from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
 TEST_SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
-    "shared_buffers": "256MB",
+    # Every checkpoint looks at all buffers, and a database of a test comes and goes with three of them.
+    "shared_buffers": "64MB",
     "max_connections": "400",
     "autovacuum_naptime": "60s",
 }
