@@ -146,7 +146,8 @@ def test_a_token_is_made_shown_once_and_revoked(visit: Visit):
     expect(row).to_contain_text("revoked")
 
 
-@pytest.mark.parametrize("size", [None, pytest.param(PHONE, marks=pytest.mark.slow)], ids=["wide", "narrow"])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [None, PHONE], ids=["wide", "narrow"])
 def test_the_pages_have_no_serious_violation(site, visit: Visit, size):
     site.run(add_event(site, "LOOKED_AT", "by axe"))
     more = {} if size is None else {"size": size}

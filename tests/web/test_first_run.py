@@ -74,6 +74,7 @@ def shown_command(page: Page, begin: str) -> str:
     return command.inner_text()
 
 
+@pytest.mark.slow
 def test_the_whole_guide(installation: Installation, browser: Browser):
     context = browser.new_context(base_url=installation.document["address"], viewport=WIDE)
     context.add_init_script(NOTE_REFUSALS)

@@ -52,6 +52,7 @@ def given_run(site: Site, tenant: UUID) -> str:
     return site.run(ask())
 
 
+@pytest.mark.slow
 def test_a_night_without_a_mouse(site: Site, visit: Visit, tenant: UUID):
     [job] = given_jobs(site, NewJob("report.once", {}, tenant))
     run = given_run(site, tenant)
