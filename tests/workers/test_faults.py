@@ -20,7 +20,7 @@ from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF, crash_server
 from tests.workers.processes import start_worker, workers
 
-JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (1500, 3, 6)
+JOBS, WORKERS, KILLS = (20_000, 6, 40) if PROOF else (900, 2, 3)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from atlas.engine.jobs.typed_job import job
 from tests.support import DANA, PROOF, until
 from tests.workers.processes import start_worker, workers
 
-TOGGLES, WORKERS = (80, 3) if PROOF else (4, 2)
+TOGGLES, WORKERS = (80, 3) if PROOF else (2, 2)
 TYPES = ("test.marks", "test.marks_in_thread")
 # What the switch may take beside the time after which every right has lapsed, on a busy machine.
 SLACK_SECONDS = 10

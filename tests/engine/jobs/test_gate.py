@@ -16,7 +16,7 @@ from atlas.errors import InvalidInput, Refused
 from tests.engine.jobs.given import given_job, given_worker, success
 from tests.support import DANA, PROOF
 
-TOGGLES = 500 if PROOF else 60
+TOGGLES = 500 if PROOF else 30
 
 
 async def test_the_gate_says_who_switched_it_why_and_since_when(conn):
