@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from atlas.engine.jobs.gate import Gate
+from atlas.engine.jobs.pauses import pause_text, resume_command
 
 Explained: TypeAlias = Literal["job", "run", "trigger", "worker"]
 
@@ -53,6 +54,15 @@ def explained(kind: Explained, id: object, status: str, why: Why) -> Explanation
 def offline(gate: Gate) -> Why:
     """The gate is closed."""
     return Why("gate", gate.closed_because, "Bring Atlas online.", "atlas online")
+
+
+def paused(pause: Mapping[str, Any]) -> Why:
+    """A pause holds it: `kind`, `name`, `tenant`, `reason`, `by`, `since` and `until` of it."""
+    until = None if pause["until"] is None else datetime.fromisoformat(pause["until"])
+    since = datetime.fromisoformat(pause["since"])
+    cause = pause_text(pause["kind"], pause["name"], since, pause["by"], pause["reason"], until)
+    command = resume_command(pause["kind"], pause["name"], pause["tenant"])
+    return Why("paused", cause, "Resume it.", command)
 
 
 def at(time: datetime) -> str:

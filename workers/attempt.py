@@ -9,7 +9,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, redact_error, redact_notes
-from atlas.engine.jobs.start_right import NotStarted, StartRight, boot_seconds
+from atlas.engine.jobs.start_right import NotStarted, StartRight, StartRights, boot_seconds
 from atlas.engine.jobs.types import JobType, dump_output, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
@@ -38,12 +38,12 @@ class AttemptRunner:
     """Runs attempts in the slots of one worker."""
 
     def __init__(
-        self, slots: int, pool: Pool, lease: WorkerLease, report: Report, right: StartRight, resources: Resources
+        self, slots: int, pool: Pool, lease: WorkerLease, report: Report, rights: StartRights, resources: Resources
     ) -> None:
-        self._calls = HandlerCalls(slots, right, resources)
+        self._calls = HandlerCalls(slots, resources)
         self._report = AttemptReport(pool, lease)
         self.log_end = self._report.log_end
-        self._right = right
+        self._rights = rights
         self._pool = pool
         self._lease = lease
         self._progress = report
@@ -59,7 +59,8 @@ class AttemptRunner:
     async def run(self, slot: Slot, job: ClaimedJob) -> Finish | None:
         """Run one attempt. None: there is nothing to record. Here alone a handler's exception becomes a value."""
         job_type = registered().get(job.job_type)
-        context = JobContext(job, self._lease.worker_id, self._pool, self._progress, self._right)
+        right = self._rights.present
+        context = JobContext(job, self._lease.worker_id, self._pool, self._progress, right)
         slot.job, slot.context, slot.reason = job, context, None
         slot.since = time.monotonic()
         if job.max_retries is None and job_type is not None:
@@ -74,8 +75,8 @@ class AttemptRunner:
                 raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
             text = await self._reveal(job, context) if job_type.has_secrets else job.input
             value = job_type.parse(text)
-            if boot_seconds() >= self._right.until:
-                await self._wait_to_start(slot)
+            if boot_seconds() >= right.until:
+                await _wait_to_start(slot, right)
             if job.start_before is not None and time.monotonic() >= job.start_before:
                 raise JobExpired("It expired: it was claimed in time, and its worker did not begin it in time.")
             # Not in a method of its own: another coroutine for each job would take 0.5 µs.
@@ -116,13 +117,6 @@ class AttemptRunner:
         if context.redactor is not None:
             redact_logs(context.redactor.text)
         return text
-
-    async def _wait_to_start(self, slot: Slot) -> None:
-        """The right to start has lapsed since the claim: wait until the gate was read. The job's time begins then."""
-        limit = None if slot.deadline is None else slot.deadline - slot.since
-        slot.deadline = None
-        await self._right.wait()
-        slot.deadline = None if limit is None else time.monotonic() + limit
 
     def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
         match slot.reason:
@@ -177,6 +171,14 @@ class AttemptRunner:
             notes = slot.context.notes
             error = redact_error(slot.context.redactor, error, notes)
         return decide(job, self._lease.worker_id, error, policy, notes)
+
+
+async def _wait_to_start(slot: Slot, right: StartRight) -> None:
+    """The right to start has lapsed since the claim: wait until the gate was read. The job's time begins then."""
+    limit = None if slot.deadline is None else slot.deadline - slot.since
+    slot.deadline = None
+    await right.wait()
+    slot.deadline = None if limit is None else time.monotonic() + limit
 
 
 def _notes_of(slot: Slot) -> Notes | None:

@@ -24,7 +24,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
 from atlas.engine.jobs.finish import Finish, WorkerTime, take_turn
 from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.start_right import StartRight, boot_seconds
+from atlas.engine.jobs.start_right import StartRights, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.workers.demand import NO_JOBS, Demand, Request
@@ -59,7 +59,9 @@ class Phase(Enum):
 
 
 class ClaimLoop:
-    """`run_jobs` is called with what was claimed, `check_lease` when a claim was refused though Atlas is online."""
+    """`run_jobs` is called with what was claimed, `check_lease` when a claim was refused though Atlas is online,
+    `hear_of_pauses` with the version of the pauses that a claim was made under.
+    """
 
     def __init__(
         self,
@@ -69,11 +71,12 @@ class ClaimLoop:
         demand: Demand,
         drain: Drain,
         reconciler: Reconciler,
-        right: StartRight,
+        rights: StartRights,
         usage: TenantUsage,
         *,
         run_jobs: Callable[[Sequence[ClaimedJob]], None],
         check_lease: Callable[[], None],
+        hear_of_pauses: Callable[[int], None],
     ) -> None:
         self._pool = pool
         self._failed = RepeatedWarning(log, "claim failed and is repeated")
@@ -82,12 +85,13 @@ class ClaimLoop:
         self._demand = demand
         self._drain = drain
         self._reconciler = reconciler
-        self._right = right
+        self._rights = rights
         self._usage = usage
         # Where the last claim among many tenants ended.
         self._after: UUID | None = None
         self._run_jobs = run_jobs
         self._check_lease = check_lease
+        self._hear_of_pauses = hear_of_pauses
         self._phase = Phase.CLAIMING
         self._outbox: list[Finish] = []
         # Asks again when a job over a rate gets its token.
@@ -221,14 +225,17 @@ class ClaimLoop:
             self._after = turn.after
             if turn.contested:
                 self._demand.prefetch.contested()
+        if turn.pauses:
+            self._hear_of_pauses(turn.pauses)
         if turn.claimed:
-            self._right.grant(asked_at)
+            self._rights.present.grant(asked_at)
         elif turn.closed:
-            self._right.wanted.set()
+            self._rights.wanted.set()
         if claimant is self._lease.claimant:
             if len(turn.claimed) < request.jobs and not turn.again:
                 self._demand.found_too_few(hints=hints)
-            self._settle(turn, claimant, finishes, request)
+            may_start = self._rights.covers(turn.pauses, asked_at)
+            self._settle(turn, claimant, finishes, request, may_start=may_start)
         if turn.claimed:
             # Let the jobs begin: what ends at once is recorded by the same call that claims the next.
             await asyncio.sleep(0)
@@ -302,13 +309,15 @@ class ClaimLoop:
             self._check_lease()
             await asyncio.sleep(REFUSED_SECONDS)
 
-    def _settle(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish], request: Request) -> None:
+    def _settle(
+        self, turn: TurnResult, claimant: Claimant, finishes: list[Finish], request: Request, *, may_start: bool
+    ) -> None:
         """Act on what a call returned."""
         had_solo_job = self._held.has_solo_job
         if finishes:
             self._drop_finished(turn, claimant, finishes)
         if request.jobs:
-            self._take(turn)
+            self._take(turn, may_start=may_start)
             if turn.next_token is not None:
                 self._ask_after(turn.next_token)
             if turn.again or len(turn.claimed) >= request.jobs:
@@ -347,15 +356,15 @@ class ClaimLoop:
         stopped = JobCanceled("Canceled before its retry.")
         self._outbox += [decide(job, claimant.id, stopped, ATLAS) for job in map(self._held.get, canceled) if job]
 
-    def _take(self, turn: TurnResult) -> None:
+    def _take(self, turn: TurnResult, *, may_start: bool) -> None:
         """Hold and run what was claimed."""
-        if self._drain.most_jobs is not None:
+        if may_start and self._drain.most_jobs is not None:
             self._drain.began(turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
-        if self._phase is Phase.CLAIMING:
+        if self._phase is Phase.CLAIMING and may_start:
             self._run_jobs(turn.claimed)
         else:
-            # The worker was stopped meanwhile: the jobs go back unchanged.
+            # The worker was stopped, or something was paused meanwhile: the jobs go back unchanged.
             self._outbox += [release(job) for job in turn.claimed]
 
     def _check_drain(self, turn: TurnResult, request: Request) -> None:

@@ -18,7 +18,7 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import JobContext, Report
 from atlas.engine.jobs.finish import Finish
-from atlas.engine.jobs.start_right import StartRight
+from atlas.engine.jobs.start_right import StartRights
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer
 from atlas.workers.attempt import AttemptRunner
@@ -56,14 +56,14 @@ class Executor:
         pool: Pool,
         lease: WorkerLease,
         report: Report,
-        right: StartRight,
+        rights: StartRights,
         resources: Resources,
         *,
         job_ended: JobEnded,
         occupy_slots: Callable[[int], None],
     ) -> None:
         self._lease = lease
-        self._runner = AttemptRunner(size, pool, lease, report, right, resources)
+        self._runner = AttemptRunner(size, pool, lease, report, rights, resources)
         self._job_ended = job_ended
         self._occupy_slots = occupy_slots
         self._queue: deque[ClaimedJob] = deque()

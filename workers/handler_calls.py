@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
 from atlas.workers.batches import Batches
@@ -22,9 +21,8 @@ from atlas.workers.slot import Slot
 class HandlerCalls:
     """The calls of one worker."""
 
-    def __init__(self, slots: int, right: StartRight, resources: Resources) -> None:
+    def __init__(self, slots: int, resources: Resources) -> None:
         self._slots = slots
-        self._right = right
         self._resources = resources
         self._batches = Batches(self._call_batch)
         self._threads: ThreadPoolExecutor | None = None
@@ -45,7 +43,8 @@ class HandlerCalls:
 
     async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[JobContext]) -> Any:
         """Call a batch handler. A thread is waited for, also when the call is cancelled."""
-        await self._right.wait()
+        for right in {context.start_right for context in contexts}:
+            await right.wait()
         call = partial(job_type.handler, inputs, **self._resources.arguments(job_type, contexts))
         if job_type.is_async:
             return await call()
@@ -79,7 +78,7 @@ class HandlerCalls:
         variables = pinned(context)
 
         def work() -> Any:
-            self._right.check_in_thread()
+            context.start_right.check_in_thread()
             return variables.run(awaitable(call))
 
         return asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -21,7 +21,7 @@ from atlas.engine.jobs.claim import ClaimedJob, solo_waits
 from atlas.engine.jobs.lease import held, serve_types
 from atlas.engine.jobs.local_wakeup import on_new_jobs
 from atlas.engine.jobs.progress import report_progress
-from atlas.engine.jobs.start_right import StartRight
+from atlas.engine.jobs.start_right import StartRights
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
@@ -89,8 +89,8 @@ class Worker:
         self._held = HeldJobs()
         self._demand = Demand(options.concurrency, options.batch, self._held)
         self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
-        self._right = StartRight()
-        self._gate = GateFollower(self._lease, self._right, self._held, self._give_back_waiting)
+        self._rights = StartRights()
+        self._gate = GateFollower(self._lease, self._rights, self._held, self._give_back_waiting)
         self._heartbeat_now = asyncio.Event()
         self._heartbeat_failed = RepeatedWarning(log, "heartbeat failed")
         self._claim_loop = ClaimLoop(
@@ -100,10 +100,11 @@ class Worker:
             self._demand,
             self._drain,
             Reconciler(self._lease, self._held, self._stop_lost),
-            self._right,
+            self._rights,
             TenantUsage(lambda: self._executor.running),
             run_jobs=self._run_jobs,
             check_lease=self._heartbeat_now.set,
+            hear_of_pauses=self._gate.heard_of_pauses,
         )
         self._resources = Resources()
         self._executor = Executor(
@@ -111,7 +112,7 @@ class Worker:
             pool,
             self._lease,
             self._report,
-            self._right,
+            self._rights,
             self._resources,
             job_ended=self._claim_loop.job_ended,
             occupy_slots=self._claim_loop.occupy_slots,
@@ -213,7 +214,7 @@ class Worker:
         options = self._options
         tasks = [
             self._repeat("heartbeat", partial(self._heartbeat, own_pool), options.lease / 3, self._heartbeat_now),
-            self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._right.wanted),
+            self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._rights.wanted),
             self._repeat("sweep", self._sweep, min(10.0, max(0.25, options.lease / 3))),
             self._repeat("poll", self._poll, options.poll),
             self._repeat("cancellation", self._pass_on_cancels, options.poll, self._cancel_now),
@@ -373,7 +374,7 @@ class Worker:
                 self._heartbeat_now.set()
         else:
             if channel == "gate":
-                self._right.wanted.set()
+                self._rights.wanted.set()
             self._claim_loop.hint()
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:

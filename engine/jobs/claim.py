@@ -98,6 +98,8 @@ class TurnResult:
     solo_waits: bool = False
     # Jobs over a rate wait: ask again after so many seconds.
     next_token: float | None = None
+    # The version of the pauses under which it claimed; 0 if there were none.
+    pauses: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -195,6 +197,8 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
                 turn.next_token = row[5] / 1000
             case "shared":
                 turn.contested, turn.after = True, row[2]
+            case "paused":
+                turn.pauses = row[5]
             case "not_charged":
                 turn.not_charged.append(row[2])
             case _:

@@ -8,7 +8,7 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
+from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
 
@@ -67,6 +67,8 @@ def _waiting(row: Mapping[str, Any]) -> Why:
     gate = gate_of(row["gate"])
     if not gate.online:
         return offline(gate)
+    if row["pause"] is not None:
+        return paused(orjson.loads(row["pause"]))
     if row["held_ahead"] is not None:
         return _held(row)
     if row["due_at"] is not None and row["waits"] is not None:

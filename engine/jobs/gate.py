@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -64,7 +65,7 @@ class Gate:
         """Why nothing starts, in one sentence."""
         if self.since is None:
             return "Atlas was never brought online."
-        message = _since("Atlas is offline", self.since, self.by, self.reason)
+        message = since_text("Atlas is offline", self.since, self.by, self.reason)
         return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
 
     @property
@@ -72,12 +73,18 @@ class Gate:
         """Why no request for a workflow becomes a run, in one sentence."""
         if self.engine_enabled or self.engine_since is None:
             return self.closed_because
-        return f"{_since('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
+        return f"{since_text('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
 
 
 async def read_gate(conn: Queryable) -> Gate:
     """The gate as it is now, to show it. A claim reads it under a lock."""
-    return gate_of(await conn.fetchval(READ.sql))
+    return gate_of(await read_gate_row(conn))
+
+
+async def read_gate_row(conn: Queryable) -> str | None:
+    """The JSON of the gate's row, which also says whether there are pauses."""
+    row: str | None = await conn.fetchval(READ.sql)
+    return row
 
 
 async def switch(
@@ -94,34 +101,41 @@ async def switch(
     What was claimed before may still start, until `wait_until_closed` has returned.
     Waits at most five seconds for claims in flight, then raises `Refused` with the connections that block it.
     """
-    _check_bounds(reason, until)
+    check_bounds("The switch", reason, until)
+    async with under_gate_lock(conn):
+        if if_match is not None:
+            await fetch(conn, HOLD)
+            require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
+        state = await fetch_value(
+            conn,
+            SWITCH,
+            online=online,
+            reason=reason,
+            seconds=None if until is None else until.total_seconds(),
+            actor_type=actor.type,
+            actor_id=actor.id,
+            meta=orjson.dumps(actor.meta).decode(),
+        )
+    return gate_of(state)
+
+
+@asynccontextmanager
+async def under_gate_lock(conn: Connection) -> AsyncIterator[None]:
+    """A transaction for statements that take the gate's lock. `Refused` names the connections that block it for 5 s."""
     try:
         # A savepoint in a caller's transaction: after a failure the blocking connections can still be queried.
         async with conn.transaction():
-            if if_match is not None:
-                await fetch(conn, HOLD)
-                require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
-            state = await fetch_value(
-                conn,
-                SWITCH,
-                online=online,
-                reason=reason,
-                seconds=None if until is None else until.total_seconds(),
-                actor_type=actor.type,
-                actor_id=actor.id,
-                meta=orjson.dumps(actor.meta).decode(),
-            )
+            yield
     except asyncpg.LockNotAvailableError as error:
         holders = await fetch(conn, HOLDERS)
         if not holders:
             raise  # Not the gate's own lock: someone has locked a table.
         raise _blocked(holders) from error
-    return gate_of(state)
 
 
 async def switch_engine(conn: Connection, *, enabled: bool, actor: Actor, reason: str | None = None) -> Gate:
     """Let requests for workflows become runs, or wait. Runs that have begun go on. Atlas must have been online once."""
-    _check_bounds(reason, None)
+    check_bounds("The switch", reason, None)
     facts = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
     state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **facts)
     gate = gate_of(state) if state is not None else await read_gate(conn)
@@ -153,14 +167,15 @@ async def confirm_closed(conn: Connection, worker_id: str, version: int) -> None
     await fetch(conn, CONFIRM, worker=worker_id, version=version)
 
 
-def _check_bounds(reason: str | None, until: timedelta | None) -> None:
+def check_bounds(what: str, reason: str | None, until: timedelta | None) -> None:
+    """Raise InvalidInput for a reason or a time that is too long."""
     found = []
     if reason is not None and len(reason) > LONGEST_REASON:
         found.append(FieldError("reason", f"is longer than {LONGEST_REASON:,} characters"))
     if until is not None and not timedelta() < until <= LONGEST_TIME:
         found.append(FieldError("until", f"is not between now and {LONGEST_TIME.days} days from now"))
     if found:
-        raise InvalidInput("The switch", found)
+        raise InvalidInput(what, found)
 
 
 async def expire(conn: Connection) -> bool:
@@ -187,7 +202,7 @@ def gate_of(text: str | None) -> Gate:
     )
 
 
-def _since(what: str, since: datetime, by: str | None, reason: str | None) -> str:
+def since_text(what: str, since: datetime, by: str | None, reason: str | None) -> str:
     text = f"{what} since {since:%Y-%m-%d %H:%M:%S} UTC by {by}"
     return f"{text}: {reason}" if reason else text
 
@@ -199,6 +214,6 @@ def _timestamp(text: str | None) -> datetime | None:
 def _blocked(holders: Sequence[Mapping[str, Any]]) -> Refused:
     named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
     return Refused(
-        f"The gate could not be switched within 5 s: {named}.",
+        f"The gate's lock could not be taken within 5 s: {named}.",
         remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
     )

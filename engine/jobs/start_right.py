@@ -5,6 +5,9 @@ it was sent, by a clock that goes on while the process, or its machine, sleeps. 
 prolongs the right. So a process that is frozen, cut off or busy starts nothing once the right has lapsed: the clock is
 read right before each start. The switch that closes the gate waits until every worker has confirmed
 that it starts nothing more (then its right is revoked), and no longer than LAPSE_SECONDS: then every right has lapsed.
+
+A pause ends the right to start what was claimed before it, and only that: attempts that have begun keep the right that
+they began with, and a new one holds for what is claimed from then on. `StartRights` has the present one.
 """
 
 import asyncio
@@ -28,19 +31,20 @@ boot_seconds = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time,
 
 
 class NotStarted(AtlasError):
-    """Atlas is offline: what was about to start goes back unstarted."""
+    """Atlas is offline, or something was paused: what was about to start goes back unstarted."""
 
     def __init__(self) -> None:
-        super().__init__("Atlas is offline: nothing starts.", remedy="It goes on after `atlas online`.")
+        super().__init__("Atlas is offline or paused: nothing starts.", remedy="It goes on after `atlas online`.")
 
 
 class StartRight:
     """The right of one worker process. A start is allowed while `boot_seconds() < until`."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: asyncio.Event | None = None) -> None:
         self.until = 0.0
         # Set while a start waits for the right: the worker then reads the gate.
-        self.wanted = asyncio.Event()
+        self.wanted = wanted or asyncio.Event()
+        self._has_ended = False
         self._revoked_at = 0.0
         self._answer: asyncio.Future[bool] | None = None
         self._starting = 0
@@ -50,7 +54,7 @@ class StartRight:
 
     def grant(self, asked_at: float) -> None:
         """The gate was open at some time after `asked_at`. What was asked before the right was revoked says nothing."""
-        if asked_at > self._revoked_at:
+        if asked_at > self._revoked_at and not self._has_ended:
             self.until = max(self.until, asked_at + START_SECONDS)
             self._resolve(is_open=True)
 
@@ -60,9 +64,16 @@ class StartRight:
         self.until = 0.0
         self._resolve(is_open=False)
 
+    def end(self) -> None:
+        """Nothing starts under it any more, whatever the gate does."""
+        self._has_ended = True
+        self.revoke()
+
     async def wait(self) -> None:
         """Return when a start is allowed. Raises NotStarted when the gate is closed."""
         while boot_seconds() >= self.until:
+            if self._has_ended:
+                raise NotStarted
             if self._answer is None:
                 self._answer = asyncio.get_running_loop().create_future()
             answer = self._answer
@@ -104,3 +115,32 @@ class StartRight:
             if not self._answer.done():
                 self._answer.set_result(is_open)
             self._answer = None
+
+
+class StartRights:
+    """The rights of one worker process, one after the other: `present` holds for what is claimed under these pauses."""
+
+    def __init__(self) -> None:
+        self.wanted = asyncio.Event()
+        self.present = StartRight(self.wanted)
+        # The version of the newest pauses that the worker knows, and when it heard of them.
+        self.version = 0
+        self.renewed_at = 0.0
+        self._ended: list[StartRight] = []
+
+    def renew(self, version: int) -> None:
+        """Something was paused: what was claimed before may not start any more."""
+        self.present.end()
+        self._ended.append(self.present)
+        self.present = StartRight(self.wanted)
+        self.version, self.renewed_at = version, boot_seconds()
+
+    def covers(self, version: int, asked_at: float) -> bool:
+        """Whether what a claim brought may start: it was made under the newest pauses, or sent when they were known."""
+        return version == self.version or asked_at > self.renewed_at
+
+    async def settle(self) -> None:
+        """After `renew`, wait until all that was allowed to start before has begun."""
+        ended, self._ended = self._ended, []
+        for right in ended:
+            await right.settle()

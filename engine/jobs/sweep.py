@@ -5,18 +5,19 @@ import asyncpg
 from atlas.db.pool import Connection
 from atlas.engine.jobs.gate import expire
 from atlas.engine.jobs.lease import expire_queued, promote, reap
+from atlas.engine.jobs.pauses import end_pauses
 from atlas.logs import get_logger, job_facts
 
 log = get_logger("sweep")
 
 
 async def sweep(conn: Connection) -> None:
-    """Take back jobs of lost workers, bring Atlas online when its time offline is over, mark due jobs as ready,
+    """Take back jobs of lost workers, open the gate and end pauses whose time is over, mark due jobs as ready,
     cancel those that were not started in time.
 
     When one part fails, the others still run.
     """
-    for part in (_take_back, _open_gate, promote, expire_queued):
+    for part in (_take_back, _open_gate, _resume, promote, expire_queued):
         try:
             await part(conn)
         except asyncpg.PostgresError as error:
@@ -34,3 +35,8 @@ async def _take_back(conn: Connection) -> None:
 async def _open_gate(conn: Connection) -> None:
     if await expire(conn):
         log.info("Atlas is online again: its time offline is over")
+
+
+async def _resume(conn: Connection) -> None:
+    if ended := await end_pauses(conn):
+        log.info("pauses have ended: their time is over", pauses=ended)

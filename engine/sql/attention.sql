@@ -7,9 +7,10 @@ select
   disabled.count as disabled_webhooks, disabled.since as disabled_since
 from (
   select count(*)::int as count, min(next_fire_at) as since
-  from atlas.job_triggers
+  from atlas.job_triggers t
   where trigger_type = 'schedule'
     and is_enabled
+    and not exists (select from atlas.pauses p where p.kind = 'trigger' and p.target = t.id::text)
     and coalesce(next_fire_at, '-infinity') < statement_timestamp() - make_interval(secs => :late_seconds)
     and next_fire_at is not null
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)

@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
+from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.triggers.cron import Cron
@@ -45,6 +47,8 @@ def _held(trigger: Trigger, row: Mapping[str, Any]) -> Why | None:
     gate = gate_of(row["gate"])
     if not gate.online:
         return offline(gate)
+    if row["pause"] is not None:
+        return paused(orjson.loads(row["pause"]))
     if trigger.last_error is not None and "open_since" in trigger.last_error:
         cause = f"Its schedule cannot be computed: {said(trigger.last_error.get('message'))}"
         return Why("broken", cause, "Correct its schedule or time zone.", f"atlas trigger edit {trigger.id}")

@@ -64,6 +64,7 @@ class StepStore:
     """The store of the runs that one worker drives, under the id by which it holds them."""
 
     def __init__(self, pool: Pool, worker_id: str, start_right: StartRight | None = None) -> None:
+        self.start_right = start_right
         write = partial(record_steps, worker_id=worker_id, start_right=start_right)
         self._steps = RetriedCommit(pool, write, largest=MOST_STEPS, lanes=STEP_LANES)
         self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MOST_RUNS)
@@ -132,8 +133,8 @@ async def record_steps(
 ) -> list[bool | None]:
     """Make outcomes durable. For each whether Atlas is online, or None if another worker has the run.
 
-    `is_repeated`: some of them may have been written before, by a call whose response was lost. Where Atlas is online,
-    `start_right` is prolonged.
+    `is_repeated`: some of them may have been written before, by a call whose response was lost. Where Atlas is online
+    and nothing is paused, `start_right` is prolonged.
     """
     *columns, resets = zip(*steps, strict=True)
     values: dict[str, Any] = dict(zip(_COLUMNS, columns, strict=True))
@@ -147,7 +148,8 @@ async def record_steps(
     if row["busy"]:
         raise DatabaseBusy
     is_online = bool(row["is_open"])
-    if is_online and start_right is not None:
+    if is_online and start_right is not None and not row["some_are_paused"]:
+        # A right is prolonged only by those who would hear of a new pause.
         start_right.grant(asked_at)
     if not row["lost"]:
         return [is_online] * len(steps)

@@ -14,6 +14,7 @@ create type turn_kind as enum (
   'more',              -- jobs were moved to where limits are counted: ask again
   'shared',            -- tenants compete: report what theirs use; tenant_id: where the next claim goes on among them, or null
   'not_charged',       -- what this tenant has used is still to be reported: another worker was reporting for it
+  'paused',            -- pauses hold some jobs back; attempt_count: their version
   'alone_waits',       -- a job that must run alone waits: ask for it when nothing else is held
   'token_waits'        -- jobs over a rate wait: ask again after attempt_count milliseconds
 );
@@ -319,9 +320,32 @@ create table job_workers (
   running_count    int not null default 0,
   -- the version of the closed gate under which it has confirmed to start nothing
   confirmed_gate   bigint not null default 0,
+  -- the version of the pauses under which it has confirmed to start nothing that it claimed before them
+  confirmed_pause  bigint not null default 0,
   -- since when it has been asked to take nothing new and to stop when it is idle, and by whom
   drain_requested_at timestamptz(6),
   drain_requested_by text,
   metadata         jsonb not null default '{}'
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 100);
 create index job_workers_alive on job_workers (lease_expires_at) where dead_at is null;
+
+-- What nothing of starts: a tenant, a job type, a definition, a workflow, a host or a trigger. Written under the gate's lock.
+create table pauses (
+  id        uuid primary key default gen_random_uuid(),
+  -- gives runs that a pause holds back their mark: see parked_until
+  number    bigint generated always as identity,
+  kind      text not null check (kind in ('tenant', 'type', 'definition', 'workflow', 'host', 'trigger')),
+  -- the key of a type, definition or workflow; the id of a tenant, host or trigger
+  target    text not null check (target <> ''),
+  -- whose it is; null for types and definitions, and for a workflow that is paused for every tenant
+  tenant_id uuid,
+  -- counts the pauses that were ever made: workers confirm it
+  version   bigint not null,
+  reason    text,
+  paused_by text not null,
+  paused_at timestamptz(6) not null default clock_timestamp(),
+  -- when its reason or end was written last: workers that started later know of it
+  written_at timestamptz(6) not null default clock_timestamp(),
+  -- when it ends by itself
+  until     timestamptz(6)
+);

@@ -25,7 +25,8 @@ TYPES = ("test.marks", "test.marks_in_thread")
 SLACK_SECONDS = 10
 
 
-def _marks(folder: Path) -> list[float]:
+def marks(folder: Path) -> list[float]:
+    """When handlers began."""
     return [float(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
 
 
@@ -34,24 +35,27 @@ async def _take_offline(conn):
     return await wait_until_closed(conn, gate)
 
 
-async def _feed(pool, folder):
-    queued = "select count(*) from (select from atlas.jobs where status = 'queued' limit 2000) q"
+async def feed(pool, folder, types=TYPES):
+    """Keep some jobs of these types queued."""
+    queued = (
+        "select count(*) from (select from atlas.jobs where status = 'queued' and job_type = any ($1) limit 2000) q"
+    )
     async with pool.acquire() as conn:
         while True:
-            if await conn.fetchval(queued) < 1000:
-                jobs = [NewJob(one, {"folder": str(folder)}) for one in TYPES * 500]
+            if await conn.fetchval(queued, list(types)) < 1000:
+                jobs = [NewJob(one, {"folder": str(folder)}) for one in types * 500]
                 await enqueue_many(conn, jobs, actor=DANA)
             await asyncio.sleep(0.02)
 
 
 async def _wait_for_marks(folder):
-    before = len(_marks(folder))
-    await until(lambda: len(_marks(folder)) > before + 20, within=60)
+    before = len(marks(folder))
+    await until(lambda: len(marks(folder)) > before + 20, within=60)
 
 
 async def test_no_handler_starts_after_offline_has_returned(pool, database_url, tmp_path):
     dice, closed, confirmed, lapsed, longest = random.Random(5), [], 0, 0, 0.0
-    feeder = asyncio.create_task(_feed(pool, tmp_path))
+    feeder = asyncio.create_task(feed(pool, tmp_path))
     async with (
         workers(database_url, WORKERS, lease=3, types=",".join(TYPES), concurrency=20) as running,
         pool.acquire() as conn,
@@ -79,11 +83,11 @@ async def test_no_handler_starts_after_offline_has_returned(pool, database_url, 
                 await running[victim].wait()
                 running[victim] = await start_worker(database_url, lease=3, types=",".join(TYPES), concurrency=20)
         feeder.cancel()
-    marks = _marks(tmp_path)
-    late = [mark - began for mark in marks for began, ended in closed if began < mark < ended]
+    starts = marks(tmp_path)
+    late = [mark - began for mark in starts for began, ended in closed if began < mark < ended]
     released = await pool.fetchval("select count(*) from atlas.job_attempts where outcome = 'released'")
     print(
-        f"gate: {TOGGLES} toggles, {len(marks)} starts, {released} prefetched jobs given back, {confirmed} confirmations,"
+        f"gate: {TOGGLES} toggles, {len(starts)} starts, {released} prefetched jobs given back, {confirmed} confirmations,"
         f" {lapsed} rights lapsed, the switch took at most {longest:.2f} s, {len(late)} starts after it had returned"
     )
     assert late == []

@@ -79,9 +79,9 @@ def _note_outputs(ctx: JobContext, recorder: Recorder) -> None:
 
 
 def _store_of(ctx: JobContext) -> StepStore:
-    """The store of a worker of this process."""
+    """The store of a worker of this process. It prolongs the right to start that the worker has now."""
     store = _stores.get(ctx.worker_id)
-    if store is None:
+    if store is None or store.start_right is not ctx.start_right:
         store = _stores[ctx.worker_id] = StepStore(ctx.pool, ctx.worker_id, ctx.start_right)
         while len(_stores) > _MOST_STORES:
             _stores.popitem(last=False)

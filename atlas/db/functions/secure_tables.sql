@@ -36,13 +36,13 @@ begin
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions',
+        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),
-      (tenant_role, 'job_types, job_definitions, job_workers, system_state, job_runs, shown_jobs, listed_jobs, workflow_run_states', 'select'),
+      (tenant_role, 'job_types, job_definitions, job_workers, system_state, pauses, job_runs, shown_jobs, listed_jobs, workflow_run_states', 'select'),
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
@@ -85,10 +85,10 @@ begin
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb, text[]) to %I', engine_role);
   -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; one
-  -- changes what rows refer to, and checks that all of them are the tenant's; one counts the tenants that compete.
+  -- changes what rows refer to, and checks that all of them are the tenant's; one counts the tenants that compete; two pause and resume what is its own.
   for one in
     select p.oid::regprocedure as signature from pg_proc p
-    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance', 'share_of')
+    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance', 'share_of', 'pause_target', 'resume_target')
   loop
     execute format('alter function %s owner to %I', one.signature, owner_role);
     execute format('revoke execute on function %s from public', one.signature);
@@ -127,7 +127,7 @@ begin
       when 'sessions' then 'false'
       else format('tenant_id = %s', me) end;
     -- What belongs to no tenant in particular may be read by all of them.
-    visible := case when one.name in ('workflows', 'policy_rules', 'job_limits') then format('(tenant_id is null or %s)', mine) else mine end;
+    visible := case when one.name in ('workflows', 'policy_rules', 'job_limits', 'pauses') then format('(tenant_id is null or %s)', mine) else mine end;
     execute format('alter table %I enable row level security', one.name);
     execute format('alter table %I force row level security', one.name);
     execute format('drop policy if exists programs on %I', one.name);

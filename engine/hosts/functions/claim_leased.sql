@@ -2,7 +2,7 @@
 -- p_host: the jobs of this host, one at a time; what it held before under a lapsed lease is requeued first. Without it: up to
 -- p_limit jobs of p_tenant and p_types.
 -- Rows: claimed; closed; busy, another claim counts the limits. No row: nothing is due, a limit holds it, its definition is
--- disabled, or the host has a running job. Locks: gate, host, job rows, limits. Called by engine/hosts/leased_jobs.py.
+-- disabled, it is paused, or the host has a running job. Locks: gate, host, job rows, limits. Called by engine/hosts/leased_jobs.py.
 create or replace function claim_leased(
   p_claimant text, p_host uuid, p_tenant uuid, p_types text[], p_limit int, p_lease float8
 ) returns setof turn_row language plpgsql volatile
@@ -10,7 +10,7 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 #variable_conflict use_column
 declare
   signal turn_row;
-  -- Types that are not started now: their definition is disabled, or as many as may run are running.
+  -- Types that are not started now: their definition is disabled, they are paused, or as many as may run are running.
   full_types text[] := array(select d.key from job_definitions d where not d.is_active);
   picked uuid[];
   best record;
@@ -38,6 +38,15 @@ begin
       return;
     end if;
   end if;
+  if exists (
+    select from pauses p
+    where (p.until is null or p.until > clock_timestamp())
+      and (p.kind = 'host' and p.target = p_host::text
+        or p.kind = 'tenant' and p.tenant_id = coalesce(p_tenant, (select h.tenant_id from hosts h where h.id = p_host)))) then
+    return;
+  end if;
+  full_types := full_types || array(
+    select p.target from pauses p where p.kind in ('type', 'definition') and (p.until is null or p.until > clock_timestamp()));
   perform expire_jobs(200, false);
   perform promote_due(200);
   perform release_held(p_limit, p_types);

@@ -10,7 +10,7 @@ create or replace function claim(
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
-  -- Most of the time one type of one tenant is served and nothing is due, careful, limited or held: then claiming is one statement.
+  -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
   if cardinality(p_types) = 1 and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
@@ -31,7 +31,7 @@ begin
             select from jobs o
             where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
               and o.tenant_id > (select tenant_id from first))
-          and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true')
+          and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
           and (p_lease is not null or exists (
             select from job_workers w
             where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))

@@ -1,4 +1,4 @@
--- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited or held.
+-- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited, held or paused.
 -- Arguments, rows and locks are those of claim, which calls it.
 create or replace function claim_careful(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
@@ -16,8 +16,13 @@ declare
   some_are_held boolean;
   is_busy boolean;
   next_token timestamptz;
+  pauses_version int;
+  paused_types text[] := '{}';
+  paused_tenants uuid[] := '{}';
+  some_workflows_are_paused boolean := false;
   picked tid[];
-  unlimited tid[];
+  parted tid[];
+  parks boolean := false;
   careful_picked tid[];
   solo tid;
   contested boolean;
@@ -35,8 +40,20 @@ begin
     exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful),
     exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight'),
-    exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null)
-  into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held;
+    exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null),
+    (select (s.value->>'pauses')::int from system_state s where s.key = 'atlas_online')
+  into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held, pauses_version;
+  if pauses_version is not null then
+    select coalesce(array_agg(p.target) filter (where p.kind in ('type', 'definition')), '{}'),
+      coalesce(array_agg(p.tenant_id) filter (where p.kind = 'tenant'), '{}'), coalesce(bool_or(p.kind = 'workflow'), false)
+    into paused_types, paused_tenants, some_workflows_are_paused
+    from pauses p where p.until is null or p.until > clock_timestamp();
+    -- So that a worker that has not heard of them gives back what it claimed before.
+    signal.kind := 'paused';
+    signal.attempt_count := pauses_version;
+    return next signal;
+    signal.attempt_count := null;
+  end if;
   if some_expired then
     -- Those that a run waits for are left to the sweep: a claim does not wait for the rows of runs.
     perform expire_jobs(greatest(200, 2 * want), false);
@@ -60,10 +77,16 @@ begin
     end if;
   end if;
   -- What was promoted or released just now may be careful.
-  careful_picked := case when some_are_due or some_are_held or some_are_careful then pick_careful(p_worker, p_types, p_slots, p_fair) else '{}' end;
+  careful_picked := case when some_are_due or some_are_held or some_are_careful then
+    pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants) else '{}' end;
   if careful_picked is null then
     signal.kind := 'busy';
     return next signal;
+  end if;
+  if some_workflows_are_paused and cardinality(careful_picked) > 0 then
+    parted := park_runs(careful_picked);
+    parks := cardinality(parted) < cardinality(careful_picked);
+    careful_picked := parted;
   end if;
   if cardinality(careful_picked) > 0 then
     solo := (
@@ -80,7 +103,7 @@ begin
       return next signal;
     end if;
     select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
-    from pick_ready(p_types, want, p_fair, p_after) r;
+    from pick_ready(p_types, want, p_fair, p_after, paused_types, paused_tenants) r;
     if contested then
       signal.kind := 'shared';
       signal.tenant_id := next_after;
@@ -91,14 +114,20 @@ begin
         return next signal;
       end if;
     end if;
+    if some_workflows_are_paused and cardinality(picked) > 0 then
+      parted := park_runs(picked);
+      parks := parks or cardinality(parted) < cardinality(picked);
+      picked := parted;
+    end if;
     if cardinality(picked) > 0 and some_are_limited then
       -- Picked jobs under a limit become careful, and the next claim counts them.
-      unlimited := set_aside(picked);
-      if cardinality(unlimited) < cardinality(picked) then
-        signal.kind := 'more';
-        return next signal;
-      end if;
-      picked := unlimited;
+      parted := set_aside(picked);
+      parks := parks or cardinality(parted) < cardinality(picked);
+      picked := parted;
+    end if;
+    if parks then
+      signal.kind := 'more';
+      return next signal;
     end if;
     if cardinality(careful_picked) > 0 then
       -- Ready and careful jobs in one order; what is left over is unlocked with the commit.

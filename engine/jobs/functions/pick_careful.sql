@@ -1,9 +1,10 @@
 -- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow. Tenants share the slots by what
 -- they have used, where p_fair says so.
+-- What is of a paused type or tenant is left out.
 -- A run of a workflow in code is left to the living workers that have the code, if there are any; job_workers names their workflows.
 -- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs, but for runs that are left to others.
 -- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_careful(p_worker text, p_types text[], p_slots int, p_fair boolean) returns tid[] language plpgsql volatile
+create or replace function pick_careful(p_worker text, p_types text[], p_slots int, p_fair boolean, p_paused_types text[], p_paused_tenants uuid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare
   -- Workflows whose code others have and this worker has not.
@@ -45,7 +46,8 @@ begin
         (select (x.limits->>'in_flight')::int from tenants x where x.id = g.tenant_id)
           - coalesce((select sum(r.n) from running r where r.tenant_id = g.tenant_id), 0) as of_tenant
       from groups g
-      where p_types is null or g.job_type = any (p_types)),
+      where (p_types is null or g.job_type = any (p_types))
+        and g.job_type <> all (p_paused_types) and g.tenant_id <> all (p_paused_tenants)),
     waiting as materialized (
       select a.at, a.priority, a.created_at, m.tenant_id, m.job_type, m.of_type, m.of_tenant
       from room m

@@ -2,9 +2,10 @@
 -- Tenants that have such jobs share what is asked for by what they have used (see shares), and priority orders the jobs of one. Up to 64
 -- tenants are looked at, from after p_after on and round again; p_after becomes where the next claim goes on, null after all were seen.
 -- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
+-- What is of a paused type or tenant is left out, and costs no more than its type or tenant does.
 -- Runs under the plan settings of claim_careful, which calls it.
 create or replace function pick_ready(
-  p_types text[], p_limit int, p_fair boolean, inout p_after uuid, out picked tid[], out contested boolean,
+  p_types text[], p_limit int, p_fair boolean, inout p_after uuid, p_paused_types text[], p_paused_tenants uuid[], out picked tid[], out contested boolean,
   out has_more boolean
 ) language plpgsql volatile
 set search_path from current as $$
@@ -12,8 +13,8 @@ declare
   most constant int := case when p_fair then 64 else 1000000 end;
   start constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
   types text[] := coalesce(p_types, ready_types());
-  tenants uuid[] := ready_tenants(types, start, most);
-  behind constant int := cardinality(tenants);
+  tenants uuid[];
+  behind int;
   at float8[];
   cost float8[];
   quota int[];
@@ -24,8 +25,13 @@ declare
   want int := p_limit;
   round int := 0;
 begin
+  if cardinality(p_paused_types) > 0 then
+    types := array(select y from unnest(types) y where y <> all (p_paused_types));
+  end if;
+  tenants := ready_tenants(types, start, most, p_paused_tenants);
+  behind := cardinality(tenants);
   if behind < most and p_after is not null then
-    tenants := tenants || array(select t from unnest(ready_tenants(types, '00000000-0000-0000-0000-000000000000', most - behind)) t where t <= start);
+    tenants := tenants || array(select t from unnest(ready_tenants(types, '00000000-0000-0000-0000-000000000000', most - behind, p_paused_tenants)) t where t <= start);
   end if;
   p_after := case when cardinality(tenants) = most then tenants[most] end;
   contested := p_fair and cardinality(tenants) > 1;

@@ -1,4 +1,4 @@
--- Switches Atlas on or off. The exclusive lock waits for the claims in flight, at most five seconds; after the commit none is
+-- Switches Atlas on or off. Waits for the claims in flight (lock_gate); after the commit none is
 -- granted until it is switched again. Touches no job row. `since` is when it was last switched to the other side: switching it
 -- to what it is already moves neither that time nor what schedules count as missed. `version` counts the switches; workers confirm
 -- a closed gate by its version.
@@ -8,14 +8,11 @@ create or replace function switch_gate(
 ) returns jsonb language plpgsql volatile
 set search_path from current as $$
 declare
-  lock_timeout_before text := current_setting('lock_timeout');
   state jsonb;
   event_name text := case when p_online then 'ATLAS_ONLINE' else 'ATLAS_OFFLINE' end;
   facts jsonb;
 begin
-  perform set_config('lock_timeout', '5s', true);
-  perform pg_advisory_xact_lock(lock_class('gate'), 0);
-  perform set_config('lock_timeout', lock_timeout_before, true);
+  perform lock_gate();
   state := jsonb_build_object(
     'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
     'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);

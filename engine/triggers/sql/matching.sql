@@ -1,4 +1,4 @@
--- The triggers on events of these names, in the order of their ids, locked until the end of the transaction: another
+-- The triggers on events of these names that are not paused, in the order of their ids, locked until the end of the transaction: another
 -- scheduler waits, and then sees what was fired. Looks across tenants: the caller pairs each with its own tenant's events.
 -- SQL, because Prisma has no row locks.
 select t.id, t.tenant_id, t.label, t.is_enabled, t.trigger_type::text as trigger_type, t.event_name, t.cron_expr, t.timezone,
@@ -11,5 +11,8 @@ where t.trigger_type = 'event'
   and t.event_name = any (:names)
   and t.tenant_id = any (:tenants)
   and t.is_enabled
+  and not exists (
+    select from atlas.pauses p
+    where p.kind = 'trigger' and p.target = t.id::text and (p.until is null or p.until > clock_timestamp()))
 order by t.id
 for update of t;

@@ -1,6 +1,6 @@
 -- Writes the outcomes of steps of runs that this worker drives, many at once. Holding the worker's lock shared, no reaper can
 -- give its runs to another before this commits, so that reading the job rows is fence enough.
--- Returns the numbers of those refused because their run is lost, and whether the gate is open.
+-- Returns the numbers of those refused because their run is lost, whether the gate is open, and whether something is paused.
 -- busy: a reaper is looking at this worker; ask again.
 -- p_again: the response to the same call was lost; what is stored already counts as done.
 -- Arrays that say the usual throughout (the run's own branch, a step, that succeeded at its first attempt) are passed as null.
@@ -9,7 +9,7 @@ create or replace function record_steps(
   p_worker text, p_again boolean, p_run uuid[], p_attempt int[], p_branch text[], p_position int[], p_name text[], p_kind text[],
   p_status text[], p_attempts int[], p_seconds float8[], p_input jsonb[], p_output json[], p_error jsonb[], p_known boolean[],
   p_reset uuid[],
-  out is_open boolean, out busy boolean, out lost int[]
+  out is_open boolean, out some_are_paused boolean, out busy boolean, out lost int[]
 ) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 set enable_bitmapscan = off set jit = off as $$
@@ -74,5 +74,5 @@ begin
     update jobs set retry_count = 0, lost_count = 0, careful = false
     where id = any (p_reset) and status = 'running' and claimed_by = p_worker;
   end if;
-  is_open := exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true');
+  select value->>'online' = 'true', value ? 'pauses' into is_open, some_are_paused from system_state where key = 'atlas_online';
 end $$;

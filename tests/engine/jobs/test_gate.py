@@ -102,7 +102,7 @@ async def test_a_claim_held_open_makes_the_switch_name_its_holder(pool):
         worker = await given_worker(conn, "report.build")
         async with holder.transaction():
             await claim(holder, worker, limit=1)
-            with pytest.raises(Refused, match=r"could not be switched within 5 s: atlas \(pid \d+"):
+            with pytest.raises(Refused, match=r"could not be taken within 5 s: atlas \(pid \d+"):
                 await switch(conn, online=False, actor=DANA)
             async with conn.transaction():
                 with pytest.raises(Refused, match=r"atlas \(pid \d+"):

@@ -1,0 +1,18 @@
+-- Parks the picked runs whose workflow is paused and returns the rest. A parked run is not due until the pause ends, so that it costs
+-- the claims nothing meanwhile. Runs under the plan settings of claim_careful, which calls it.
+create or replace function park_runs(p_picked tid[]) returns tid[] language plpgsql volatile
+set search_path from current as $$
+begin
+  update jobs j
+  set next_retry_at = (
+    select parked_until(min(p.number)) from pauses p
+    where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
+      and (p.until is null or p.until > clock_timestamp()))
+  where j.ctid = any (p_picked) and j.status = 'queued' and j.job_type = 'ENGINE_RUN'
+    and exists (
+      select from pauses p
+      where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
+        and (p.until is null or p.until > clock_timestamp()));
+  -- An updated row has moved, so its old address matches nothing any more.
+  return array(select ctid from jobs where ctid = any (p_picked) and status = 'queued' and next_retry_at is null);
+end $$;

@@ -1,0 +1,195 @@
+"""Pauses: nothing of a tenant, job type, definition, workflow, host or trigger starts until it is resumed.
+
+A pause is written as the gate is switched: under the gate's lock, so that no claim comes between. Claims leave out what
+is paused. A worker that hears of a new pause starts nothing more that it claimed before, gives it back and confirms
+that; what it claims from then on is not paused. See `start_right`.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias, get_args
+from uuid import UUID
+
+import orjson
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, since_text, under_gate_lock
+from atlas.engine.jobs.start_right import LAPSE_SECONDS
+from atlas.engine.jobs.types import canonical
+from atlas.errors import FieldError, InvalidInput, NotFound, Refused
+
+PAUSE = statement("engine/jobs/sql/pause.sql")
+RESUME = statement("engine/jobs/sql/resume.sql")
+PAUSES = statement("engine/jobs/sql/pauses.sql")
+TARGETS = statement("engine/jobs/sql/pause_targets.sql")
+CONFIRM = statement("engine/jobs/sql/pause_confirm.sql")
+CONFIRMED = statement("engine/jobs/sql/pause_confirmed.sql")
+END = statement("engine/jobs/sql/end_pauses.sql")
+UNPARK = statement("engine/jobs/sql/unpark_runs.sql")
+
+PauseKind: TypeAlias = Literal["tenant", "type", "definition", "workflow", "host", "trigger"]
+KINDS: tuple[PauseKind, ...] = get_args(PauseKind)
+# What only operators pause: it is no tenant's own.
+SHARED_KINDS: tuple[PauseKind, ...] = ("type", "definition")
+# How many parked runs become due in one statement.
+RUNS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What is paused, by whom, since when, until when and why. Without a tenant it holds for all of them.
+
+    `workers` and `confirmed` are known to the call that paused it: how many workers could start something of it, and
+    how many of them confirmed that they do not. The right of the others has lapsed.
+    """
+
+    id: UUID
+    kind: PauseKind
+    # A key, or the id of a tenant, host or trigger; `name` is what people call it.
+    target: str
+    name: str | None
+    tenant_id: UUID | None
+    tenant: str | None
+    reason: str | None
+    by: str
+    since: datetime
+    until: datetime | None
+    version: int
+    workers: int | None = None
+    confirmed: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The pause in one sentence."""
+        return pause_text(self.kind, self.name or self.target, self.since, self.by, self.reason, self.until)
+
+    @property
+    def command(self) -> str:
+        """The command that ends it."""
+        return resume_command(self.kind, self.name or self.target, self.tenant if self.kind == "workflow" else None)
+
+
+def pause_text(kind: str, name: str, since: datetime, by: str, reason: str | None, until: datetime | None) -> str:
+    """A pause in one sentence."""
+    shown = {"type": "job type"}.get(kind, kind)
+    text = since_text(f"The {shown} {name} is paused", since, by, reason)
+    return f"{text}. It resumes at {until:%Y-%m-%d %H:%M:%S} UTC." if until else f"{text}."
+
+
+def resume_command(kind: str, name: str, tenant: str | None = None) -> str:
+    """The command that ends a pause."""
+    return f"atlas resume {kind} {name}" + (f" --tenant {tenant}" if tenant else "")
+
+
+async def pause(
+    conn: Connection,
+    kind: PauseKind,
+    name: str,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    reason: str | None = None,
+    until: timedelta | None = None,
+) -> Pause:
+    """Pause a target. Once this has committed, no claim takes anything of it; enqueueing goes on.
+
+    What was claimed before may still start, until `wait_until_paused` has returned. `name` is a key, or the slug, name,
+    label or id of a tenant, host or trigger. With a tenant it is the tenant's own; a workflow is paused for it alone.
+    """
+    check_bounds("The pause", reason, until)
+    target, owner = await _find_target(conn, kind, name, tenant_id)
+    async with under_gate_lock(conn):
+        made = await fetch_value(
+            conn,
+            PAUSE,
+            kind=kind,
+            target=target,
+            tenant_id=owner,
+            reason=reason,
+            seconds=None if until is None else until.total_seconds(),
+            **_facts(actor),
+        )
+    if made is None:
+        raise Refused("Atlas was never brought online: nothing starts.", remedy="Bring it online with `atlas online`.")
+    return _pause(await fetch_row(conn, PAUSES, id=made, tenant_id=tenant_id))
+
+
+async def resume(
+    conn: Connection, pause_id: UUID, *, actor: Actor, tenant_id: UUID | None = None, reason: str | None = None
+) -> Pause:
+    """End a pause, and return what it was. A tenant ends those of its own."""
+    check_bounds("The end of the pause", reason, None)
+    row = await fetch_row(conn, PAUSES, id=pause_id, tenant_id=tenant_id)
+    if row is None or (tenant_id is not None and row["tenant_id"] != tenant_id):
+        raise NotFound("pause", pause_id, remedy="`atlas pauses` lists those there are.")
+    async with under_gate_lock(conn):
+        await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
+    return _pause(row)
+
+
+async def list_pauses(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Pause]:
+    """The pauses in force, oldest first: all, or those that concern a tenant."""
+    rows = await conn.fetch(PAUSES.sql, *PAUSES.bind({"id": None, "tenant_id": tenant_id}))
+    return [_pause(row) for row in rows]
+
+
+async def wait_until_paused(conn: Connection, paused: Pause) -> Pause:
+    """Wait until nothing starts that was claimed before this pause. Call it when the pause has committed.
+
+    Returns when every worker has confirmed that and what was given to hosts and remote workers has started, and after
+    two seconds at the latest: then the right of the others to start has lapsed.
+    """
+    ends_at = time.monotonic() + LAPSE_SECONDS
+    while True:
+        row = await fetch_row(conn, CONFIRMED, id=paused.id, version=paused.version, lapse=LAPSE_SECONDS)
+        if row is None:
+            return paused
+        is_held = row["confirmed"] == row["workers"] and not row["handing_out"]
+        if is_held or time.monotonic() >= ends_at:
+            return replace(paused, workers=row["workers"], confirmed=row["confirmed"])
+        await asyncio.sleep(COUNT_SECONDS)
+
+
+async def confirm_paused(conn: Connection, worker_id: str, version: int) -> None:
+    """Confirm for a worker that it starts nothing that it claimed before the pauses of this version."""
+    await fetch(conn, CONFIRM, worker=worker_id, version=version)
+
+
+def pauses_version(gate_text: str | None) -> int:
+    """The version of the pauses by the JSON of the gate's row; 0 while there is none."""
+    return 0 if gate_text is None else orjson.loads(gate_text).get("pauses", 0)
+
+
+async def end_pauses(conn: Connection) -> int:
+    """End the pauses whose time is over, and make due what was parked for those that have ended. Returns how many."""
+    ended: int = await fetch_value(conn, END)
+    while await fetch_value(conn, UNPARK, limit=RUNS_AT_ONCE) == RUNS_AT_ONCE:
+        pass
+    return ended
+
+
+async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: UUID | None) -> tuple[str, UUID | None]:
+    if tenant_id is not None and kind in SHARED_KINDS:
+        reason = f"is not one of a tenant: a {kind} is paused for all tenants"
+        raise InvalidInput("The pause", [FieldError("kind", reason)])
+    wanted = canonical(name) if kind == "type" else name
+    found = await fetch(conn, TARGETS, kind=kind, name=wanted, tenant_id=tenant_id)
+    if not found:
+        raise NotFound({"type": "job type"}.get(kind, kind), name)
+    if len(found) > 1:
+        raise InvalidInput("The pause", [FieldError("target", f"{name!r} is the name of several; use the id of one")])
+    return found[0]["target"], found[0]["tenant_id"]
+
+
+def _facts(actor: Actor) -> dict[str, str]:
+    return {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
+
+
+def _pause(row: Mapping[str, Any] | None) -> Pause:
+    assert row is not None
+    return Pause(**row)
