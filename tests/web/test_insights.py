@@ -5,6 +5,7 @@ import csv
 import re
 from uuid import UUID
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from atlas.engine.jobs.lease import register_worker
@@ -76,6 +77,7 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
     expect(page).to_have_url(re.compile(r"/jobs\?.*job_type=report.once.*finished_after="))
 
 
+@pytest.mark.slow
 def test_insights_fit_a_phone_and_the_dark_and_say_when_there_is_nothing(site: Site, visit: Visit):
     site.run(begin(site, "silent"))
     page = visit("/insights?last=90d", size=PHONE, theme="dark", axe=True)

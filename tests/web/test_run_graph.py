@@ -140,6 +140,7 @@ def test_a_declared_run_shows_what_it_left_out_and_what_is_to_come(site: Site, v
     assert serious_violations(phone) == []
 
 
+@pytest.mark.slow
 def test_five_hundred_steps_are_drawn_at_once_and_scroll(site: Site, visit: Visit, admin: httpx.Client):
     run_id = ask_for(admin, "long", {"steps": 125})
     page = visit(f"/runs/{run_id}", role="tenant_admin", tenant="acme")
