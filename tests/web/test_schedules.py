@@ -34,7 +34,8 @@ def test_a_schedule_is_previewed_added_fired_disabled_and_removed(visit: Visit):
 
     panel.get_by_role("switch", name="Night report is enabled").click()
     expect(panel).to_contain_text("It is disabled")
-    expect(page.get_by_role("grid", name="Triggers").get_by_text("disabled")).to_be_visible()
+    row = page.get_by_role("grid", name="Triggers").get_by_role("row").filter(has_text="Night report")
+    expect(row.get_by_text("disabled")).to_be_visible()
     panel.get_by_role("button", name="Edit the trigger").click()
     edit = page.get_by_role("dialog", name="Change Night report")
     edit.get_by_label("Name", exact=False).first.fill("Day report")
