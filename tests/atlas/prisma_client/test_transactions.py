@@ -310,7 +310,7 @@ async def test_a_lost_server_is_said_plainly(databases):
             await client.jobtype.count()
         with pytest.raises(ClientNotConnectedError):
             await client.connect()
-        gone = await asyncpg.create_pool(url, min_size=0, max_size=1)
+    gone = await asyncpg.create_pool(databases.url("no_such_database"), min_size=0, max_size=1)
     with pytest.raises(DataError, match="does not exist"):
         await AsyncpgPrisma(gone).jobtype.count()
     await gone.close()
