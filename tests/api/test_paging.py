@@ -1,6 +1,7 @@
 """Lists come in pages: every item once, in one order, also while new ones arrive."""
 
 import re
+from contextlib import AsyncExitStack
 
 import orjson
 import pytest
@@ -207,3 +208,19 @@ async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, mo
             break
     assert seen == list(range(9, -1, -1))
     assert sizes == [6, 4]
+
+
+PLANS = """
+select coalesce(sum(custom_plans), 0)::int as custom, coalesce(sum(generic_plans), 0)::int as generic
+from pg_prepared_statements where statement like '%queued_tenants%' and statement not like '%pg_prepared%'
+"""
+
+
+async def test_a_list_of_jobs_is_planned_once_on_a_connection(pool, admin):
+    for _ in range(3):
+        (await admin.get("/jobs")).raise_for_status()
+    async with AsyncExitStack() as stack:
+        held = [await stack.enter_async_context(pool.acquire()) for _ in range(pool.get_idle_size())]
+        plans = [dict(await conn.fetchrow(PLANS)) for conn in held]
+    assert sum(one["generic"] for one in plans) == 3
+    assert sum(one["custom"] for one in plans) == 0
