@@ -58,6 +58,14 @@ EXAMPLES: dict[str, object] = {
         "rate_per_second": 10,
         "reason": "The provider is back.",
     },
+    "NewGroup": {
+        "name": "invoices of March",
+        "jobs": [
+            {"job_type": "invoice.send", "payload": {"invoice_id": 7}, "allow_unknown": True},
+            {"job_type": "invoice.send", "payload": {"invoice_id": 8}, "allow_unknown": True},
+        ],
+        "then": {"job_type": "report.build", "payload": {"month": 3}, "allow_unknown": True},
+    },
     "id_prefix": "01a1e0c2",
     "error_type": "TimeoutError",
     "error_pattern": "The server did not respond within # s.",

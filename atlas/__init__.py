@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.db.pool import open_pool
-    from atlas.engine.enqueue import enqueue, enqueue_many
+    from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued
@@ -58,6 +58,7 @@ __all__ = [
     "at_start",
     "cancel",
     "enqueue",
+    "enqueue_group",
     "enqueue_many",
     "job",
     "know_email",
@@ -74,7 +75,7 @@ __all__ = [
 _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.db.pool": ("open_pool",),
-    "atlas.engine.enqueue": ("enqueue", "enqueue_many"),
+    "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued",),

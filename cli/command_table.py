@@ -36,6 +36,7 @@ COMMANDS = {
     "audit": ("audit:app", "The audit log of all changes: read it, verify it, prove it."),
     "explain": ("explain:explain", "Explain why a job, a run, a trigger or a worker does nothing, and the way out."),
     "jobs": ("jobs:app", "Show jobs; cancel, retry and delete them."),
+    "group": ("group:app", "Groups of jobs: show one, cancel or retry it."),
     "workflow": ("workflow:app", "Ask for workflow runs, look at them and steer them."),
     "outbox": ("outbox:app", "The mails that were written as files instead of being sent."),
     "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),

@@ -5,6 +5,8 @@ against what workers and operators have published about its type.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
 
 from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
@@ -12,7 +14,8 @@ from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue import enqueue as insert
 from atlas.engine.jobs.enqueue import enqueue_many as insert_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.groups import insert_group, no_counts, with_counts
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, checked
 from atlas.engine.jobs.types import canonical, registered
 
 
@@ -33,6 +36,36 @@ async def enqueue_many(
     """
     ready = jobs if all(map(_is_known, jobs)) else await _admit_all(conn, jobs)
     return await insert_many(conn, ready, actor=as_actor(actor), coalesce=coalesce)
+
+
+async def enqueue_group(
+    conn: Connection,
+    jobs: Sequence[NewJob],
+    *,
+    actor: Actor | str,
+    then: NewJob | None = None,
+    name: str = "",
+    tenant_id: UUID | None = None,
+) -> UUID:
+    """Enqueue jobs of one tenant as a group, all or none, and return the group's id.
+
+    When all of them have ended, `then` is enqueued, once, with their counts under `group` in its input. A group without
+    jobs ends at once. A job whose dedupe key is held by another is not a member. The tenant is that of the jobs.
+    """
+    owners = [tenant_id, *(job.tenant_id for job in jobs[:1]), None if then is None else then.tenant_id]
+    owner = next((one for one in owners if one is not None), SYSTEM_TENANT)
+    ready = jobs if all(map(_is_known, jobs)) else await _admit_all(conn, jobs)
+    if then is not None:
+        then = await _admit_then(conn, then, len(jobs))
+    return await insert_group(conn, owner, ready, then=then, name=name, actor=as_actor(actor))
+
+
+async def _admit_then(conn: Connection, then: NewJob, total: int) -> NewJob:
+    """The job as it may follow the group: its type must accept the counts beside its own input."""
+    counted = replace(then, input=with_counts(then.input, then.id, total, no_counts()))
+    [ready] = await _admit_all(conn, [counted])
+    checked(ready)
+    return replace(ready, input=then.input, input_json=None)
 
 
 def _is_known(job: NewJob) -> bool:

@@ -8,7 +8,9 @@ from atlas.db.statements import fetch, statement
 
 IDS = statement("engine/sql/ids_between.sql")
 
-IdKind = Literal["any", "job", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"]
+IdKind = Literal[
+    "any", "job", "group", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"
+]
 
 # Of those that begin alike, how many are named.
 MOST_NAMED = 8

@@ -12,7 +12,8 @@ from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, 
 from atlas.engine.alerts import Alert, find_alerts, save_findings
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
-from atlas.engine.jobs.lease import new_worker_id
+from atlas.engine.jobs.groups import forget_groups, settle_groups
+from atlas.engine.jobs.lease import expire_queued, new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.recurring_runs import sweep_runs
 from atlas.engine.retention import forget_workers, prune, read_ages
@@ -30,6 +31,7 @@ WATCH_SECONDS = 15.0
 METER_SECONDS = 5.0
 DELIVER_SECONDS = 1.0
 BULK_SECONDS = 1.0
+SETTLE_SECONDS = 1.0
 OVERFULL_SECONDS = 60.0
 PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
@@ -57,6 +59,7 @@ class Maintenance:
             group.create_task(every(METER_SECONDS, self.meter, stop))
             group.create_task(every(DELIVER_SECONDS, self.deliver, stop))
             group.create_task(every(BULK_SECONDS, lambda: self.go_on_with_bulk_actions(stop), stop))
+            group.create_task(every(SETTLE_SECONDS, self.settle, stop))
             group.create_task(every(OVERFULL_SECONDS, self.disable_overfull, stop))
             group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
             group.create_task(every(REMOVE_SECONDS, lambda: self.remove(stop), stop))
@@ -67,6 +70,12 @@ class Maintenance:
             await sweep(conn)
             for run in await sweep_runs(conn):
                 log.warning("the process of a recurring function was lost", **run.log_facts())
+
+    async def settle(self) -> None:
+        """Cancel jobs that were not started in time, and end groups of which all jobs have ended."""
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
+            await expire_queued(conn)
+            await settle_groups(conn)
 
     async def watch(self) -> None:
         """Store the current alerts, and log each when it begins and when it is over."""
@@ -137,6 +146,7 @@ class Maintenance:
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
             await forget_bulk_actions(conn)
+            await forget_groups(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
 

@@ -15,7 +15,8 @@ from atlas.engine.enqueue import enqueue
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts
 from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.lease import new_worker_id, reap, register_worker
+from atlas.engine.jobs.groups import settle_groups
+from atlas.engine.jobs.lease import expire_queued, new_worker_id, reap, register_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import registered
 from atlas.engine.tenants import add_tenant
@@ -158,9 +159,14 @@ class AtlasKit:
             await worker.run()
             outcomes.update(worker.outcomes)
             types.update(worker.begun_types)
-            # A job may have asked for a workflow.
-            if types.total() == limit or not await settle_intents(self.pool):
+            if types.total() == limit or not await self._settle():
                 return counts_of(outcomes, closed=worker.found_gate_closed, types=types)
+
+    async def _settle(self) -> bool:
+        """Start workflows that jobs have asked for, and end groups. True: there may be more to run."""
+        async with self.pool.acquire() as conn:
+            ended = await settle_groups(conn)
+        return bool(await settle_intents(self.pool) or ended)
 
     def _worker(self, limit: int | None, concurrency: int) -> Worker:
         served = sorted(registered())
@@ -173,7 +179,8 @@ class AtlasKit:
     async def let_time_pass(self, passed: timedelta) -> None:
         """Move every timestamp in the database back by so much, as if the time had passed.
 
-        Jobs of dead workers are taken back. What has become due, such as a retry or a timer, waits for `run_due_jobs`.
+        Jobs of dead workers are taken back, and those that were to start by then expire. What has become due, such as a
+        retry or a timer, waits for `run_due_jobs`.
         """
         conn = await connect(self.url)
         try:
@@ -185,6 +192,7 @@ class AtlasKit:
             await conn.close()
         async with self.pool.acquire() as conn:
             await reap(conn)
+            await expire_queued(conn)
 
     @contextmanager
     def die_after_claim(self) -> Iterator[None]:

@@ -37,6 +37,7 @@ class JobFilterBody(Body):
     created_before: Timestamp | None = None
     finished_after: Timestamp | None = None
     finished_before: Timestamp | None = None
+    group_id: Id | None = None
 
     def wanted(self, tenant_id: UUID | None) -> JobFilter:
         """The filter of the engine's verbs."""
@@ -67,6 +68,7 @@ async def wanted_jobs(
     created_before: Timestamp | None = None,
     finished_after: Timestamp | None = None,
     finished_before: Timestamp | None = None,
+    group_id: Annotated[Id | None, Query(description="Only the jobs of this group.")] = None,
 ) -> JobFilter:
     """The jobs that the query of a list asks for."""
     return JobFilter(
@@ -86,4 +88,5 @@ async def wanted_jobs(
         error_text,
         error_pattern,
         id_prefix,
+        group_id,
     )

@@ -72,7 +72,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
             rate_per_second=body.rate_per_second,
             reason=body.reason.strip(),
         )
-    return _shown(begun)
+    return shown_action(begun)
 
 
 @router.get("", operation_id="list_bulk_actions", summary="List the actions on many jobs, newest first")
@@ -82,7 +82,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_bulk_actions(conn, tenant_id=call.tenant_id, before=before, limit=limit),
-            _shown,
+            shown_action,
             after=cursor,
             limit=limit,
         )
@@ -93,7 +93,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 async def show_one(bulk_id: Id, call: Calling) -> BulkActionShown:
     """`running` until nothing is left."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_bulk_action(conn, bulk_id, tenant_id=call.tenant_id))
+        return shown_action(await find_bulk_action(conn, bulk_id, tenant_id=call.tenant_id))
 
 
 @router.post("/{bulk_id:uuid}/cancel", operation_id="cancel_bulk_action", summary="Stop an action on many jobs")
@@ -101,9 +101,10 @@ async def show_one(bulk_id: Id, call: Calling) -> BulkActionShown:
 async def cancel(bulk_id: Id, call: Calling) -> BulkActionShown:
     """What it has done stays done. 409 if it has ended."""
     async with call.transaction() as conn:
-        return _shown(await cancel_bulk_action(conn, bulk_id, actor=call.actor, tenant_id=call.tenant_id))
+        return shown_action(await cancel_bulk_action(conn, bulk_id, actor=call.actor, tenant_id=call.tenant_id))
 
 
-def _shown(action: BulkAction) -> BulkActionShown:
+def shown_action(action: BulkAction) -> BulkActionShown:
+    """An action as a response."""
     values = {name: getattr(action, name) for name in BulkActionShown.model_fields if name != "filter"}
     return BulkActionShown(**values, filter=None if action.filter is None else filter_shown(action.filter))

@@ -15,7 +15,7 @@ from atlas.engine.id_prefixes import IdKind, ids_between, prefix_bounds
 router = APIRouter(prefix=f"{PREFIX}/ids", route_class=GuardedRoute, tags=["system"])
 
 # Who may list the rows of a kind; readers, where it is not here.
-_ROLES = {"job": PEOPLE, "run": PEOPLE, "token": MANAGERS}
+_ROLES = {"job": PEOPLE, "group": PEOPLE, "run": PEOPLE, "token": MANAGERS}
 
 
 @router.get("", operation_id="find_ids", summary="Find the ids that begin with some digits")

@@ -1,7 +1,7 @@
 -- Looks at up to p_limit ended jobs of a tenant, by id, and deletes what is past its age: jobs, attempts, steps of runs that
 -- succeeded. A null time keeps everything of that kind. Never deletes: dead letters and their attempts; what is not metered yet,
 -- with an hour to spare for transactions in flight; children of a run that still goes on, or that is a dead letter
--- and may be retried; rows that are locked. Called by engine/retention.py.
+-- and may be retried; jobs of a group that has not ended; rows that are locked. Called by engine/retention.py.
 create or replace function prune_jobs(
   p_tenant uuid, p_after uuid, p_until uuid, p_limit int, p_jobs timestamptz, p_attempts timestamptz, p_steps timestamptz
 ) returns table (looked int, last uuid, jobs int, attempts int, steps int) language plpgsql volatile
@@ -32,6 +32,7 @@ begin
       and not exists (
         select from jobs p
         where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
+      and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
     order by j.id for update skip locked);
   delete from job_attempts a
   using jobs j

@@ -184,7 +184,8 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
     for row in rows:
         match row[0]:
             case "claimed":
-                claimed.append(claimed_job(row[1:], asked_at))
+                # Most jobs have no deadline: one call less for each.
+                claimed.append(ClaimedJob(*row[1:]) if row[14] is None else claimed_job(row[1:], asked_at))
             case "lease_lost":
                 turn.lost.append((row[1], row[5]))
             case "cancel_requested":

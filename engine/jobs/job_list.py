@@ -51,6 +51,7 @@ class JobFilter:
     error_pattern: str | None = None
     # The first hexadecimal digits of the id.
     id_prefix: str | None = None
+    group_id: UUID | None = None
 
     @property
     def compares_jobs(self) -> bool:
@@ -79,6 +80,8 @@ class JobFilter:
     @property
     def arms(self) -> list[str]:
         """The parts of the statement that read what is asked for."""
+        if self.group_id is not None:
+            return ["group"]
         if self.correlation_id is not None:
             return ["correlation"]
         if self.parent_run_id is not None:

@@ -104,6 +104,7 @@ VERBS = {
     **dict.fromkeys(("UsageHourly", "UsageCost", "JobCount", "JobTotal", "JobSeries"), _COUNTS),
     "Webhook": "`atlas webhooks add` and `remove` change webhooks.",
     "InboundHook": "`atlas hooks add` and `remove` change hooks.",
+    "JobGroup": "`enqueue_group(conn, jobs, then=…)` makes a group.",
     "BulkAction": "`POST /jobs/bulk` begins an action on many jobs.",
     "IdempotencyKey": "A request's `Idempotency-Key` makes it.",
 }

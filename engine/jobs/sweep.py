@@ -4,6 +4,7 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.gate import expire
+from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, promote, reap
 from atlas.engine.jobs.pauses import end_pauses
 from atlas.logs import get_logger, job_facts
@@ -13,11 +14,11 @@ log = get_logger("sweep")
 
 async def sweep(conn: Connection) -> None:
     """Take back jobs of lost workers, open the gate and end pauses whose time is over, mark due jobs as ready,
-    cancel those that were not started in time.
+    cancel those that were not started in time, end groups of which all jobs have ended.
 
     When one part fails, the others still run.
     """
-    for part in (_take_back, _open_gate, _resume, promote, expire_queued):
+    for part in (_take_back, _open_gate, _resume, promote, expire_queued, settle_groups):
         try:
             await part(conn)
         except asyncpg.PostgresError as error:

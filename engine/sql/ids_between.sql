@@ -3,6 +3,8 @@
 -- SQL, because the kind decides which table is read.
 (select id from atlas.jobs where :kind::text in ('job', 'any') and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
 union
+(select id from atlas.job_groups where :kind in ('group', 'any') and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
+union
 (select id from atlas.intents where :kind in ('run', 'any') and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
 union
 (select id from atlas.workflow_runs where :kind in ('run', 'any') and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)

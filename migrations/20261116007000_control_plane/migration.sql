@@ -61,6 +61,29 @@ create table bulk_actions (
 create index bulk_actions_running on bulk_actions (next_step_at) where status = 'running';
 create index bulk_actions_tenant on bulk_actions (tenant_id, id);
 
+-- Jobs that were enqueued together. Their rows have its id and are counted where they are; this row is written when the group is made
+-- and when it has ended, so that ending a job touches no row of its group.
+create table job_groups (
+  id           uuid primary key,
+  tenant_id    uuid not null,
+  name         text not null default '',
+  -- How many jobs it was made of.
+  total        int not null check (total >= 0),
+  -- The job that follows when all have ended; null: none.
+  then_job     jsonb,
+  -- Whose it is.
+  actor_type   actor_type not null,
+  created_by   text not null,
+  created_at   timestamptz(6) not null default clock_timestamp(),
+  -- Its jobs by status, and the job that followed, as it ended.
+  ended_at     timestamptz(6),
+  ended_counts jsonb,
+  then_job_id  uuid,
+  constraint job_groups_ended_has_counts check ((ended_at is null) = (ended_counts is null))
+);
+create index job_groups_open on job_groups (id) where ended_at is null;
+create index job_groups_tenant on job_groups (tenant_id, id);
+
 -- A tenant's subscription to events. They are delivered by HTTP_CALL jobs, which name it and read its address and secret when they
 -- run. The secret is encrypted, as those of jobs are.
 create table webhooks (

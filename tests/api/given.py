@@ -6,6 +6,7 @@ from uuid import UUID
 
 from atlas.db.pool import Pool
 from atlas.engine.commands.definitions import add_definition
+from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
@@ -59,6 +60,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
         webhook, _ = await add_webhook(conn, tenant.id, f"https://{tenant.slug}.example/", ["job.*"], actor=DANA)
         hook, _ = await add_hook(conn, tenant.id, f"from-{tenant.slug}", actor=DANA)
+        group = await enqueue_group(conn, [NewJob("x.work", {}, tenant.id, allow_unknown=True)], actor=DANA)
         slowly: dict[str, Any] = {"ids": [job.id, new_id()], "rate_per_second": 0.01, "reason": "known"}
         bulk = await begin_bulk_action(conn, "discard", actor=DANA, tenant_id=tenant.id, **slowly)
     return {
@@ -77,6 +79,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "webhook_id": webhook.id,
         "hook_id": hook.id,
         "bulk_id": bulk.id,
+        "group_id": group,
         "slug_or_id": tenant.slug,
         "label": f"rule-{tenant.slug}",
         "key": f"greet-{tenant.slug}",

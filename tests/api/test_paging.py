@@ -62,6 +62,7 @@ async def things(pool, world, settings, operator):
         await operator.post("/workflows", json={"document": {"key": "x", "steps": [{"id": f"s{n}", "sleep": 0}]}})
         await admin.post("/jobs", json={"job_type": "x.work"})
         await admin.post("/jobs/bulk", json={"action": "retry", "ids": [str(found["job_id"])]})
+        await admin.post("/groups", json={"jobs": [{"job_type": "x.work"}]})
         await admin.post("/hosts", json={"name": f"h{n}"})
         await admin.post(f"/hosts/{found['host_id']}/instances", json={"name": f"i{n}"})
         await admin.post("/inbound-hooks", json={"event_name": f"e{n}"})

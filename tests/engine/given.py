@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.audit.record import Event, record
+from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.idempotency import StoredResponse, call_key, once
@@ -80,6 +81,7 @@ async def _give_things(conn: Any, tenant: Tenant) -> None:
     await add_trigger(conn, tenant.id, EVERY, actor=DANA)
     await add_webhook(conn, tenant.id, "https://shop.example/", ["*"], actor=DANA)
     await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
+    await enqueue_group(conn, [], tenant_id=tenant.id, actor=DANA)
     await begin_bulk_action(conn, "retry", actor=DANA, ids=[host.id], tenant_id=tenant.id)
     over = await add_trigger(conn, tenant.id, {**EVERY, "label": "over"}, actor=DANA)
     await remove_trigger(conn, over.id, actor=DANA)

@@ -7,11 +7,15 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
+from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.groups import settle_groups
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.recurring import list_recurring, remove_recurring, save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
@@ -92,6 +96,19 @@ async def test_young_jobs_stay(pool, conn):
     await given_ended(conn, 3)
     await age(conn, days=29)
     assert (await sweep(pool)).total == 0
+
+
+async def test_jobs_of_a_group_that_has_not_ended_stay(pool, conn):
+    jobs = [NewJob("report.build", {}, id=old(), allow_unknown=True), NewJob("other", {}, allow_unknown=True)]
+    await enqueue_group(conn, jobs, actor=DANA)
+    worker = await given_worker(conn, "report.build")
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+    await age(conn)
+    assert (await sweep(pool)).total == 0
+    await cancel(conn, jobs[1].id, actor=DANA)
+    assert await settle_groups(conn) == 1
+    assert (await sweep(pool)).jobs == 1
 
 
 async def test_jobs_whose_ids_carry_no_time_are_removed_too(pool, conn):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
-from atlas import JobContext, Run, job, request_workflow, workflow
+from atlas import JobContext, NewJob, Run, enqueue_group, job, request_workflow, workflow
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.testing import AtlasKit
@@ -55,6 +55,16 @@ async def test_time_passes_on_demand(kit):
     await kit.let_time_pass(timedelta(minutes=6))
     assert (await kit.run_due_jobs()).ran == 1
     assert len(await kit.attempts(job_id)) == 2
+
+
+async def test_groups_end_and_jobs_expire(kit):
+    late = await kit.enqueue("test.noop", delay=timedelta(minutes=1), expires_in=timedelta(minutes=2))
+    async with kit.pool.acquire() as conn:
+        jobs = [NewJob("test.noop", {"n": n}) for n in range(3)]
+        await enqueue_group(conn, jobs, then=NewJob("test.noop", {}), actor=DANA)
+    assert (await kit.run_due_jobs()).succeeded == 4
+    await kit.let_time_pass(timedelta(minutes=3))
+    assert (await kit.job(late)).error["reason"] == "expired"
 
 
 async def test_a_worker_that_dies_after_its_claim_loses_the_job_once(kit):

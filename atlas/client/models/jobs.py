@@ -214,6 +214,7 @@ class JobFilterShown(ApiModel):
     created_before: datetime | None = None
     finished_after: datetime | None = None
     finished_before: datetime | None = None
+    group_id: UUID | None = None
 
 
 class BulkActionShown(ApiModel):
@@ -240,6 +241,27 @@ class BulkActionShown(ApiModel):
     def has_ended(self) -> bool:
         """True if it changes nothing more."""
         return self.status != "running"
+
+
+class JobGroupShown(ApiModel):
+    """Jobs that were enqueued together."""
+
+    id: UUID
+    tenant_id: UUID
+    name: str
+    total: int
+    counts: dict[str, int]
+    ended_counts: dict[str, int] | None
+    then_type: str | None
+    then_job_id: UUID | None
+    created_by: str
+    created_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def has_ended(self) -> bool:
+        """True once all of its jobs had ended."""
+        return self.ended_at is not None
 
 
 class DeadLetterGroupShown(ApiModel):

@@ -16,6 +16,7 @@ from atlas.client.models.jobs import (
     DeadLetterGroupsShown,
     EnqueuedJob,
     Job,
+    JobGroupShown,
     JobRequest,
     JobSummary,
     JobTypeShown,
@@ -46,6 +47,7 @@ class JobFilters(TypedDict, total=False):
     created_before: datetime | None
     finished_after: datetime | None
     finished_before: datetime | None
+    group_id: Id | None
     order: str
 
 
@@ -125,6 +127,28 @@ class JobOperations(ApiCaller):
     def cancel_bulk_action(self, bulk_id: Id) -> BulkActionShown:
         """Stop an action on many jobs; what it has done stays done."""
 
+    @operation("POST", "/groups")
+    def enqueue_group(
+        self, jobs: Sequence[JobRequest], *, then: JobRequest | None = ..., name: str = ..., idempotency_key: str = ...
+    ) -> JobGroupShown:
+        """Enqueue up to 1,000 jobs as one group, all or none; `then` is enqueued once when all of them have ended."""
+
+    @listing("/groups")
+    def list_groups(self) -> JobGroupShown:
+        """The groups of jobs, newest first."""
+
+    @operation("GET", "/groups/{group_id}")
+    def get_group(self, group_id: Id) -> JobGroupShown:
+        """One group, with its jobs by status."""
+
+    @operation("POST", "/groups/{group_id}/cancel")
+    def cancel_group(self, group_id: Id) -> BulkActionShown:
+        """Cancel all jobs of a group that have not ended."""
+
+    @operation("POST", "/groups/{group_id}/retry")
+    def retry_group(self, group_id: Id) -> BulkActionShown:
+        """Retry the jobs of a group that failed or were canceled. What followed it is not enqueued again."""
+
     @operation("POST", "/jobs/{job_id}/cancel")
     def cancel_job(self, job_id: Id) -> Canceled:
         """Cancel a job: at once, or by asking the worker that runs it. ApiConflict if it has ended."""
@@ -157,6 +181,11 @@ class JobOperations(ApiCaller):
     async def wait_for_job(self, job: Waitable, *, timeout: float | None = None) -> Job:
         """The job once it has ended, however it ended; NotEnded after `timeout` seconds."""
         return await until_ended(self, "job", job, JobOperations.get_job.begin, timeout)
+
+    @method
+    async def wait_for_group(self, group: Waitable, *, timeout: float | None = None) -> JobGroupShown:
+        """The group once all of its jobs have ended; NotEnded after `timeout` seconds."""
+        return await until_ended(self, "group", group, JobOperations.get_group.begin, timeout)
 
     @method
     async def wait_for_bulk_action(self, action: Waitable, *, timeout: float | None = None) -> BulkActionShown:

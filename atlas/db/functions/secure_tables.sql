@@ -13,7 +13,7 @@ declare
   tenant_role constant text := here || '_tenant';
   me constant text := $me$nullif(current_setting('atlas.tenant', true), '')::uuid$me$;
   row_columns constant text := '(tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)';
-  fixed constant text[] := array['id', 'tenant_id', 'host_id', 'server_instance_id', 'parent_run_id', 'run_id', 'forked_from',
+  fixed constant text[] := array['id', 'tenant_id', 'host_id', 'server_instance_id', 'parent_run_id', 'group_id', 'run_id', 'forked_from',
     'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash', 'limit_id', 'rate_id', 'held_by'];
   one record;
   visible text;
@@ -36,7 +36,7 @@ begin
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses',
+        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses, job_groups',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
@@ -46,6 +46,7 @@ begin
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
+      (tenant_role, 'job_groups', 'select, insert, update (total)'),
       (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions', 'select, insert'),
       (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules, webhooks, inbound_hooks',
         'select, insert, delete'),
@@ -148,7 +149,9 @@ begin
     from (values
       ('jobs', $own$(jobs.host_id is null or exists (select from hosts o where o.id = jobs.host_id))
         and (jobs.server_instance_id is null or exists (select from server_instances o where o.id = jobs.server_instance_id))
-        and (jobs.parent_run_id is null or exists (select from workflow_runs o where o.id = jobs.parent_run_id))$own$),
+        and (jobs.parent_run_id is null or exists (select from workflow_runs o where o.id = jobs.parent_run_id))
+        and (jobs.group_id is null or exists (select from job_groups o where o.id = jobs.group_id))$own$),
+      ('job_groups', 'job_groups.then_job_id is null or exists (select from jobs o where o.id = job_groups.then_job_id)'),
       ('job_secrets', 'exists (select from jobs o where o.id = job_secrets.job_id)'),
       ('server_instances', 'exists (select from hosts o where o.id = server_instances.host_id)'),
       ('trigger_fires', 'exists (select from job_triggers o where o.id = trigger_fires.trigger_id)'),

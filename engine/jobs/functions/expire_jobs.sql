@@ -17,7 +17,8 @@ begin
   with ended as (
     update jobs j
     set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
-        due_at = coalesce(j.next_retry_at, j.due_at),
+        -- One that a limit holds was due before.
+        due_at = coalesce(nullif(j.next_retry_at, '9999-12-31 00:00:00+00'), j.due_at),
         error = jsonb_build_object('type', 'JobExpired', 'reason', 'expired', 'retryCount', j.retry_count,
           'message', format(case when j.start_by = j.finish_by then 'It expired: it was to finish by %s and had not begun.'
                                  else 'It expired: it was not started by %s.' end,

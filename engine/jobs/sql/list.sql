@@ -260,6 +260,20 @@ found as (
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
    order by id desc limit :limit + :offset)
+  union all
+  -- the jobs of one group: no index has their order
+  (select * from atlas.jobs j
+   where 'group' = any (:arms)
+     and group_id = :group_id::uuid
+     and (:tenant_id is null or tenant_id = :tenant_id)
+     and (:statuses is null or atlas.shown_status(j) = any (:statuses))
+     and (:correlation_id is null or correlation_id = :correlation_id)
+     and (:parent_run_id is null or parent_run_id = :parent_run_id)
+     and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     and id >= (select id from floor)
+     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
+       :worker_id, :host_id, :error_type, :error_text, :error_pattern)
+   order by id desc limit :limit + :offset)
 ),
 page as (
   select id, case when :most_bytes::bigint is not null then

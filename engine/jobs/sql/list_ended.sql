@@ -42,6 +42,7 @@ found as (
     and atlas.shown_status(j) = any (:statuses::text[])
     and (:correlation_id::text is null or j.correlation_id = :correlation_id)
     and (:parent_run_id::uuid is null or j.parent_run_id = :parent_run_id)
+    and (:group_id::uuid is null or j.group_id = :group_id)
     and k.id between coalesce(:lowest::uuid, '00000000-0000-0000-0000-000000000000') and coalesce(:highest::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, null, null, :worker_id, :host_id, :error_type,
       :error_text, :error_pattern)

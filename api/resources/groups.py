@@ -1,0 +1,115 @@
+"""Routes for groups of jobs: enqueue one, see how far it is, cancel or retry all of it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field, StringConstraints
+
+from atlas.api.enqueue_batcher import EnqueueBatcher
+from atlas.api.models.common import Body, Id
+from atlas.api.models.jobs import MOST_JOBS, NewJobBody, start_of
+from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.request_context import Calling, RequestContext
+from atlas.api.resources.bulk_actions import shown_action
+from atlas.api.roles import JOB_MAKERS, JOB_READERS, MANAGERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.bounds import MOST_VALUES
+from atlas.client.models import Page
+from atlas.client.models.jobs import BulkActionShown, JobGroupShown
+from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
+from atlas.engine.jobs.groups import LONGEST_NAME, JobGroup, find_group, list_groups
+from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.new_job import NewJob
+from atlas.errors import FieldError, InvalidInput, NotFound
+
+router = APIRouter(prefix=f"{PREFIX}/groups", route_class=GuardedRoute, tags=["jobs"])
+
+
+class NewGroup(Body):
+    """Jobs to enqueue together, and the job that follows them."""
+
+    jobs: Annotated[list[NewJobBody], Field(max_length=MOST_JOBS)]
+    then: NewJobBody | None = None
+    name: Annotated[str, StringConstraints(max_length=LONGEST_NAME)] = ""
+
+
+@router.post("", operation_id="enqueue_group", status_code=201, summary="Enqueue jobs as one group, all or none")
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MOST_VALUES)
+async def create(body: NewGroup, request: Request, call: Calling) -> JobGroupShown:
+    """When all jobs have ended, `then` is enqueued once, with their counts under `group` in its input.
+
+    A group that is retried afterwards does not enqueue it again. A job whose dedupe key another job holds is not a
+    member.
+    """
+    bodies = [*body.jobs, *([] if body.then is None else [body.then])]
+    await _require_definitions(request.app.state.enqueue_batcher, call, bodies)
+    jobs = [_job_of(one, f"jobs.{nth}", call) for nth, one in enumerate(body.jobs)]
+    then = None if body.then is None else _job_of(body.then, "then", call)
+    async with call.transaction() as conn:
+        made = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
+        return _shown(await find_group(conn, made))
+
+
+@router.get("", operation_id="list_groups", summary="List groups of jobs, newest first")
+@requires(*JOB_READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[JobGroupShown]:
+    """The `counts` of a group that has ended are those of its end; one group alone has them as they are now."""
+    async with call.transaction(read_only=True) as conn:
+        return await read_page(
+            lambda before, limit: list_groups(conn, tenant_id=call.tenant_id, before=before, limit=limit),
+            _shown,
+            after=cursor,
+            limit=limit,
+        )
+
+
+@router.get("/{group_id:uuid}", operation_id="get_group", summary="One group of jobs, with its jobs by status")
+@requires(*JOB_READERS)
+async def show_one(group_id: Id, call: Calling) -> JobGroupShown:
+    """Its jobs are listed by `GET /jobs?group_id=…`."""
+    async with call.transaction(read_only=True) as conn:
+        return _shown(await find_group(conn, group_id, tenant_id=call.tenant_id))
+
+
+@router.post("/{group_id:uuid}/cancel", operation_id="cancel_group", summary="Cancel all jobs of a group")
+@requires(*MANAGERS)
+async def cancel(group_id: Id, call: Calling) -> BulkActionShown:
+    """An action on many jobs: the first 200 are changed at once, a scheduler goes on with the others.
+
+    When the last one has ended, the group has, and what follows it is enqueued.
+    """
+    return await _begin(call, "cancel", group_id)
+
+
+@router.post("/{group_id:uuid}/retry", operation_id="retry_group", summary="Retry what failed of a group")
+@requires(*MANAGERS)
+async def retry(group_id: Id, call: Calling) -> BulkActionShown:
+    """An action on many jobs, on those that failed or were canceled. What followed the group is not enqueued again."""
+    return await _begin(call, "retry", group_id)
+
+
+async def _begin(call: RequestContext, verb: BulkVerb, group_id: Id) -> BulkActionShown:
+    async with call.transaction() as conn:
+        group = await find_group(conn, group_id, tenant_id=call.tenant_id)
+        wanted = JobFilter(group.tenant_id, group_id=group.id)
+        return shown_action(
+            await begin_bulk_action(conn, verb, actor=call.actor, wanted=wanted, tenant_id=group.tenant_id)
+        )
+
+
+async def _require_definitions(batcher: EnqueueBatcher, call: RequestContext, bodies: list[NewJobBody]) -> None:
+    for key in {one.definition_key for one in bodies if one.definition_key}:
+        if (await batcher.admission(call, key, call.home)).definition_id is None:
+            raise NotFound("definition", key)
+
+
+def _job_of(body: NewJobBody, field: str, call: RequestContext) -> NewJob:
+    start = start_of(body, call.home, None)
+    if not isinstance(start, NewJob):
+        raise InvalidInput("The group", [FieldError(field, "is a workflow, which is asked for by POST /intents")])
+    return start
+
+
+def _shown(group: JobGroup) -> JobGroupShown:
+    return JobGroupShown(**{name: getattr(group, name) for name in JobGroupShown.model_fields})

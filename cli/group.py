@@ -1,0 +1,82 @@
+"""`atlas group`: shows groups of jobs, cancels and retries all of one."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.cli.connect import either
+from atlas.cli.ids import find_id
+from atlas.cli.output import Json, say, shown_age
+from atlas.cli.over_http_rows import find_id_over_http, row_of
+from atlas.cli.runtime import caller, connected
+from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
+from atlas.engine.jobs.groups import JobGroup, find_group
+from atlas.engine.jobs.job_list import JobFilter
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from atlas.client import AtlasClient
+
+app = typer.Typer(help="Groups of jobs: show one, cancel or retry it.", no_args_is_help=True, add_completion=False)
+
+GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or its beginning.")]
+
+
+@app.command("show")
+def show(group_id: GroupId, json: Json = False) -> None:
+    """Show how far a group is: its jobs by status, and the job that follows."""
+
+    async def work(settings: Settings) -> JobGroup:
+        async with connected(settings) as conn:
+            return await find_group(conn, await find_id(conn, "group", group_id))
+
+    async def over_http(atlas: "AtlasClient") -> JobGroup:
+        return row_of(JobGroup, await atlas.get_group(await find_id_over_http(atlas, "group", group_id)))
+
+    group = either(work, over_http)
+    say(asdict(group), "\n".join(_lines(group)), json=json)
+
+
+@app.command("cancel")
+def cancel(group_id: GroupId, json: Json = False) -> None:
+    """Cancel all jobs of a group that have not ended. The job that follows the group is enqueued then."""
+    _begin("cancel", group_id, json=json)
+
+
+@app.command("retry")
+def retry(group_id: GroupId, json: Json = False) -> None:
+    """Retry the jobs of a group that failed or were canceled. The job that followed it is not enqueued again."""
+    _begin("retry", group_id, json=json)
+
+
+def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
+    async def work(settings: Settings) -> "tuple[UUID, int]":
+        async with connected(settings) as conn:
+            group = await find_group(conn, await find_id(conn, "group", group_id))
+            wanted = JobFilter(group.tenant_id, group_id=group.id)
+            begun = await begin_bulk_action(conn, verb, actor=caller(), wanted=wanted, tenant_id=group.tenant_id)
+            return begun.id, begun.changed
+
+    async def over_http(atlas: "AtlasClient") -> "tuple[UUID, int]":
+        id = await find_id_over_http(atlas, "group", group_id)
+        begun = await (atlas.cancel_group(id) if verb == "cancel" else atlas.retry_group(id))
+        return begun.id, begun.changed
+
+    action_id, changed = either(work, over_http)
+    message = f"{changed} jobs; if there are others, a scheduler goes on with them: bulk action {action_id}."
+    say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
+
+
+def _lines(group: JobGroup) -> list[str]:
+    state = "is open" if group.ended_at is None else f"ended {shown_age(group.ended_at)} ago"
+    named = f" ({group.name})" if group.name else ""
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(group.counts.items())) or "none left"
+    lines = [f"Group {group.id}{named} of {group.total} jobs {state}: {counts}."]
+    if group.then_job_id is not None:
+        lines.append(f"Job {group.then_job_id} of the type {group.then_type} followed it.")
+    elif group.then_type is not None:
+        lines.append(f"A job of the type {group.then_type} follows when all have ended.")
+    return lines
