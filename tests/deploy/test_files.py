@@ -224,7 +224,8 @@ def test_prometheus_accepts_every_query_of_the_dashboard(tmp_path):
 
 def test_compose_accepts_its_file(tmp_path):
     (tmp_path / "env").write_text("POSTGRES_PASSWORD=secret\n")
-    call("docker", "compose", "--env-file", tmp_path / "env", "--file", "docker/compose.yaml", "config", "--quiet")
+    compose = ["docker", "compose"] if shutil.which("docker") else ["docker-compose"]
+    call(*compose, "--env-file", tmp_path / "env", "--file", "docker/compose.yaml", "config", "--quiet")
 
 
 def test_panels_of_the_dashboard_do_not_overlap():
