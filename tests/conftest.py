@@ -73,6 +73,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.basetemp = tempfile.mkdtemp(prefix=FILES_PREFIX)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the wheel: the last tests are shared out one by one, and each process would build it."""
+    items.sort(key=lambda item: item.path.name != "test_wheel.py")
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Remove that folder, unless a test failed: then the next run a day later does."""
     folder = Path(session.config.option.basetemp)

@@ -43,7 +43,9 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", dist, source], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     [wheel] = dist.glob("*.whl")
-    subprocess.run([*pip, "--python", venv / "bin" / "python", "install", "--no-deps", wheel], check=True)
+    subprocess.run(
+        [*pip, "--python", venv / "bin" / "python", "install", "--no-deps", "--no-compile", wheel], check=True
+    )
     # After the wheel's own on the path; the `.pth` files in there, which lead to this checkout, are not read.
     (site_packages(venv) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     # Where the project has generated a typed client of its own tables.
