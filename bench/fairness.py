@@ -154,6 +154,36 @@ async def turn_ms(server: str, tenants: int, *, jobs: int, slots: int, fair: boo
     return median(took)
 
 
+async def blocked_ms(server: str, held: int, keys: int) -> float:
+    """The median of a turn that finishes and claims one job, in ms, behind so many jobs that their keys hold."""
+    async with ground(server, "fair") as (pool, url):
+        await pool.execute(
+            """insert into atlas.job_types (key, concurrency, concurrency_key)
+            values ('bench.keyed', 1, '{{ input.key }}')"""
+        )
+        worker = new_worker_id()
+        async with pool.acquire() as conn:
+            await register_worker(conn, worker, lease=3600, job_types=["bench.keyed", "bench.mark"])
+            claimant = Claimant(worker, ["bench.keyed", "bench.mark"])
+            for start in range(0, held, PIECE):
+                new = [NewJob("bench.keyed", {"key": n % keys}) for n in range(start, min(held, start + PIECE))]
+                await enqueue_many(conn, new, actor=BENCH)
+            # One of each key runs, and all others wait for it.
+            while (await take_turn(conn, claimant, slots=PIECE)).claimed:
+                pass
+            await enqueue_many(conn, [NewJob("bench.mark", {"n": -1}) for _ in range(1000)], actor=BENCH)
+        await settle(url)
+        async with pool.acquire() as conn:
+            turn = await take_turn(conn, claimant, slots=1)
+            took = []
+            for _ in range(500):
+                done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
+                began = time.perf_counter()
+                turn = await take_turn(conn, claimant, done, slots=1)
+                took.append((time.perf_counter() - began) * 1000)
+    return median(took)
+
+
 async def measure(server: str, options: argparse.Namespace) -> None:
     """Measure and print."""
     console = Console()
@@ -188,6 +218,13 @@ async def measure(server: str, options: argparse.Namespace) -> None:
         cost.add_row(f"{tenants:,} tenants", f"{took:.2f}", f"{took / one:.2f}")
     console.print(cost)
 
+    blocked = Table("turn of one job", "ms", "ratio")
+    empty = await blocked_ms(server, 0, options.keys)
+    behind = await blocked_ms(server, options.held, options.keys)
+    blocked.add_row("nothing held", f"{empty:.3f}", "1")
+    blocked.add_row(f"{options.held:,} held by {options.keys:,} keys", f"{behind:.3f}", f"{behind / empty:.2f}")
+    console.print(blocked)
+
 
 async def main(options: argparse.Namespace) -> None:
     """On a server of its own."""
@@ -206,6 +243,8 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60, help="how long three tenants compete")
     parser.add_argument("--tenants", type=int, default=10_000, help="how many have a backlog each")
     parser.add_argument("--peers", nargs="*", default=list(AS_BACKLOG), choices=list(AS_BACKLOG), help="beside which")
+    parser.add_argument("--held", type=int, default=1_000_000, help="jobs that wait for others of their key")
+    parser.add_argument("--keys", type=int, default=10_000, help="how many keys they have")
     configure_logs("error")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main(parser.parse_args()))

@@ -22,6 +22,7 @@ PRUNE_INTENTS = statement("engine/sql/prune_intents.sql")
 PRUNE_EVENTS = statement("engine/sql/prune_events.sql")
 PRUNE_RECURRING = statement("engine/sql/prune_recurring.sql")
 FORGET_WORKERS = statement("engine/sql/forget_workers.sql")
+FORGET_LIMITS = statement("engine/sql/forget_limits.sql")
 
 # Days, if a tenant has no ages of its own. `null` in a tenant's own ages keeps that kind for ever.
 DEFAULT_DAYS: Mapping[str, float | None] = {"jobs": 30, "attempts": 30, "events": 30, "steps": 30, "recurring": 30}
@@ -82,6 +83,11 @@ async def prune(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[
 async def forget_workers(conn: Connection) -> int:
     """Remove the rows of workers that ended a day ago and hold nothing. Returns how many."""
     return len(await fetch(conn, FORGET_WORKERS))
+
+
+async def forget_limits(conn: Connection) -> int:
+    """Remove the buckets of rates that have been full and unused for an hour. Returns how many."""
+    return len(await fetch(conn, FORGET_LIMITS))
 
 
 async def _sweep_jobs(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:

@@ -16,7 +16,7 @@ from atlas.engine.jobs.groups import forget_groups, settle_groups
 from atlas.engine.jobs.lease import expire_queued, new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.recurring_runs import sweep_runs
-from atlas.engine.retention import forget_workers, prune, read_ages
+from atlas.engine.retention import forget_limits, forget_workers, prune, read_ages
 from atlas.engine.series import prune_series
 from atlas.engine.tenant_removal import continue_removal, list_removals
 from atlas.engine.triggers.fire import SCHEDULER
@@ -147,6 +147,7 @@ class Maintenance:
             forgotten = await forget_workers(conn)
             await forget_bulk_actions(conn)
             await forget_groups(conn)
+            await forget_limits(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
 

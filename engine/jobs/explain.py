@@ -101,6 +101,8 @@ def _held(row: Mapping[str, Any]) -> Why:
     if row["held_rate"] is not None and row["held_until"] is not None:
         cause = f"It is over the rate of {row['held_rate']} of {whose}{key}; its turn comes at {at(row['held_until'])}."
         return Why("rate", cause, "Wait, or raise the rate.", numbers={"ahead": ahead})
+    if row["workers"] == 0 and row["host_id"] is None:
+        return _no_worker(row)
     return Why("next", "Its limit has room: the next claim releases it.", numbers={"ahead": ahead})
 
 

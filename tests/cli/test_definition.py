@@ -30,6 +30,8 @@ async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path)
     changes.write_bytes(orjson.dumps({"description": "other"}))
     edited = await atlas("definition", "edit", "sync-dropbox", str(changes), "--timeout", "60", "--json")
     assert (edited.document["description"], edited.document["timeout_seconds"]) == ("other", 60)
+    limited = await atlas("definition", "edit", "sync-dropbox", "--rate", "100/minute", "--burst", "5", "--json")
+    assert (limited.document["rate"], limited.document["burst"]) == ("100/minute", 5)
     assert (await atlas("definition", "disable", "sync-dropbox")).stdout == "Definition sync-dropbox is disabled.\n"
     assert (await atlas("definition", "list", "--active", "--json")).document == {"definitions": []}
     enabled = await atlas("definition", "edit", "sync-dropbox", "--enable", "--json")

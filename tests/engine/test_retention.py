@@ -19,7 +19,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.recurring import list_recurring, remove_recurring, save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
-from atlas.engine.retention import Pruned, forget_workers, id_at, prune, read_ages
+from atlas.engine.retention import Pruned, forget_limits, forget_workers, id_at, prune, read_ages
 from atlas.engine.usage import meter_usage, read_usage
 from atlas.engine.workflows.events import publish_event
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
@@ -350,6 +350,16 @@ async def test_workers_that_ended_long_ago_are_forgotten_unless_they_hold_someth
     assert await forget_workers(conn) == 1
     left = {row["worker_id"] for row in await conn.fetch("select worker_id from atlas.job_workers")}
     assert left == {holder.id, alive.id}
+
+
+async def test_buckets_of_rates_go_when_they_are_full_and_unused(conn):
+    await conn.execute(
+        """insert into atlas.job_limits (id, per_second, burst, tokens, refilled_at, release_at)
+        select gen_random_uuid(), rate, 10, 0, now() - age, waits
+        from (values (1.0, interval '2 hours', null), (1.0, interval '1 minute', null), (0.0001, interval '2 hours', null),
+                     (1.0, interval '2 hours', now())) v(rate, age, waits)"""
+    )
+    assert await forget_limits(conn) == 1
 
 
 async def test_runs_of_recurring_functions_go_at_their_age_but_for_the_last_of_each(pool, conn):

@@ -334,3 +334,14 @@ async def effect(input: dict[str, Any], ctx: JobContext) -> None:
     async with ctx.pool.acquire() as conn:
         await conn.execute("insert into effects (job_id, attempt) values ($1, $2)", ctx.job_id, ctx.attempt)
     await asyncio.sleep(input.get("seconds", 0))
+
+
+@job("rated.noop", rate="20/second", burst=4)
+async def rated(input: dict[str, Any]) -> None:
+    """Starts at its rate."""
+
+
+@job("keyed.sleeps", concurrency=1, concurrency_key="{{ input.customer }}")
+async def keyed(input: dict[str, Any]) -> None:
+    """Takes a moment, one after the other for each customer."""
+    await asyncio.sleep(0.005)

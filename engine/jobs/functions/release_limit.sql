@@ -51,7 +51,7 @@ begin
     if bucket.id is null or bucket.per_second <> rate_per_second(terms.rate) or bucket.burst <> rate_burst(terms.rate, terms.burst) then
       insert into job_limits (id, tenant_id, per_second, burst, tokens)
       values (p_limit, case when not first.of_type or first.limit_key is not null then first.tenant_id end,
-        rate_per_second(terms.rate), rate_burst(terms.rate, terms.burst), rate_burst(terms.rate, terms.burst))
+        rate_per_second(terms.rate), rate_burst(terms.rate, terms.burst), rate_burst(terms.rate, terms.burst) - began)
       on conflict (id) do update set per_second = excluded.per_second, burst = excluded.burst,
         tokens = least(job_limits.tokens, excluded.burst)
       returning * into bucket;

@@ -183,6 +183,9 @@ async def test_terms_that_cannot_be_met_are_refused_by_name(conn):
     assert "timeout_seconds" in await wrong(conn, timeout_seconds=0)
     assert "max_retries" in await wrong(conn, max_retries=-1)
     assert "concurrency" in await wrong(conn, concurrency=0)
+    assert "concurrency_key" in await wrong(conn, concurrency=1, concurrency_key="{{ provider_id }}")
+    assert "rate" in await wrong(conn, rate="often")
+    assert "burst" in await wrong(conn, burst=2)
     assert "limits.memory_mb" in await wrong(conn, limits={"memory_mb": 1})
     assert "limits.disk" in await wrong(conn, limits={"disk": 1})
     assert "retry" in await wrong(conn, retry_policy="sometimes")
@@ -341,6 +344,19 @@ async def test_admission_checks_types_without_a_definition_as_well(conn):
     made = await enqueue(conn, await admit(conn, NewJob("report.build", {"n": 1})), actor=DANA)
     assert (await load(conn, made.id))["definition_id"] is None
     await enqueue(conn, await admit(conn, NewJob("not.published", {"n": 1}, allow_unknown=True)), actor=DANA)
+
+
+async def test_a_definition_s_key_and_rate_hold_its_jobs_until_they_are_removed(conn):
+    limits = {"concurrency": 1, "concurrency_key": "{{ input.provider_id }}", "rate": "60/hour", "burst": 9}
+    defined = await add_definition(conn, {**SYNC, **limits}, actor=DANA)
+    assert defined.spec.model_dump(include=set(limits)) == limits
+    for _ in range(3):
+        await enqueue_definition(conn, "sync-dropbox", {"provider_id": "p", "path": "a"}, actor=DANA)
+    worker = await given_worker(conn, "sync-dropbox")
+    assert len(await claim(conn, worker, limit=5)) == 1
+
+    await edit_definition(conn, "sync-dropbox", dict.fromkeys(limits), actor=DANA)
+    assert len(await claim(conn, worker, limit=5)) == 2
 
 
 async def test_the_claim_keeps_to_the_limit_of_a_definition(conn):

@@ -219,8 +219,10 @@ async def test_racing_workers_never_run_more_than_the_limit_of_a_key(pool):
 async def test_explain_names_the_key_and_who_is_ahead(conn):
     await given_limit(conn, concurrency=2)
     jobs = await given_keyed(conn, *([42] * 4))
+    assert (await explain(conn, jobs[3])).reason == "no_worker"
+    worker = await given_worker(conn, "keyed")
     assert (await explain(conn, jobs[3])).sentence == "Its limit has room: the next claim releases it."
-    await ids(conn, await given_worker(conn, "keyed"))
+    await ids(conn, worker)
 
     found = await explain(conn, jobs[3])
     assert found.sentence == "2 of at most 2 keyed jobs of 42 run; 1 of them is ahead of it."

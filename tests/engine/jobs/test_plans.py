@@ -118,6 +118,29 @@ async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, 
     assert (await claim(conn, worker, limit=5))[0].job_type == "mine"
 
 
+HOLD = """
+insert into atlas.jobs (id, tenant_id, job_type, next_retry_at, limit_id, limit_key, held_by)
+select gen_random_uuid(), '00000000-0000-7000-8000-000000000001', 'mine', '9999-12-31 00:00:00+00', l.id, l.key, l.id
+from (select md5((n % 200)::text)::uuid as id, (n % 200)::text as key from generate_series(1, $1) n) l
+"""
+
+
+async def test_a_claim_costs_the_same_behind_jobs_that_keys_hold(conn, owner):
+    await conn.execute(
+        "insert into atlas.job_types (key, concurrency, concurrency_key) values ('mine', 1, '{{ input.n }}')"
+    )
+    for n in range(8):
+        await given_job(conn, "mine", input={"n": n})
+    worker = await given_worker(conn, "mine")
+    await claim(conn, worker, limit=1)
+    empty = await cost_of_a_claim(conn, worker, ALONE)
+    await owner.execute(HOLD, CROWD)
+    await owner.execute("vacuum analyze atlas.jobs")
+    crowded = await cost_of_a_claim(conn, worker, ALONE)
+    print(f"claim behind {CROWD:,} jobs that 200 keys hold: {crowded} buffers, {empty} without")
+    assert crowded <= empty * 1.2 + 20
+
+
 async def test_a_claim_reads_little_of_a_backlog_beside_another_tenant(conn, owner):
     light = await given_tenant(conn, "light")
     await owner.execute(FILL, "mine", "queued", False, False, False, CROWD)
