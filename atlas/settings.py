@@ -93,6 +93,8 @@ class Settings:
 
     database_url: str | None = None
     atlas_owner_url: str | None = None
+    # A direct address for the connections that listen, where database_url leads to a pooler.
+    atlas_listen_database_url: str | None = None
     atlas_schema: str = "atlas"
     atlas_home: Path = Path(".atlas")
     atlas_host: str = "127.0.0.1"
@@ -162,7 +164,7 @@ class Settings:
 
 # How the text of a setting becomes its value; that of others is the value. ValueError says what is wrong with it.
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("database_url", "atlas_owner_url"), _postgres_address),
+    **dict.fromkeys(("database_url", "atlas_owner_url", "atlas_listen_database_url"), _postgres_address),
     "atlas_schema": _schema,
     **dict.fromkeys(("atlas_home", "atlas_alive_file", "atlas_checkpoint_dir"), Path),
     **dict.fromkeys(("atlas_secret_key_file", "atlas_audit_key_file"), Path),
@@ -172,6 +174,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "atlas_log_level": _one_of("debug", "info", "warning", "error"),
     "atlas_lease_seconds": _number(float, 0.2, 3600),
     "atlas_poll_ms": _number(int, 10, 60_000),
+    "atlas_fairness": _one_of("on", "off"),
     **dict.fromkeys(("atlas_concurrency", "atlas_batch"), _number(int, 1, 10_000)),
     "atlas_grace_seconds": _number(float, 0, 3600),
     "outbound_email_provider": _providers,

@@ -15,6 +15,7 @@ from typing import Any
 from atlas.audit.verifier.format import HEAD, NOTHING, Seal, text_of_time
 from atlas.audit.verifier.unsealed import LogEnd
 from atlas.db.pool import Connection
+from atlas.db.pooler import set_for_session
 from atlas.db.statements import Statement, fetch, fetch_row, statement
 
 SEALS = statement("audit/sql/stream_seals.sql")
@@ -93,7 +94,7 @@ class AuditReader:
         The search path makes sure that Postgres's own functions are called: a database can have one on which others
         of the same names come first.
         """
-        await conn.execute("set search_path = pg_catalog, public")
+        await set_for_session(conn, "search_path", "pg_catalog, public")
         return cls(conn, *await _standing(conn))
 
     async def is_pruned(self, seal: Seal) -> bool:

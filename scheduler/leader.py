@@ -1,13 +1,14 @@
-"""Which scheduler leads: the one whose session holds an advisory lock.
+"""Which scheduler leads: the one that holds a lease, a row in the database.
 
-Leading only saves work: what keeps a firing single is its record. The lock ends with the session, so another scheduler
-follows a leader that is killed within a second or two. A leader that is frozen keeps its connection. Its session
-therefore has an idle timeout of a few seconds, and the leader keeps it alive by heartbeats.
+Leading only saves work: what keeps a firing single is its record. A leader renews its lease by heartbeats, so another
+scheduler follows one that is killed or frozen within a few seconds. It is a row and not the lock of a session, because
+a pooler gives each transaction another session.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
@@ -16,10 +17,14 @@ from atlas.scheduler.loops import log_repeated
 from atlas.waiting import wait_for
 
 HEARTBEAT_SECONDS = 0.5
-IDLE_SECONDS = 2
+LEASE_SECONDS = 2
 
-_TRY = "select pg_try_advisory_lock(atlas.lock_class('leader'), 0)"
-_IDLE_TIMEOUT = f"set idle_session_timeout = '{IDLE_SECONDS}s'"
+_LEAD = """
+update atlas.scheduler_leader
+set holder = $1, expires_at = clock_timestamp() + $2 * interval '1 second'
+where holder = $1 or holder is null or expires_at < clock_timestamp()
+returning true"""
+_LEAVE = "update atlas.scheduler_leader set holder = null where holder = $1"
 
 log = get_logger("scheduler.leader")
 
@@ -30,10 +35,11 @@ class Leader:
     def __init__(self, url: str, changed: Callable[[], None]) -> None:
         self._url = url
         self._changed = changed
+        self._id = uuid4()
         self.leads = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Hold the lock, or wait for it, until the stop event is set."""
+        """Hold the lease, or wait for it, until the stop event is set."""
         failed = RepeatedWarning(log, "the leader's session ended")
         while not stop.is_set():
             try:
@@ -49,17 +55,19 @@ class Leader:
             while not stop.is_set():
                 await self._heartbeat(conn)
                 await wait_for(stop, within=HEARTBEAT_SECONDS)
+            await self._leave(conn)
         finally:
-            # Not close(), which could wait for a server that is gone. The lock ends with the session either way.
+            # Not close(), which could wait for a server that is gone.
             conn.terminate()
 
     async def _heartbeat(self, conn: Any) -> None:
-        async with asyncio.timeout(IDLE_SECONDS):
-            if self.leads:
-                await conn.execute("select 1")
-            elif await conn.fetchval(in_schema(_TRY)):
-                await conn.execute(_IDLE_TIMEOUT)
-                self._set(True)
+        async with asyncio.timeout(LEASE_SECONDS):
+            self._set(bool(await conn.fetchval(in_schema(_LEAD), self._id, LEASE_SECONDS)))
+
+    async def _leave(self, conn: Any) -> None:
+        """Let another scheduler lead at once."""
+        async with asyncio.timeout(LEASE_SECONDS):
+            await conn.execute(in_schema(_LEAVE), self._id)
 
     def _set(self, leads: bool) -> None:
         if leads != self.leads:

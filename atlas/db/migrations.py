@@ -6,9 +6,11 @@ Prisma's tools and Atlas agree about what has been applied. SQL functions are in
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -69,9 +71,7 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
     Any number of processes may call this at once.
     """
     wanted = load_migrations() if migrations is None else migrations
-    conn = await connect(url, application="atlas migrate")
-    try:
-        await _lock(conn)
+    async with _locked(url), _connected(url) as conn:
         applied = await _applied(conn, shown(url))
         check(wanted, applied)
         missing = [migration for migration in wanted if migration.name not in applied]
@@ -85,8 +85,6 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
             await _until_done(FUNCTIONS, lambda: _install(conn))
             done.append(FUNCTIONS)
         return done
-    finally:
-        await conn.close()
 
 
 async def pending(conn: Connection, migrations: Sequence[Migration] | None = None) -> list[str]:
@@ -116,9 +114,24 @@ def check(wanted: Sequence[Migration], applied: dict[str, str]) -> None:
             )
 
 
-async def _lock(conn: Connection) -> None:
-    # Waits for as long as another process migrates; the lock ends with the connection.
-    await conn.execute("select pg_advisory_lock($1)", LOCK_KEY)
+@asynccontextmanager
+async def _locked(url: str) -> AsyncIterator[None]:
+    """Waits for as long as another process migrates.
+
+    The lock is that of a transaction, on a connection of its own: behind a pooler that of a session could stay behind.
+    """
+    async with _connected(url) as conn, conn.transaction():
+        await conn.execute("select pg_advisory_xact_lock($1)", LOCK_KEY)
+        yield
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Any]:
+    conn = await connect(url, application="atlas migrate")
+    try:
+        yield conn
+    finally:
+        await conn.close()
 
 
 async def _applied(conn: Connection, database: str) -> dict[str, str]:

@@ -9,9 +9,11 @@ from uuid import uuid4
 import asyncpg
 
 from atlas.db.pool import UNREACHABLE, connect
+from atlas.db.pooler import is_behind_pooler
 from atlas.db.schema import channel
 from atlas.errors import DatabaseError
 from atlas.logs import get_logger
+from atlas.settings import load_settings
 
 OnNotification = Callable[[str, str], None]
 
@@ -25,12 +27,12 @@ log = get_logger("notifications")
 class Listener:
     """Listens on its own connection, and connects again when that fails.
 
-    It sends itself a notification now and then. A connection that looks open but receives nothing (half open, or behind
-    a transaction pooler) is noticed this way, logged once, and replaced.
+    It sends itself a notification now and then. A connection that looks open but receives nothing is noticed this way,
+    logged once, and replaced. A pooler passes no notifications on: behind one it needs ATLAS_LISTEN_DATABASE_URL.
     """
 
     def __init__(self, url: str, channels: Sequence[str], on_notification: OnNotification) -> None:
-        self._url = url
+        self._url = load_settings().atlas_listen_database_url or url
         self._channels = tuple(channels)
         self._on_notification = on_notification
         self._ping = f"atlas_ping_{uuid4().hex[:12]}"
@@ -53,7 +55,12 @@ class Listener:
     async def _run(self) -> None:
         while True:
             try:
-                await self._listen()
+                if not await self._listen():
+                    log.warning(
+                        "DATABASE_URL leads to a pooler, which passes no notifications on: programs poll;"
+                        " set ATLAS_LISTEN_DATABASE_URL to the server itself"
+                    )
+                    return
             except (*UNREACHABLE, DatabaseError, asyncpg.PostgresError) as error:
                 if self.is_listening:
                     log.warning(
@@ -62,9 +69,12 @@ class Listener:
                 self.is_listening = False
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _listen(self) -> None:
+    async def _listen(self) -> bool:
+        """Listen for as long as the connection works. False: a pooler is in the way."""
         conn = await connect(self._url, application="atlas listener")
         try:
+            if is_behind_pooler(conn):
+                return False
             for name in self._channels:
                 await conn.add_listener(channel(name), self._receive)
             await conn.add_listener(self._ping, self._receive)
@@ -74,6 +84,7 @@ class Listener:
             while not conn.is_closed():
                 await self._check(conn)
                 await asyncio.sleep(PING_SECONDS)
+            return True
         finally:
             conn.terminate()
 

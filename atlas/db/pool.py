@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from atlas.db.failures import explained, shown
+from atlas.db.pooler import PooledConnection, is_behind_pooler, is_pooled, local_settings
 from atlas.db.schema import role, schema_name
 from atlas.errors import UnsupportedPostgres
 
@@ -57,6 +58,7 @@ async def open_pool(
     conn = await connect(url, application=application, **limits)
     try:
         version = conn.get_server_version().major
+        pooled = is_behind_pooler(conn)
         as_engine = await conn.fetchval(_MAY_ACT_AS_ENGINE, role("engine"), f"{schema_name()}.jobs")
     finally:
         await conn.close()
@@ -65,7 +67,7 @@ async def open_pool(
             f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
-    options = _options(application, role=role("engine") if as_engine else None, **limits)
+    options = _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
     try:
         return await _make_pool(url, least=1, most=size, **options)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
@@ -74,8 +76,10 @@ async def open_pool(
 
 async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
     """Open a second pool with the same role as `pool`. It makes connections only when they are needed."""
-    role = await pool.fetchval("select nullif(current_setting('role'), 'none')")
-    return await _make_pool(url, least=0, most=size, **_options(application, role=role))
+    async with pool.acquire() as conn:
+        role = await conn.fetchval("select nullif(current_setting('role'), 'none')")
+        pooled = is_behind_pooler(conn)
+    return await _make_pool(url, least=0, most=size, **_options(application, pooled=pooled, role=role))
 
 
 async def connect(
@@ -85,9 +89,15 @@ async def connect(
 
     A statement to which the server has not responded after `statement_seconds` raises TimeoutError.
     """
-    options = _options(application, lock_timeout=lock_timeout, statement_seconds=statement_seconds)
+    limits: dict[str, Any] = {"lock_timeout": lock_timeout, "statement_seconds": statement_seconds}
     try:
-        return await asyncpg.connect(url, connection_class=_Connection, **options)
+        with suppress(asyncpg.ProtocolViolationError):
+            # A pooler may refuse the settings, or ignore them without a word.
+            conn = await asyncpg.connect(url, **_options(application, **limits))
+            if not await is_pooled(conn):
+                return conn
+            conn.terminate()
+        return await asyncpg.connect(url, **_options(application, pooled=True, **limits))
     except (*UNREACHABLE, asyncpg.PostgresError, ValueError, asyncpg.ClientConfigurationError) as error:
         raise explained(url, error) from error
 
@@ -143,6 +153,10 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
         return _Transaction(self, isolation, readonly, deferrable)
 
 
+class _Pooled(PooledConnection, _Connection):
+    """Both: behind a pooler, and with timeouts."""
+
+
 class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
     """A transaction whose rollback has a timeout. The caller sees what raised inside, not that the rollback failed."""
 
@@ -171,7 +185,6 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
         max_queries=50_000,
         max_inactive_connection_lifetime=300.0,
         loop=None,
-        connection_class=_Connection,
         record_class=asyncpg.Record,
         **options,
     )
@@ -180,13 +193,18 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
 
 def _options(
     application: str,
+    *,
+    pooled: bool = False,
     role: str | None = None,
     lock_timeout: str | None = None,
     statement_seconds: float | None = None,
 ) -> dict[str, Any]:
-    settings = {"application_name": application, "jit": "off"}
-    if lock_timeout is not None:
-        settings["lock_timeout"] = lock_timeout
-    if role is not None:
-        settings["role"] = role
-    return {"timeout": CONNECT_SECONDS, "command_timeout": statement_seconds, "server_settings": settings}
+    wanted = {"jit": "off", "lock_timeout": lock_timeout, "role": role}
+    settings = {name: value for name, value in wanted.items() if value is not None}
+    own = {"application_name": application}
+    options = {"timeout": CONNECT_SECONDS, "command_timeout": statement_seconds}
+    if not pooled:
+        return options | {"connection_class": _Connection, "server_settings": own | settings}
+    kind = type("_Pooled", (_Pooled,), {"settings": local_settings(settings)})
+    # Of the settings with which a connection begins, a pooler takes its name.
+    return options | {"connection_class": kind, "server_settings": own, "statement_cache_size": 0}

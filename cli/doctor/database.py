@@ -12,10 +12,12 @@ from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.login import login_statements
 from atlas.db.migrations import pending
 from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
+from atlas.db.pooler import is_behind_pooler
 from atlas.db.schema import ROLES, role, schema_name
 from atlas.db.sql_functions import changed_functions
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
+from atlas.settings import load_settings
 
 SERVER = statement("cli/doctor/sql/server.sql")
 FIND_ROLES = statement("cli/doctor/sql/roles.sql")
@@ -58,6 +60,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _login(conn, server["login"]),
         await _clock(conn),
         await _pool(url),
+        _pooler(conn),
         await _audit_log(conn),
         await _audit_guards(conn),
     ]
@@ -222,6 +225,19 @@ async def _clock(conn: Connection) -> Diagnosis:
         f"{apart.total_seconds():.3f} s apart from the server's",
         warn=apart > CLOCK_TOLERANCE,
         remedy="Run NTP on both machines; Atlas only uses the server's clock.",
+    )
+
+
+def _pooler(conn: Connection) -> Diagnosis:
+    if not is_behind_pooler(conn):
+        return finding("pooler", "none")
+    listens = load_settings().atlas_listen_database_url is not None
+    return finding(
+        "pooler",
+        "yes" if listens else "yes, without notifications",
+        warn=not listens,
+        remedy="Set ATLAS_LISTEN_DATABASE_URL to the server itself: without it idle workers see a new job when they"
+        " poll (ATLAS_POLL_MS), and live pages change as late.",
     )
 
 

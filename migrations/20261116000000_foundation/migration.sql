@@ -29,7 +29,7 @@ create type api_role as enum ('operator', 'tenant_admin', 'enqueuer', 'auditor',
 
 -- Classes of advisory locks; `lock_class` gives each its number.
 create type lock_name as enum (
-  'gate', 'worker', 'limits', 'seal', 'event', 'policy', 'leader', 'metering', 'timezone', 'host', 'quota', 'webhooks', 'limit');
+  'gate', 'worker', 'limits', 'seal', 'event', 'policy', 'metering', 'timezone', 'host', 'quota', 'webhooks', 'limit');
 
 create table tenants (
   id          uuid primary key default gen_random_uuid(),

@@ -82,6 +82,14 @@ create index trigger_fires_payload on trigger_fires (trigger_id, payload_hash, f
 create index trigger_fires_trigger on trigger_fires (trigger_id, fired_at);
 create index trigger_fires_tenant on trigger_fires (tenant_id, fired_at);
 
+-- Which scheduler leads, and until when unless it renews its lease.
+create table scheduler_leader (
+  only_row   boolean primary key default true check (only_row),
+  holder     uuid,
+  expires_at timestamptz(6) not null default clock_timestamp()
+) with (fillfactor = 50);
+insert into scheduler_leader default values;
+
 -- Functions that a program runs again and again: the schedule is here, shared by all, the function only in memory.
 create table recurring_jobs (
   tenant_id        uuid not null,

@@ -37,6 +37,7 @@ OF_NOBODY = {
     "job_workers",
     "mail_pace",
     "share_clock",
+    "scheduler_leader",
     "system_state",
     "usage_costs",
 }

@@ -11,7 +11,6 @@
 -- The others are never held together with these:
 --   seal, 0                       one sealer, and the beginning of an epoch
 --   policy, hash of the tenant    one decision at a time where policy rules count
---   leader, 0                     held for a session by the scheduler that leads
 --   metering, 0                   one meter of the audit log, and one count of the jobs; a tenant's removal takes it after the tenant's row
 --   webhooks, 0                   one reader of the audit log makes the deliveries of webhooks
 --   quota, hash of thing, owner   one addition of a thing at a time where a quota is counted; a move of a server takes it first
@@ -25,7 +24,6 @@ set search_path from current as $$
     when 'seal' then 3
     when 'event' then 4
     when 'policy' then 5
-    when 'leader' then 6
     when 'metering' then 7
     when 'timezone' then 8
     when 'host' then 9

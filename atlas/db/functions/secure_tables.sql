@@ -35,7 +35,7 @@ begin
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
-        'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
+        'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
         'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses, job_groups',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),

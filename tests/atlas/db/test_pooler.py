@@ -1,0 +1,110 @@
+"""Behind PgBouncer, in session and in transaction mode: the right role, no state in sessions, everything works."""
+
+import asyncio
+
+import pytest
+import structlog
+
+from atlas.audit.verify import verify
+from atlas.db.migrations import migrate
+from atlas.db.notifications import Listener
+from atlas.db.pool import open_pool
+from atlas.db.pooler import is_behind_pooler
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import job
+from atlas.scheduler.leader import Leader
+from atlas.test_databases import TestDatabases
+from atlas.workers.worker import Worker, WorkerOptions
+from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.support import DANA, given_tenant, until
+
+pytestmark = needs_pgbouncer
+
+
+@job("pooled.noop")
+async def noop(input: dict[str, int]) -> None:
+    """Nothing."""
+
+
+@pytest.fixture(params=["transaction", "session"])
+async def pooler_url(request, database_url, tmp_path):
+    async with pgbouncer(database_url, tmp_path, mode=request.param) as url:
+        yield url
+
+
+@pytest.fixture
+async def pooled(pooler_url):
+    pool = await open_pool(pooler_url, size=6, lock_timeout="7s")
+    yield pool
+    await pool.close()
+
+
+async def test_every_statement_and_transaction_has_its_settings(pooled):
+    async def settings() -> None:
+        query = "select current_user::text, current_setting('jit'), current_setting('lock_timeout')"
+        async with pooled.acquire() as conn:
+            assert is_behind_pooler(conn)
+            assert tuple(await conn.fetchrow(query)) == ("atlas_engine", "off", "7s")
+            async with conn.transaction(isolation="repeatable_read"):
+                await asyncio.sleep(0.01)
+                assert tuple(await conn.fetchrow(query)) == ("atlas_engine", "off", "7s")
+
+    await asyncio.gather(*(settings() for _ in range(20)))
+
+
+async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
+    async with pooled.acquire() as conn:
+        await switch(conn, online=True, actor=DANA)
+        tenant = await given_tenant(conn)
+        await enqueue_many(conn, [NewJob("pooled.noop", {"n": n}, tenant) for n in range(300)], actor=DANA)
+    worker = Worker(pooled, pooler_url, WorkerOptions(["pooled.noop"], poll=0.05))
+    running = asyncio.create_task(worker.run())
+    try:
+        await until(lambda: pooled.fetchval("select count(*) = 300 from atlas.jobs where status = 'succeeded'"))
+    finally:
+        worker.stop()
+        await running
+    async with pooled.acquire() as conn:
+        report = await verify(conn, [])
+    assert report.unsealed >= 300
+    assert {one.kind for one in report.findings} <= {"stale", "unsealed"}
+
+
+async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
+    stops = [asyncio.Event(), asyncio.Event()]
+    leaders = [Leader(pooler_url, lambda: None) for _ in stops]
+    running = [asyncio.create_task(leader.run(stop)) for leader, stop in zip(leaders, stops, strict=True)]
+    try:
+        await until(lambda: any(leader.leads for leader in leaders))
+        for _ in range(20):
+            assert sum(leader.leads for leader in leaders) == 1
+            await asyncio.sleep(0.05)
+        first = 0 if leaders[0].leads else 1
+        stops[first].set()
+        await running[first]
+        await until(lambda: leaders[1 - first].leads, within=10)
+    finally:
+        for stop in stops:
+            stop.set()
+        await asyncio.gather(*running)
+
+
+async def test_without_a_direct_address_programs_poll_and_say_so(pooler_url, database_url, monkeypatch):
+    listener = Listener(pooler_url, ("jobs",), lambda _channel, _payload: None)
+    with structlog.testing.capture_logs() as lines:
+        await listener._run()
+    assert "set ATLAS_LISTEN_DATABASE_URL" in lines[0]["event"]
+
+    monkeypatch.setenv("ATLAS_LISTEN_DATABASE_URL", database_url)
+    direct = Listener(pooler_url, ("jobs",), lambda _channel, _payload: None)
+    direct.start()
+    await until(lambda: direct.is_listening)
+    await direct.stop()
+
+
+async def test_a_database_is_migrated_through_it(databases: TestDatabases, tmp_path):
+    async with databases.database(migrated=False) as empty, pgbouncer(empty, tmp_path, mode="transaction") as url:
+        done = await asyncio.gather(migrate(url), migrate(url))
+        assert sorted(map(bool, done)) == [False, True]
