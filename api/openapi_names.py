@@ -198,6 +198,7 @@ DESCRIPTIONS: dict[str, str] = {
     "group_id": "The group that it belongs to.",
     "passed_over": "How many jobs it could not change.",
     "path": "The path of its address, below that of the API's server.",
+    "pause_id": "The pause.",
     "payload": "The job's input: a JSON object under its own names.",
     "payload_template": "The input of what it starts, with `{{ }}` filled from the event or the firing.",
     "pending": "How many wait.",

@@ -44,6 +44,7 @@ EXAMPLES: dict[str, object] = {
     "secret": "whsec_…",
     "url": "https://shop.example/atlas",
     "subject": "billing",
+    "target": "EMAIL_SEND",
     "timezone": "Europe/Berlin",
     "tenant_id": "01a1e0c2-7b3d-7c4e-8f90-0123456789ab",
     "title": "Send the brief?",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.find import Depth, JobRow
     from atlas.engine.jobs.gate import Gate
     from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.jobs.pauses import Pause, PauseKind
     from atlas.engine.workflows.find_intents import EngineState
     from atlas.up_report import ProgramState
 
@@ -71,6 +72,7 @@ class StatusReport:
     queue: "list[Depth]"
     workers: list[Mapping[str, Any]]
     programs: "list[ProgramState]"
+    pauses: "list[Pause]"
 
 
 class Backend(Protocol):
@@ -101,5 +103,13 @@ class Backend(Protocol):
     async def status(self) -> StatusReport: ...
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
+
+    async def list_pauses(self, *, tenant: str | None) -> "list[Pause]": ...
+
+    async def pause(
+        self, kind: "PauseKind", target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> "Pause": ...
+
+    async def resume(self, kind: "PauseKind", target: str, *, tenant: str | None) -> "Pause": ...
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> "Gate": ...

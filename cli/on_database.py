@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
@@ -19,6 +19,7 @@ from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
+from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, named_pause, pause, resume, wait_until_paused
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.errors import NotFound
@@ -80,11 +81,32 @@ class OnDatabase:
     async def status(self) -> StatusReport:
         workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
         gate, engine = await read_gate(self._conn), await read_engine(self._conn)
-        return StatusReport(gate, engine, await queue_depth(self._conn), [*workers], read_programs(self._home))
+        return StatusReport(
+            gate,
+            engine,
+            await queue_depth(self._conn),
+            [*workers],
+            read_programs(self._home),
+            await list_pauses(self._conn),
+        )
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         gate = await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)
         return gate if online else await wait_until_closed(self._conn, gate)
+
+    async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
+        return await list_pauses(self._conn, tenant_id=await tenant_id(self._conn, tenant))
+
+    async def pause(
+        self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> Pause:
+        owner = await tenant_id(self._conn, tenant)
+        about: dict[str, Any] = {"actor": caller(), "tenant_id": owner, "reason": reason, "until": until}
+        return await wait_until_paused(self._conn, await pause(self._conn, kind, target, **about))
+
+    async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
+        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        return await resume(self._conn, found.id, actor=caller())
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
         return await switch_engine(self._conn, enabled=enabled, actor=caller(), reason=reason)

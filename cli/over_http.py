@@ -27,6 +27,7 @@ from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.find import Depth, JobRow
 from atlas.engine.jobs.gate import Gate
 from atlas.engine.jobs.job_list import JobPage
+from atlas.engine.jobs.pauses import Pause, PauseKind, named_pause
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
 from atlas.settings import Settings
@@ -135,14 +136,33 @@ class OverHttp:
             one.model_dump(include=_WORKER_FIELDS) for one in sorted(found.workers, key=lambda one: one.started_at)
         ]
         queue = [Depth(**one.model_dump()) for one in found.queue]
+        pauses = [Pause(**one.model_dump()) for one in found.pauses]
         programs = [ProgramState(**one.model_dump()) for one in found.programs]
-        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers], programs)
+        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers], programs, pauses)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
             seconds = None if until is None else until.total_seconds()
             gate = await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
         return Gate(**gate.model_dump())
+
+    async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
+        async with self._atlas(tenant) as atlas:
+            return [Pause(**one.model_dump()) async for one in atlas.list_pauses()]
+
+    async def pause(
+        self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> Pause:
+        async with self._atlas(tenant) as atlas:
+            seconds = None if until is None else until.total_seconds()
+            made = await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
+        return Pause(**made.model_dump())
+
+    async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
+        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        async with self._atlas() as atlas:
+            await atlas.resume(found.id)
+        return found
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
         async with self._atlas() as atlas:

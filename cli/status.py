@@ -9,6 +9,7 @@ from atlas.cli.backend import StatusReport
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, TextTable, say, table
+from atlas.cli.pauses import pauses_text
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.gate import Gate
@@ -78,6 +79,8 @@ def _engine_text(gate: "Gate", engine: "EngineState") -> str:
 
 def _text(found: StatusReport) -> list[str | TextTable]:
     parts: list[str | TextTable] = [_gate_text(found.gate), _engine_text(found.gate, found.engine)]
+    if found.pauses:
+        parts += ["", pauses_text(found.pauses)]
     warnings = [program.warning for program in found.programs if program.warning is not None]
     parts += [f"Warning: {one} The output of `atlas up` says why." for one in warnings]
     parts.append("")

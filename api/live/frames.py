@@ -28,6 +28,8 @@ EVENTS = {
     "JOB_DELETED": "job.deleted",
     "ATLAS_ONLINE": "atlas.online",
     "ATLAS_OFFLINE": "atlas.online",
+    "PAUSED": "pause.updated",
+    "RESUMED": "pause.updated",
     "APPROVAL_REQUESTED": "run.updated",
     "APPROVAL_DECIDED": "run.updated",
     "INTENT_BLOCKED": "run.updated",
@@ -52,6 +54,9 @@ def event_of(row: Mapping[str, Any]) -> dict[str, Any]:
             "since": row["since"],
             "until": row["until"],
         }
+    if kind == "pause.updated":
+        about = {"kind": row["entity_type"], "target": row["entity_id"], "tenant_id": row["tenant_id"]}
+        return {"event": kind, **about, "paused": row["action"] == "PAUSED", "by": row["actor_id"]}
     if kind == "run.updated":
         approval = row["entity_id"] if row["entity_type"] == "approval" else None
         about = {"run_id": row["run_id"] or row["entity_id"], "approval_id": approval}

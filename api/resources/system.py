@@ -23,6 +23,7 @@ from atlas.client.models.system import (
     EngineStatus,
     FindingShown,
     GateStatus,
+    PauseShown,
     ProgramStatus,
     QueueDepth,
     SystemStatus,
@@ -34,6 +35,7 @@ from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
@@ -142,9 +144,10 @@ async def show_status(call: Calling) -> SystemStatus:
     async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
         workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
-        engine = await read_engine(conn)
+        engine, pauses = await read_engine(conn), await list_pauses(conn)
     return SystemStatus(
         gate=_gate(gate),
+        pauses=[PauseShown(**asdict(one)) for one in pauses],
         queue=[QueueDepth.model_validate(one) for one in queue],
         workers=[WorkerStatus.model_validate(dict(row)) for row in workers],
         engine=EngineStatus.model_validate(engine),

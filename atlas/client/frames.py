@@ -53,6 +53,17 @@ class GateEvent(ApiModel):
     until: datetime | None = Field(default=None, description="When it comes back online by itself.")
 
 
+class PauseEvent(ApiModel):
+    """Something was paused or resumed."""
+
+    event: Literal["pause.updated"]
+    kind: str = Field(description="What it is: a tenant, type, definition, workflow, host or trigger.")
+    target: str = Field(description="Its key, or the id of a tenant, host or trigger.")
+    tenant_id: UUID | None = None
+    paused: bool = Field(description="False where it was resumed.")
+    by: str
+
+
 class RunEvent(ApiModel):
     """A workflow's run changed."""
 
@@ -70,7 +81,7 @@ class TriggerEvent(ApiModel):
     tenant_id: UUID | None = None
 
 
-Event: TypeAlias = Annotated[JobEvent | GateEvent | RunEvent | TriggerEvent, Field(discriminator="event")]
+Event: TypeAlias = Annotated[JobEvent | GateEvent | PauseEvent | RunEvent | TriggerEvent, Field(discriminator="event")]
 
 
 class Hello(ApiModel):

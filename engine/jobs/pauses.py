@@ -7,7 +7,7 @@ that; what it claims from then on is not paused. See `start_right`.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, get_args
@@ -136,6 +136,20 @@ async def list_pauses(conn: Queryable, *, tenant_id: UUID | None = None) -> list
     """The pauses in force, oldest first: all, or those that concern a tenant."""
     rows = await conn.fetch(PAUSES.sql, *PAUSES.bind({"id": None, "tenant_id": tenant_id}))
     return [_pause(row) for row in rows]
+
+
+def named_pause(found: Sequence[Pause], kind: PauseKind, name: str, *, is_for_one: bool) -> Pause:
+    """The pause of what this name means. A workflow may be paused for one tenant and for all: they are two pauses."""
+    named = [one for one in found if one.kind == kind and name in (one.name, one.target)]
+    if kind == "workflow":
+        named = [one for one in named if (one.tenant_id is not None) == is_for_one]
+    if kind == "type":
+        named = [one for one in found if one.kind == kind and one.target == canonical(name)]
+    if not named:
+        raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists those there are.")
+    if len(named) > 1:
+        raise InvalidInput("The command", [FieldError("TARGET", f"{name!r} is the name of several; use the id of one")])
+    return named[0]
 
 
 async def wait_until_paused(conn: Connection, paused: Pause) -> Pause:

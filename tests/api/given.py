@@ -13,6 +13,7 @@ from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.pauses import pause
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
@@ -59,6 +60,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         [recurring] = await claim_runs(conn, "tests", [key], lease=30)
         await finish_run(conn, recurring, outcome="failed", error=f"of {tenant.slug}")
         webhook, _ = await add_webhook(conn, tenant.id, f"https://{tenant.slug}.example/", ["job.*"], actor=DANA)
+        paused = await pause(conn, "trigger", str(trigger.id), actor=DANA, tenant_id=tenant.id)
         hook, _ = await add_hook(conn, tenant.id, f"from-{tenant.slug}", actor=DANA)
         group = await enqueue_group(conn, [NewJob("x.work", {}, tenant.id, allow_unknown=True)], actor=DANA)
         slowly: dict[str, Any] = {"ids": [job.id, new_id()], "rate_per_second": 0.01, "reason": "known"}
@@ -77,6 +79,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         "worker_id": worker,
         "session_id": session.id,
         "webhook_id": webhook.id,
+        "pause_id": paused.id,
         "hook_id": hook.id,
         "bulk_id": bulk.id,
         "group_id": group,

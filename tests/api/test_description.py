@@ -135,7 +135,8 @@ SETS = {
 
 def reasons_in(path):
     """The reasons that a module explains with; the gate's is of all of them."""
-    return {"gate", *re.findall(r'Why\(\s*"(\w+)"', (ROOT / path).read_text())}
+    text = (ROOT / path).read_text()
+    return {"gate", *re.findall(r'Why\(\s*"(\w+)"', text), *re.findall(r"return (paused)\(", text)}
 
 
 async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn):

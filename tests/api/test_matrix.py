@@ -46,6 +46,7 @@ BODIES = {
     "POST /tenants": {"slug": "third", "name": "Third"},
     "PATCH /tenants/{slug_or_id}": {"name": "Renamed"},
     "PUT /system/atlas-online": {"online": True},
+    "PUT /pauses": {"kind": "trigger", "target": "m"},
     "PUT /system/engine-enabled": {"enabled": True},
     "POST /session": {"token": "atl_none"},
     "POST /worker/jobs/claim": {"job_types": ["x.work"]},

@@ -56,6 +56,7 @@ async def things(pool, world, settings, operator):
     for n in range(THINGS):
         schedule = {"label": f"t{n}", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
         await admin.post("/jobs/triggers", json=schedule)
+        await admin.put("/pauses", json={"kind": "trigger", "target": f"t{n}"})
         await admin.post("/intents", json={"workflow": "greet-acme"})
         await admin.post("/workflows", json={"document": {"key": f"w{n // 2}", "steps": [{"id": f"s{n}", "sleep": 0}]}})
         await operator.post("/workflows", json={"document": {"key": f"w{n}", "steps": [{"id": "a", "sleep": 0}]}})

@@ -187,7 +187,7 @@ async def test_a_refusal_with_json_is_a_document_with_fields_and_reasons(atlas):
 @pytest.mark.parametrize(
     "command",
     [
-        "up", "worker", "migrate", "doctor", "status", "online", "offline", "engine on", "tenant add", "tenant list", "tenant show",
+        "up", "worker", "migrate", "doctor", "status", "online", "offline", "pause", "resume", "pauses", "engine on", "tenant add", "tenant list", "tenant show",
         "tenant edit", "token add", "token list", "token revoke",
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ JobReason: TypeAlias = Annotated[
     str,
     known(
         *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused"),
     ),
 ]
 RunReason: TypeAlias = Annotated[
@@ -20,7 +20,7 @@ RunReason: TypeAlias = Annotated[
         *("review", "blocked", "rejected", "gone", "engine_off", "engine_silent", "requested"),
         *("retrying", "sleeping", "approval", "event", "job", "child"),
         *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired"),
+        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused"),
     ),
 ]
 TriggerReason: TypeAlias = Annotated[
@@ -28,6 +28,7 @@ TriggerReason: TypeAlias = Annotated[
     known(
         *("disabled", "gate", "broken", "target_missing", "no_next_time", "late", "failed", "skipped", "scheduled"),
         *("no_event", "no_match", "unhandled", "swallowed", "before_active", "fired", "blocked", "review"),
+        "paused",
     ),
 ]
 WorkerReason: TypeAlias = Annotated[

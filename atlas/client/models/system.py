@@ -36,6 +36,31 @@ class GateStatus(ApiModel):
     engine_since: datetime | None = Field(default=None, description="When the engine was switched.")
 
 
+class PauseShown(ApiModel):
+    """What is paused, by whom, since when, until when and why."""
+
+    id: UUID
+    kind: Annotated[str, known("tenant", "type", "definition", "workflow", "host", "trigger")] = Field(
+        description="What is paused."
+    )
+    target: str = Field(description="Its key, or the id of a tenant, host or trigger.")
+    name: str | None = Field(description="What people call it.")
+    tenant_id: UUID | None = Field(description="Whose it is; null where it holds for every tenant.")
+    tenant: str | None = Field(description="The slug of that tenant.")
+    reason: str | None
+    by: str = Field(description="Who paused it.")
+    since: datetime = Field(description="Since when it is paused.")
+    until: datetime | None = Field(description="When it ends by itself; null for never.")
+    version: int = Field(description="Counts the pauses.")
+    workers: int | None = Field(
+        default=None, description="In the response to the call that paused it: workers that could start something."
+    )
+    confirmed: int | None = Field(
+        default=None,
+        description="How many of them confirmed that they start nothing of it. The right of the others has lapsed.",
+    )
+
+
 class QueueDepth(ApiModel):
     """How many active jobs of a type are in a state, and how long the oldest has waited."""
 
@@ -102,6 +127,7 @@ class SystemStatus(ApiModel):
     """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
 
     gate: GateStatus
+    pauses: list[PauseShown] = Field(description="What is paused, oldest first.")
     queue: list[QueueDepth] = Field(description="Active jobs by type and state, the 200 largest counts.")
     workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
     engine: EngineStatus

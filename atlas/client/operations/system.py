@@ -25,6 +25,7 @@ from atlas.client.models.system import (
     FindingShown,
     GateStatus,
     IdsShown,
+    PauseShown,
     SystemStatus,
     UsageShown,
     WorkerDetails,
@@ -64,6 +65,18 @@ class SystemOperations(ApiCaller):
     @operation("PUT", "/system/engine-enabled", by_tenant=False)
     def switch_engine(self, enabled: bool, *, reason: str | None = ...) -> GateStatus:
         """Let requests for workflows become runs, or wait; runs that have begun go on."""
+
+    @listing("/pauses")
+    def list_pauses(self) -> PauseShown:
+        """What is paused, oldest first."""
+
+    @operation("PUT", "/pauses")
+    def pause(self, kind: str, target: str, *, reason: str | None = ..., for_seconds: float | None = ...) -> PauseShown:
+        """Pause a tenant, type, definition, workflow, host or trigger. When it returns, nothing of it starts."""
+
+    @operation("DELETE", "/pauses/{pause_id}")
+    def resume(self, pause_id: Id) -> None:
+        """End a pause: what it held starts again, in its order."""
 
     @operation("GET", "/system/status", by_tenant=False)
     def get_status(self) -> SystemStatus:

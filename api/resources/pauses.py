@@ -1,0 +1,93 @@
+"""Routes for pauses of tenants, job types, definitions, workflows, hosts and triggers."""
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
+
+from atlas.api.models.common import Body, Id, Name, Number, Text
+from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.request_context import Calling
+from atlas.api.roles import MANAGERS, READERS
+from atlas.api.routing import PREFIX, GuardedRoute, requires
+from atlas.client.models import Page
+from atlas.client.models.system import PauseShown
+from atlas.engine.jobs.gate import LONGEST_TIME
+from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, pause, resume, wait_until_paused
+
+router = APIRouter(prefix=f"{PREFIX}/pauses", route_class=GuardedRoute, tags=["system"])
+
+POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
+
+
+class PauseBody(Body):
+    """What to pause, why, and for how long."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"kind": "type", "target": "EMAIL_SEND", "reason": "provider outage", "for_seconds": 7200}]
+        }
+    )
+
+    kind: PauseKind = Field(description="What to pause.")
+    target: Name = Field(description="Its key, or the slug, name, label or id of a tenant, host or trigger.")
+    reason: Text | None = None
+    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
+        default=None, description="Resumed by itself after so many seconds."
+    )
+
+
+@router.get("", operation_id="list_pauses", summary="List what is paused, oldest first")
+@requires(*READERS)
+async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[PauseShown]:
+    """A tenant sees its own pauses, and those that hold everyone's jobs."""
+    after = read_cursor(cursor, POSITION)
+    async with call.transaction(read_only=True) as conn:
+        found = await list_pauses(conn, tenant_id=call.tenant_id)
+
+    async def read(after: tuple[datetime, UUID] | None, limit: int) -> list[Pause]:
+        return [one for one in found if after is None or _position(one) > after][:limit]
+
+    return await read_page(read, _shown, after=after, limit=limit, key=_position)
+
+
+@router.put("", operation_id="pause", summary="Pause a tenant, type, definition, workflow, host or trigger")
+@requires(*MANAGERS)
+async def pause_target(body: PauseBody, call: Calling) -> PauseShown:
+    """After the response nothing of it starts until it is resumed. Running jobs go on, and jobs can be enqueued.
+
+    The response comes when every worker has confirmed that, after two seconds at the latest: `workers` and `confirmed`
+    count them. Types and definitions are paused by operators. Pausing it again changes the reason and the end.
+    """
+    until = None if body.for_seconds is None else timedelta(seconds=body.for_seconds)
+    async with call.transaction() as conn:
+        made = await pause(
+            conn,
+            body.kind,
+            body.target,
+            actor=call.actor,
+            tenant_id=call.tenant_id,
+            reason=body.reason,
+            until=until,
+        )
+    async with call.connection() as conn:
+        return _shown(await wait_until_paused(conn, made))
+
+
+@router.delete("/{pause_id:uuid}", operation_id="resume", status_code=204, summary="End a pause")
+@requires(*MANAGERS)
+async def remove(pause_id: Id, call: Calling) -> None:
+    """What it held starts again, in its order."""
+    async with call.transaction() as conn:
+        await resume(conn, pause_id, actor=call.actor, tenant_id=call.tenant_id)
+
+
+def _position(one: Pause) -> tuple[datetime, UUID]:
+    return one.since, one.id
+
+
+def _shown(one: Pause) -> PauseShown:
+    return PauseShown(**asdict(one))

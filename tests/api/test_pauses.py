@@ -1,0 +1,48 @@
+"""Pauses over HTTP: who may pause what, that it lasts until it is resumed, and what the status and a job's reason say."""
+
+import pytest
+
+
+async def test_an_operator_pauses_a_type_and_ends_the_pause(operator):
+    asked = {"kind": "type", "target": "x.work", "reason": "provider outage", "for_seconds": 7200}
+    made = (await operator.put("/pauses", json=asked)).json()
+    assert (made["kind"], made["name"], made["reason"], made["tenant_id"]) == (
+        "type",
+        "x.work",
+        "provider outage",
+        None,
+    )
+    assert made["until"] is not None
+    assert made["id"] in [one["id"] for one in (await operator.get("/system/status")).json()["pauses"]]
+    job = (await operator.post("/jobs", json={"job_type": "x.work", "payload": {}})).json()
+    why = (await operator.get(f"/jobs/{job['id']}/explain")).json()
+    assert (why["reason"], why["command"]) == ("paused", "atlas resume type x.work")
+
+    assert (await operator.delete(f"/pauses/{made['id']}")).status_code == 204
+    assert made["id"] not in [one["id"] for one in (await operator.get("/pauses")).json()["items"]]
+    assert (await operator.delete(f"/pauses/{made['id']}")).status_code == 404
+
+
+async def test_a_tenant_pauses_what_is_its_own_and_nothing_else(admin, operator, world):
+    schedule = {"label": "t", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"}
+    await admin.post("/jobs/triggers", json=schedule)
+    for kind, target in (("tenant", "acme"), ("host", "box-acme"), ("trigger", "t")):
+        made = await admin.put("/pauses", json={"kind": kind, "target": target})
+        assert made.status_code == 200, made.text
+        assert made.json()["tenant"] == "acme"
+        assert (await admin.delete(f"/pauses/{made.json()['id']}")).status_code == 204
+    refused = await admin.put("/pauses", json={"kind": "type", "target": "x.work"})
+    assert refused.status_code == 422
+    for kind, target in (("tenant", "other"), ("host", str(world.hosts["other"].id))):
+        assert (await admin.put("/pauses", json={"kind": kind, "target": target})).status_code == 404
+    # It sees the pauses that hold everyone, and does not end them.
+    of_all = (await operator.put("/pauses", json={"kind": "type", "target": "x.work"})).json()
+    assert of_all["id"] in [one["id"] for one in (await admin.get("/pauses")).json()["items"]]
+    assert (await admin.delete(f"/pauses/{of_all['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [{"kind": "queue", "target": "x"}, {"kind": "type"}, {"kind": "type", "target": "x.work", "for_seconds": 0}]
+)
+async def test_what_cannot_be_paused_is_refused(operator, body):
+    assert (await operator.put("/pauses", json=body)).status_code == 422
