@@ -52,10 +52,7 @@ insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kin
 select id, '', 1, tenant_id, 'a', 'step', 'succeeded' from atlas.workflow_runs where tenant_id = '{0}';
 insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)
 select id, tenant_id, now(), 'dana' from atlas.job_triggers where tenant_id = '{0}';
-insert into atlas.tenant_shares (tenant_id, used) values ('{0}', 0);
-insert into atlas.job_limits (id, tenant_id, per_second, burst, tokens) values (gen_random_uuid(), '{0}', 1, 1, 1);
-insert into atlas.limit_events (limit_id, tenant_id) values (gen_random_uuid(), '{0}');
-insert into atlas.pauses (kind, target, tenant_id, version, paused_by) values ('workflow', 'unused', '{0}', 1, 'dana')"""
+insert into atlas.limit_events (limit_id, tenant_id) values (gen_random_uuid(), '{0}')"""
 
 
 async def given_full_tenant(conn: Any, slug: str = "acme") -> Tenant:
