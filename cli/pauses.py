@@ -1,13 +1,14 @@
 """`atlas pause`, `atlas resume`, `atlas pauses`: hold back a tenant, type, definition, workflow, host or trigger."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, TextTable, say, table
+from atlas.cli.output import Json, say
+from atlas.cli.pause_table import pauses_text
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.pauses import Pause
@@ -29,8 +30,9 @@ For = Annotated[
 def pause(
     kind: Kind, target: Target, reason: Reason = None, for_: For = None, tenant: Tenant = None, json: Json = False
 ) -> None:
-    """Start nothing of it any more. Running jobs may finish, and jobs can still be enqueued.
+    """Start nothing of a tenant, type, definition, workflow, host or trigger.
 
+    Running jobs may finish, and jobs can still be enqueued.
     Returns when every worker has confirmed that it starts nothing of it, after two seconds at the latest: by then the
     right to start of those that did not confirm has lapsed.
     """
@@ -48,27 +50,6 @@ def pauses(tenant: Tenant = None, json: Json = False) -> None:
     """Show what is paused, by whom, since when, until when and why."""
     found = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
     say(found, pauses_text(found) if found else "Nothing is paused.", json=json)
-
-
-def pauses_text(found: "list[Pause]") -> TextTable:
-    """Pauses as a table."""
-    rows = [
-        (
-            one.kind,
-            one.name or one.target,
-            one.tenant or "all",
-            _at(one.since),
-            _at(one.until),
-            one.by,
-            one.reason or "",
-        )
-        for one in found
-    ]
-    return table(("PAUSED", "NAME", "TENANT", "SINCE", "UNTIL", "BY", "REASON"), rows)
-
-
-def _at(time: datetime | None) -> str:
-    return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def _confirmations(made: "Pause") -> str:

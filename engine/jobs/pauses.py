@@ -20,7 +20,6 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, since_text, under_gate_lock
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
-from atlas.engine.jobs.types import canonical
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 
 PAUSE = statement("engine/jobs/sql/pause.sql")
@@ -144,7 +143,7 @@ def named_pause(found: Sequence[Pause], kind: PauseKind, name: str, *, is_for_on
     if kind == "workflow":
         named = [one for one in named if (one.tenant_id is not None) == is_for_one]
     if kind == "type":
-        named = [one for one in found if one.kind == kind and one.target == canonical(name)]
+        named = [one for one in found if one.kind == kind and one.target == _canonical(name)]
     if not named:
         raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists those there are.")
     if len(named) > 1:
@@ -191,7 +190,7 @@ async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: 
     if tenant_id is not None and kind in SHARED_KINDS:
         reason = f"is not one of a tenant: a {kind} is paused for all tenants"
         raise InvalidInput("The pause", [FieldError("kind", reason)])
-    wanted = canonical(name) if kind == "type" else name
+    wanted = _canonical(name) if kind == "type" else name
     found = await fetch(conn, TARGETS, kind=kind, name=wanted, tenant_id=tenant_id)
     if not found:
         raise NotFound({"type": "job type"}.get(kind, kind), name)
@@ -207,3 +206,11 @@ def _facts(actor: Actor) -> dict[str, str]:
 def _pause(row: Mapping[str, Any] | None) -> Pause:
     assert row is not None
     return Pause(**row)
+
+
+def _canonical(name: str) -> str:
+    """The name of a job type as it is stored."""
+    # Imported where it is needed: `atlas status` lists pauses, and starts without what publishes types.
+    from atlas.engine.jobs.types import canonical
+
+    return canonical(name)

@@ -127,6 +127,7 @@ async def test_dead_letters_need_a_person_by_their_cause(world, admin, conn, mon
 
 async def test_what_waits_for_a_person_is_counted(pool, world, admin, conn):
     await furnish_tenant(pool, world.acme)
+    await conn.execute("delete from atlas.pauses")
     await conn.execute("update atlas.jobs set status = 'canceled', finished_at = now()")
     await conn.execute(
         "update atlas.system_state set value = value || '{\"since\": \"2026-01-01T00:00:00Z\"}' where key = 'atlas_online'"

@@ -15,7 +15,7 @@ async def full(pool, world):
 async def test_a_tenant_with_work_is_409_until_it_may_be_canceled(world, operator, full, conn):
     busy = await operator.delete("/tenants/acme")
     assert (busy.status_code, busy.json()["type"]) == (409, "urn:atlas:problem:conflict")
-    assert "has work that has not ended: 2 queued jobs, 1 open requests" in busy.json()["detail"]
+    assert "has work that has not ended: 3 queued jobs, 1 open requests" in busy.json()["detail"]
 
     done = await operator.delete("/tenants/acme", params={"cancel": True, "reason": "they left"})
     assert done.status_code == 200, done.text
@@ -41,7 +41,7 @@ async def test_its_tokens_are_refused_and_its_slug_is_another_tenants(world, ope
 async def test_what_takes_long_is_carried_on_by_the_next_call(world, operator, admin, full, monkeypatch):
     monkeypatch.setattr("atlas.api.resources.tenants.REMOVAL_SECONDS", 0.0)
     begun = (await operator.delete("/tenants/acme", params={"cancel": True})).json()
-    assert (begun["is_removed"], begun["last_step"]) == (False, "canceled 2 jobs")
+    assert (begun["is_removed"], begun["last_step"]) == (False, "canceled 3 jobs")
     assert (await operator.get("/tenants/acme")).json()["removing_at"] == begun["removing_at"]
     refused = await admin.post("/jobs", json={"job_type": "x.work"}, headers={"Idempotency-Key": "1"})
     assert (refused.status_code, refused.json()["detail"].startswith("There is no tenant")) == (404, True)
