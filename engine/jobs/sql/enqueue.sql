@@ -7,12 +7,12 @@ with made as (
   select :id, o.id, :job_type, :input, :priority,
     case when :delay::float8 > 0 then statement_timestamp() + :delay::float8 * interval '1 second'
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
-    coalesce(:max_retries::int, :type_retries::int, (select y.max_retries from atlas.job_types y where y.key = :job_type), 3),
+    coalesce(:max_retries::int, :type_retries::int, y.max_retries, 3),
     :max_retries::int is not null,
     :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
   from atlas.tenants o
-  where o.id = :tenant_id and o.removing_at is null and not o.limits ? 'rate'
-    and not exists (select from atlas.job_types y where y.key = :job_type and (y.concurrency_key is not null or y.rate is not null))
+  left join atlas.job_types y on y.key = :job_type
+  where o.id = :tenant_id and o.removing_at is null and not o.limits ? 'rate' and y.concurrency_key is null and y.rate is null
   returning id
 )
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
