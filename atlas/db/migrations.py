@@ -1,7 +1,8 @@
 """Brings a database to today's tables: SQL files in Prisma Migrate's layout, applied once and recorded.
 
 The record is Prisma's own table, `_prisma_migrations` in Atlas's schema, with the SHA-256 of each file, so that
-Prisma's tools and Atlas agree about what has been applied. SQL functions are installed after the tables.
+Prisma's tools and Atlas agree about what has been applied. SQL functions are installed after the tables. A database
+that a newer version made is left as it is: `atlas/db/versions.py` says whether this version works with it.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from atlas.db.failures import shown
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.sql_functions import changed_functions, functions_are_current, install_functions
+from atlas.db.versions import is_ahead, record_version, refuse_old_workers
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
 from atlas.logs import get_logger
 from atlas.source import SOURCE
@@ -68,15 +70,15 @@ def load_migrations(folder: Path | None = None) -> list[Migration]:
 async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> list[str]:
     """Apply what is missing, install the functions if they changed, here or there, and return what was done.
 
-    Any number of processes may call this at once.
+    Any number of processes may call this at once. A database that a newer version made is not changed.
     """
     wanted = load_migrations() if migrations is None else migrations
     async with _locked(url), _connected(url) as conn:
         applied = await _applied(conn, shown(url))
-        check(wanted, applied)
-        missing = [migration for migration in wanted if migration.name not in applied]
-        if applied and not missing and (migrations is not None or await _has_functions(conn)):
+        missing = await _missing(conn, wanted, applied)
+        if missing is None or (applied and not missing and (migrations is not None or await _has_functions(conn))):
             return []
+        await refuse_old_workers(conn)
         await _make_schema(conn)
         for migration in missing:
             await _until_done(migration.name, lambda migration=migration: _apply(conn, migration))  # type: ignore[misc]
@@ -91,27 +93,30 @@ async def pending(conn: Connection, migrations: Sequence[Migration] | None = Non
     """What this database still lacks, by name; raises where it disagrees with the files."""
     wanted = load_migrations() if migrations is None else migrations
     applied = await _applied(conn, await conn.fetchval("select current_database()"))
-    check(wanted, applied)
-    missing = [migration.name for migration in wanted if migration.name not in applied]
+    missing = await _missing(conn, wanted, applied)
+    if missing is None:
+        return []
+    names = [migration.name for migration in missing]
     if migrations is None and (missing or not await functions_are_current(conn)):
-        missing.append(FUNCTIONS)
-    return missing
+        names.append(FUNCTIONS)
+    return names
 
 
-def check(wanted: Sequence[Migration], applied: dict[str, str]) -> None:
-    """Refuse to go on where an applied file was changed, or where the database is ahead of the files."""
+async def _missing(conn: Connection, wanted: Sequence[Migration], applied: dict[str, str]) -> list[Migration] | None:
+    """What is not applied yet. None: a newer version made the database, and programs of this one work with it.
+
+    Raises where an applied file was changed, and where this version is too old for the database.
+    """
     known = {migration.name: migration.checksum for migration in wanted}
-    for name, checksum in applied.items():
-        if name not in known:
-            raise MigrationError(
-                f"The database has the migration {name}, which this version of Atlas does not know.",
-                remedy="Run the version of Atlas that made it, or a newer one; nothing was changed.",
-            )
-        if known[name] != checksum:
+    for name in applied.keys() & known.keys():
+        if known[name] != applied[name]:
             raise MigrationError(
                 f"The migration {name} was changed after it had been applied.",
                 remedy="Restore the file as it was and put the change into a new migration; nothing was changed.",
             )
+    if await is_ahead(conn, [name for name in applied if name not in known]):
+        return None
+    return [migration for migration in wanted if migration.name not in applied]
 
 
 @asynccontextmanager
@@ -192,6 +197,7 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
                 migration.checksum,
                 migration.name,
             )
+            await record_version(conn)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return False
     except asyncpg.PostgresError as error:
@@ -210,6 +216,7 @@ async def _install(conn: Connection) -> bool:
         async with conn.transaction():
             await _begin(conn)
             await install_functions(conn)
+            await record_version(conn)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return False
     except asyncpg.PostgresError as error:

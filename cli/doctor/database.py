@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 
+from atlas import __version__
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
@@ -16,6 +17,7 @@ from atlas.db.pooler import is_behind_pooler
 from atlas.db.schema import ROLES, role, schema_name
 from atlas.db.sql_functions import changed_functions
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.versions import is_older, read_version
 from atlas.errors import AtlasError
 from atlas.settings import load_settings
 
@@ -153,14 +155,16 @@ def _connections(server: Any) -> Diagnosis:
 
 async def _migrations(conn: Connection) -> Diagnosis:
     try:
-        missing = await pending(conn)
+        missing, made_by = await pending(conn), await read_version(conn)
     except AtlasError as error:
         return Diagnosis("migrations", "fail", error.message, error.remedy)
     except asyncpg.InsufficientPrivilegeError as error:
         return Diagnosis("migrations", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    newer = made_by is not None and is_older(__version__, made_by.version)
+    applied = f"all applied, by the newer Atlas {made_by.version}" if made_by and newer else "all applied"
     return finding(
         "migrations",
-        f"{len(missing)} missing, the first is {missing[0]}" if missing else "all applied",
+        f"{len(missing)} missing, the first is {missing[0]}" if missing else applied,
         fail=bool(missing),
         remedy="Run `atlas migrate`.",
     )
