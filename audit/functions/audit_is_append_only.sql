@@ -18,24 +18,14 @@ begin
     using errcode = 'insufficient_privilege', hint = 'Add a new row that corrects the old one.';
 end $$;
 
-do $$
-declare
-  name text;
-begin
-  foreach name in array array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned'] loop
-    execute format('create or replace trigger %I before update or delete on %I for each row execute function audit_is_append_only()',
-      name || '_append_only', name);
-    execute format('create or replace trigger %I before truncate on %I for each statement execute function audit_is_append_only()',
-      name || '_no_truncate', name);
-    execute format('alter table %I enable always trigger %I', name, name || '_append_only');
-    execute format('alter table %I enable always trigger %I', name, name || '_no_truncate');
-  end loop;
-end $$;
+select secure_trigger(name, name || '_append_only',
+  format('before update or delete on %I for each row execute function audit_is_append_only()', name), p_always => true),
+  secure_trigger(name, name || '_no_truncate',
+  format('before truncate on %I for each statement execute function audit_is_append_only()', name), p_always => true)
+from unnest(array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned']) t(name);
 
 -- A personal value may be deleted, but never become another one.
-create or replace trigger audit_private_no_update before update on audit_private
-  for each row execute function audit_is_append_only();
-create or replace trigger audit_private_no_truncate before truncate on audit_private
-  for each statement execute function audit_is_append_only();
-alter table audit_private enable always trigger audit_private_no_update;
-alter table audit_private enable always trigger audit_private_no_truncate;
+select secure_trigger('audit_private', 'audit_private_no_update',
+  'before update on audit_private for each row execute function audit_is_append_only()', p_always => true);
+select secure_trigger('audit_private', 'audit_private_no_truncate',
+  'before truncate on audit_private for each statement execute function audit_is_append_only()', p_always => true);

@@ -1,7 +1,8 @@
 -- Grants, row-level security and ownership of every table. Atlas's programs act as <schema>_engine and see everything; a request of
 -- a tenant acts as <schema>_tenant, and the setting atlas.tenant, which lasts for its transaction, says whose rows exist for it.
 -- Row-level security is forced, so it holds for the owner too. `atlas migrate` runs this after it installed the functions; it may
--- be run again by the owner of the tables, where the roles were created later.
+-- be run again by the owner of the tables, where the roles were created later. Where nothing differs it locks no table, so that programs
+-- go on while functions are installed.
 create or replace function secure_tables() returns void language plpgsql volatile
 set search_path from current
 -- An administrator may run it in psql, where it would print a notice for every policy that is made for the first time.
@@ -117,7 +118,7 @@ begin
   end if;
 
   for one in
-    select c.relname as name from pg_class c
+    select c.relname::text as name, c.relrowsecurity and c.relforcerowsecurity as is_secured from pg_class c
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p')
       and (c.relname in ('tenants', 'job_attempts', 'sessions') or exists (
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
@@ -129,16 +130,16 @@ begin
       else format('tenant_id = %s', me) end;
     -- What belongs to no tenant in particular may be read by all of them.
     visible := case when one.name in ('workflows', 'policy_rules', 'job_limits', 'pauses') then format('(tenant_id is null or %s)', mine) else mine end;
-    execute format('alter table %I enable row level security', one.name);
-    execute format('alter table %I force row level security', one.name);
-    execute format('drop policy if exists programs on %I', one.name);
-    execute format('create policy programs on %I to %I, %I, current_user using (true) with check (true)',
-      one.name, engine_role, owner_role);
-    execute format('drop policy if exists own_rows on %I', one.name);
-    execute format('create policy own_rows on %I to %I using (%s) with check (%s)', one.name, tenant_role, mine, mine);
-    execute format('drop policy if exists shared_rows on %I', one.name);
+    if not one.is_secured then
+      execute format('alter table %I enable row level security, force row level security', one.name);
+    end if;
+    perform secure_policy(one.name, 'programs',
+      format('to %I, %I, %I using (true) with check (true)', engine_role, owner_role, current_user));
+    perform secure_policy(one.name, 'own_rows', format('to %I using (%s) with check (%s)', tenant_role, mine, mine));
     if visible <> mine then
-      execute format('create policy shared_rows on %I for select to %I using (%s)', one.name, tenant_role, visible);
+      perform secure_policy(one.name, 'shared_rows', format('for select to %I using (%s)', tenant_role, visible));
+    elsif exists (select from pg_policy p where p.polrelid = one.name::regclass and p.polname = 'shared_rows') then
+      execute format('drop policy shared_rows on %I', one.name);
     end if;
   end loop;
 
@@ -164,13 +165,11 @@ begin
       ('api_tokens', $own$role <> 'operator'$own$)
     ) t(name, owns)
   loop
-    execute format('drop policy if exists own_references on %I', one.name);
-    execute format('create policy own_references on %I as restrictive for insert to %I with check (%s)',
-      one.name, tenant_role, one.owns);
+    perform secure_policy(one.name, 'own_references',
+      format('as restrictive for insert to %I with check (%s)', tenant_role, one.owns));
   end loop;
-  drop policy if exists own_event on workflow_steps;
-  execute format($own$create policy own_event on workflow_steps as restrictive for update to %I using (true)
-    with check (event_id is null or exists (select from events o where o.id = event_id))$own$, tenant_role);
+  perform secure_policy('workflow_steps', 'own_event', format($own$as restrictive for update to %I using (true)
+    with check (event_id is null or exists (select from events o where o.id = event_id))$own$, tenant_role));
 
   for one in
     select tablename as name from pg_tables

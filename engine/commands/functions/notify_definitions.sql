@@ -6,5 +6,6 @@ begin
   return null;
 end $$;
 
-create or replace trigger job_definitions_changed after insert or update or delete on job_definitions
-  for each statement execute function notify_definitions();
+select secure_trigger('job_definitions', 'job_definitions_changed',
+  'after insert or update or delete on job_definitions
+  for each statement execute function notify_definitions()');

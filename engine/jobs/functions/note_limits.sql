@@ -36,7 +36,9 @@ begin
   return null;
 end $$;
 
-create or replace trigger jobs_limited_changed after update on jobs for each row
-  when ((new.limit_id is not null or new.rate_id is not null) and new.status is distinct from old.status) execute function note_limits();
-create or replace trigger jobs_limited_deleted after delete on jobs for each row
-  when ((old.limit_id is not null or old.rate_id is not null) and old.status in ('queued', 'running')) execute function note_limits();
+select secure_trigger('jobs', 'jobs_limited_changed',
+  'after update on jobs for each row
+  when ((new.limit_id is not null or new.rate_id is not null) and new.status is distinct from old.status) execute function note_limits()');
+select secure_trigger('jobs', 'jobs_limited_deleted',
+  $on$after delete on jobs for each row
+  when ((old.limit_id is not null or old.rate_id is not null) and old.status in ('queued', 'running')) execute function note_limits()$on$);

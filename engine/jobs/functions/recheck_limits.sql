@@ -21,9 +21,11 @@ begin
   return null;
 end $$;
 
-create or replace trigger job_types_limits_changed after update on job_types for each row
+select secure_trigger('job_types', 'job_types_limits_changed',
+  'after update on job_types for each row
   when (row(old.concurrency, old.concurrency_key, old.rate, old.burst) is distinct from row(new.concurrency, new.concurrency_key, new.rate, new.burst))
-  execute function recheck_limits();
-create or replace trigger tenants_rate_changed after update on tenants for each row
+  execute function recheck_limits()');
+select secure_trigger('tenants', 'tenants_rate_changed',
+  $on$after update on tenants for each row
   when (row(old.limits->'rate', old.limits->'burst') is distinct from row(new.limits->'rate', new.limits->'burst'))
-  execute function recheck_limits();
+  execute function recheck_limits()$on$);

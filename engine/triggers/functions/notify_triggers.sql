@@ -6,5 +6,6 @@ begin
   return null;
 end $$;
 
-create or replace trigger job_triggers_changed after insert or delete or update of is_enabled, trigger_type, cron_expr, timezone
-  on job_triggers for each statement execute function notify_triggers();
+select secure_trigger('job_triggers', 'job_triggers_changed',
+  'after insert or delete or update of is_enabled, trigger_type, cron_expr, timezone
+  on job_triggers for each statement execute function notify_triggers()');

@@ -12,5 +12,6 @@ begin
   return null;
 end $$;
 
-create or replace trigger tenants_moved after update of timezone on tenants
-  for each row when (old.timezone is distinct from new.timezone) execute function reschedule_tenant();
+select secure_trigger('tenants', 'tenants_moved',
+  'after update of timezone on tenants
+  for each row when (old.timezone is distinct from new.timezone) execute function reschedule_tenant()');

@@ -20,5 +20,6 @@ begin
   return null;
 end $$;
 
-create or replace trigger jobs_deleted after delete on jobs
-  referencing old table as gone for each statement execute function delete_runs_of_jobs();
+select secure_trigger('jobs', 'jobs_deleted',
+  'after delete on jobs
+  referencing old table as gone for each statement execute function delete_runs_of_jobs()');

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.db import sql_functions
 from atlas.db.migrations import FUNCTIONS, migrate, pending
-from atlas.db.sql_functions import changed_functions, function_files, functions_hash
+from atlas.db.sql_functions import changed_functions, function_files, functions_hash, install_functions
 
 INSTALLED = """
 select p.proname, p.prosrc, p.proconfig, p.prosqlbody is not null as is_parsed, p.prolang = 12 or l.lanname = 'internal' as is_c
@@ -112,6 +112,56 @@ async def test_a_function_that_was_changed_in_the_database_is_installed_again(da
     assert await changed_functions(owner) == []
     assert sorted(map(str, await owner.fetch(INSTALLED))) == sorted(map(str, before))
     assert await migrate(database_url) == []
+
+
+async def test_functions_are_installed_without_a_lock_on_any_table(owner):
+    async with owner.transaction():
+        await owner.execute("set local search_path = atlas, pg_temp")
+        await install_functions(owner)
+        locks = await owner.fetch(
+            """select c.relname, l.mode from pg_locks l join pg_class c on c.oid = l.relation
+            where l.pid = pg_backend_pid() and c.relnamespace = 'atlas'::regnamespace and c.relkind in ('r', 'p')"""
+        )
+    assert {row["mode"] for row in locks} <= {"AccessShareLock", "RowShareLock", "RowExclusiveLock"}
+
+
+POLICIES = """
+select p.*, c.relforcerowsecurity
+from pg_policies p join pg_class c on c.relname = p.tablename and c.relnamespace = p.schemaname::regnamespace
+where p.schemaname = 'atlas' order by p.tablename, p.policyname"""
+TRIGGERS = """
+select pg_get_triggerdef(t.oid), t.tgenabled
+from pg_trigger t join pg_class c on c.oid = t.tgrelid
+where c.relnamespace = 'atlas'::regnamespace order by c.relname, t.tgname"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter policy own_rows on atlas.jobs using (true)",
+        "alter policy own_rows on atlas.jobs to public",
+        "drop policy programs on atlas.jobs",
+        "drop policy own_event on atlas.workflow_steps",
+        "create policy shared_rows on atlas.jobs using (true)",
+        "alter table atlas.jobs no force row level security",
+        "alter table atlas.audit_log disable trigger audit_log_append_only",
+        "alter table atlas.jobs disable trigger jobs_deleted",
+        "create or replace trigger audit_log_append_only before update on atlas.audit_log for each row"
+        " execute function atlas.audit_is_append_only()",
+    ],
+)
+async def test_a_policy_or_a_trigger_that_was_changed_is_made_again(database_url, owner, change):
+    async def protection():
+        return [*map(tuple, await owner.fetch(POLICIES)), *map(tuple, await owner.fetch(TRIGGERS))]
+
+    before = await protection()
+    await owner.execute(change)
+    assert await protection() != before
+
+    await owner.execute("delete from atlas.system_state where key = 'functions'")
+    await migrate(database_url)
+
+    assert await protection() == before
 
 
 async def test_every_class_of_advisory_locks_has_its_own_number(owner):
