@@ -221,8 +221,9 @@ async def test_a_plain_function_may_ask_an_iterator_for_one_too_many(pool, given
 
 
 async def test_a_cancel_reaches_a_running_handler_within_a_second(pool, given, serving, eventually):
+    """By its notification: the next poll is a minute away."""
     [job_id] = await given("test.sleeps")
-    async with serving():
+    async with serving(poll=60):
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="running")
         async with pool.acquire() as conn:
             await cancel(conn, job_id, actor=DANA)

@@ -12,7 +12,8 @@ begin
   with ended as (
     update jobs
     set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
-        due_at = coalesce(next_retry_at, due_at),
+        -- One that a limit holds has been due for long.
+        due_at = case when held_by is null then coalesce(next_retry_at, due_at) else due_at end,
         cancel_requested_at = clock_timestamp(), cancel_requested_by = p_actor_id
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and status = 'queued'
     returning id, tenant_id, 'canceled'::text as verdict),
@@ -39,5 +40,5 @@ begin
     where j.id = any (p_ids) and j.status = 'canceled' and j.parent_run_id is not null));
   perform runs_ended(array(
     select j.id from jobs j where j.id = any (p_ids) and j.status = 'canceled' and j.job_type = 'ENGINE_RUN'));
-  perform pg_notify('cancel_jobs', '');
+  perform pg_notify(current_schema() || '_cancel', '');
 end $$;

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -33,6 +34,19 @@ def other_schema(monkeypatch):
 )
 def test_the_names_of_a_statement_follow_the_schema(other_schema, written, meant):
     assert schema.in_schema(written) == meant
+
+
+def test_every_notification_goes_to_a_channel_of_the_schema():
+    named = [
+        (path.name, match["text"])
+        for path in ROOT.glob("*/**/*.sql")
+        if ".venv" not in path.parts and "node_modules" not in path.parts
+        for match in re.finditer(r"pg_notify\((?P<text>[^,]+),", path.read_text())
+    ]
+    channels = {f"'atlas_{name}'" for name in schema.CHANNELS}
+    channels |= {f"current_schema() || '_{name}'" for name in schema.CHANNELS}
+    assert len(named) > 10
+    assert [one for one in named if one[1] not in channels] == []
 
 
 async def atlas(*arguments: str, url: str, home: str, **environment: str) -> str:

@@ -166,6 +166,14 @@ async def test_every_way_in_holds_the_job(conn):
     assert len(await ids(conn, await given_worker(conn, "keyed"))) == 1
 
 
+async def test_a_held_job_that_is_canceled_was_never_due_later(conn):
+    await given_limit(conn)
+    first, second = await given_keyed(conn, "a", "a")
+    assert await ids(conn, await given_worker(conn, "keyed")) == [first]
+    await cancel_many(conn, [second], actor=DANA)
+    assert ((await load(conn, second))["status"], (await load(conn, second))["due_at"]) == ("canceled", None)
+
+
 async def test_a_key_that_cannot_be_filled_in_is_refused_with_the_field(conn):
     await given_limit(conn, key="{{ input.customer.id }} in {{input.region}}")
     wrong = [{}, {"customer": {"id": [1]}, "region": "eu"}, {"customer": {"id": 1}}]
