@@ -6,9 +6,14 @@ the delays beside two other queues, which have one order for all.
 
 import argparse
 import asyncio
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -95,6 +100,19 @@ async def light_beside(server: str, heavy_jobs: int, *, fair: bool, jobs: int, r
         worker.stop()
         await running
     return [max(0.0, (STARTED[n] - returned[n]) * 1000) for n in range(jobs)]
+
+
+@contextmanager
+def busy_processors() -> Iterator[None]:
+    """Keeps every processor busy, as a worker and its server do behind a backlog."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    running = [subprocess.Popen(spin) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 async def peer_beside(server: str, name: str, backlog: int, *, jobs: int) -> list[float]:
@@ -190,6 +208,9 @@ async def measure(server: str, options: argparse.Namespace) -> None:
     waits = Table("start of a light tenant's jobs", "p50 ms", "p95 ms", "p95 / alone")
     alone = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
     waits.add_row("alone", f"{alone[49]:.2f}", f"{alone[94]:.2f}", "1")
+    with busy_processors():
+        found = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
+    waits.add_row("alone, processors busy", f"{found[49]:.2f}", f"{found[94]:.2f}", f"{found[94] / alone[94]:.1f}")
     for name, fair in (("fair", True), ("off", False)):
         found = quantiles(await light_beside(server, options.heavy, fair=fair, jobs=options.light, rate=5), n=100)
         waits.add_row(

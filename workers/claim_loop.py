@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from operator import attrgetter
+from typing import Protocol
 from uuid import UUID
 
 import asyncpg
@@ -27,8 +28,10 @@ from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.start_right import StartRights, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
 from atlas.logs import RepeatedWarning, get_logger
+from atlas.waiting import wait_for
 from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
+from atlas.workers.fast_lane import FastLane
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.tenant_usage import TenantUsage
@@ -58,6 +61,12 @@ class Phase(Enum):
     CLOSING = auto()  # records what is left, then ends
 
 
+class RunJobs(Protocol):
+    """Runs what was claimed, behind the jobs that wait for a slot or before them."""
+
+    def __call__(self, jobs: Sequence[ClaimedJob], *, first: bool = False) -> None: ...
+
+
 class ClaimLoop:
     """`run_jobs` is called with what was claimed, `check_lease` when a claim was refused though Atlas is online,
     `hear_of_pauses` with the version of the pauses that a claim was made under.
@@ -74,7 +83,7 @@ class ClaimLoop:
         rights: StartRights,
         usage: TenantUsage,
         *,
-        run_jobs: Callable[[Sequence[ClaimedJob]], None],
+        run_jobs: RunJobs,
         check_lease: Callable[[], None],
         hear_of_pauses: Callable[[int], None],
     ) -> None:
@@ -97,6 +106,7 @@ class ClaimLoop:
         # Asks again when a job over a rate gets its token.
         self._token_timer: asyncio.TimerHandle | None = None
         self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
+        self._fast_lane = FastLane(pool, lease, demand, take=self._take_ahead)
         self._tasks: list[asyncio.Task[None]] = []
         self.outcomes: Counter[str] = Counter()
         self.before_finish: Callable[[], Awaitable[None]] | None = None
@@ -104,6 +114,7 @@ class ClaimLoop:
     def start(self) -> None:
         """Begin to claim."""
         self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._wakes]
+        self._fast = asyncio.create_task(self._serve_fast_lane(), name="fast lane")
 
     @property
     def is_claiming(self) -> bool:
@@ -116,19 +127,22 @@ class ClaimLoop:
 
     async def close(self) -> None:
         """Record what is in the outbox and end."""
+        # What the fast lane is claiming is given back with the rest.
+        await wait_for(self._fast_lane.idle, within=self._lease.seconds)
         self._phase = Phase.CLOSING
         self._wake_all()
         await asyncio.wait(self._tasks, timeout=self._lease.seconds)
         if self._token_timer is not None:
             self._token_timer.cancel()
-        for task in self._tasks:
+        tasks = [*self._tasks, self._fast]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def job_ended(self, finish: Finish | None, job: ClaimedJob, since: float) -> None:
         """Record how a job ended that began at `since`. None: its handler has recorded it."""
-        if self._usage.is_contested:
-            self._usage.job_ended(job.tenant_id, since)
+        if self._usage.is_contested or job.is_charged:
+            self._usage.job_ended(job, since)
         self._demand.prefetch.job_ended()
         # By now the same job may be held again, as a later attempt.
         is_held = self._held.get(job.id) is job
@@ -150,6 +164,13 @@ class ClaimLoop:
         """There may be something to claim."""
         self._demand.hint()
         self._wake_one()
+
+    def new_job(self, payload: str = "") -> None:
+        """There are new jobs. The payload names the tenant and the type of one, if there is one."""
+        if self._may_claim_ahead and self._fast_lane.offer(payload):
+            self._demand.hint()
+        else:
+            self.hint()
 
     def occupy_slots(self, more: int) -> None:
         """So many slots more, or fewer, are taken by something whose job is not held any more."""
@@ -180,9 +201,36 @@ class ClaimLoop:
                             await wake.wait()
                             wake.clear()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                self._failed.log(worker_id=self._lease.worker_id, reason=repr(error))
-                self._reconciler.request()
-                await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
+                await self._rest_after(error)
+
+    async def _rest_after(self, error: Exception) -> None:
+        self._failed.log(worker_id=self._lease.worker_id, reason=repr(error))
+        self._reconciler.request()
+        await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
+
+    @property
+    def _may_claim_ahead(self) -> bool:
+        is_free = self._phase is Phase.CLAIMING and self._drain.most_jobs is None
+        return is_free and not (self._reconciler.is_due or self._reconciler.is_running)
+
+    async def _serve_fast_lane(self) -> None:
+        while True:
+            try:
+                await self._fast_lane.serve()
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                await self._rest_after(error)
+                self._wake_all()
+
+    def _take_ahead(self, turn: TurnResult, claimant: Claimant, asked_at: float) -> None:
+        """Run what the fast lane claimed before what waits for a slot."""
+        if turn.claimed:
+            self._rights.present.grant(asked_at)
+            self._demand.prefetch.contested()
+            self._usage.charge(turn.claimed)
+            if claimant is self._lease.claimant:
+                self._take(turn, may_start=self._rights.covers(turn.pauses, asked_at), first=True)
+        if self._outbox or not turn.claimed:
+            self._wake_one()
 
     @property
     def _is_over(self) -> bool:
@@ -223,6 +271,7 @@ class ClaimLoop:
         if request.jobs and not turn.closed:
             self._usage.claimed(contested=turn.contested)
             self._after = turn.after
+            self._fast_lane.claimed(turn.claimed)
             if turn.contested:
                 self._demand.prefetch.contested()
         if turn.pauses:
@@ -356,13 +405,13 @@ class ClaimLoop:
         stopped = JobCanceled("Canceled before its retry.")
         self._outbox += [decide(job, claimant.id, stopped, ATLAS) for job in map(self._held.get, canceled) if job]
 
-    def _take(self, turn: TurnResult, *, may_start: bool) -> None:
-        """Hold and run what was claimed."""
+    def _take(self, turn: TurnResult, *, may_start: bool, first: bool = False) -> None:
+        """Hold and run what was claimed, behind what waits for a slot or before it."""
         if may_start and self._drain.most_jobs is not None:
             self._drain.began(turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
         if self._phase is Phase.CLAIMING and may_start:
-            self._run_jobs(turn.claimed)
+            self._run_jobs(turn.claimed, first=first)
         else:
             # The worker was stopped, or something was paused meanwhile: the jobs go back unchanged.
             self._outbox += [release(job) for job in turn.claimed]

@@ -124,6 +124,12 @@ class Demand:
                 self.solo.none_waits()
         self._held.add(jobs)
 
+    @property
+    def has_room_ahead(self) -> bool:
+        """True when a job that is claimed beside the calls in flight begins soon, because those before it end fast."""
+        is_kept_free = self.in_flight.alone or self._held.has_solo_job or self.solo.holds_back
+        return self.prefetch.size > 0 and not is_kept_free
+
     def request(self, *, ended: int) -> Request:
         """What to ask for now. So many of the held jobs have ended and only wait to be recorded."""
         alone = len(self._held) == 0 and self.in_flight.jobs == 0

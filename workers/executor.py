@@ -83,12 +83,15 @@ class Executor:
         for slot in self._slots:
             self._start_task(slot)
 
-    def feed(self, jobs: Iterable[ClaimedJob]) -> None:
-        """Queue jobs for the next free slots."""
+    def feed(self, jobs: Iterable[ClaimedJob], *, first: bool = False) -> None:
+        """Queue jobs for the next free slots, behind those that wait or before them."""
         before = len(self._queue)
         if before == 0 and not self._is_pausing:
             self._begin_burst()
-        self._queue.extend(jobs)
+        if first:
+            self._queue.extendleft(jobs)
+        else:
+            self._queue.extend(jobs)
         wanted = len(self._queue) - before
         while wanted > 0 and self._idle:
             future = self._idle.popleft()

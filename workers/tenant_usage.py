@@ -1,14 +1,15 @@
 """What tenants use of a worker while they compete for it: the seconds that their jobs hold its slots.
 
 It is measured here and reported with the calls of the claim loop; the database decides by the sums of all workers. A
-tenant that has a worker for itself is not charged: no other waits for what it uses.
+tenant that has a worker for itself is not charged: no other waits for what it uses. Jobs of the fast lane are.
 """
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.finish import WorkerTime
 from atlas.workers.slot import Slot
 
@@ -24,29 +25,38 @@ class TenantUsage:
         self._seconds: defaultdict[UUID, float] = defaultdict(float)
         self._jobs: Counter[UUID] = Counter()
         self._counted_until = 0.0
+        # Jobs that are charged also while no others compete, and have not ended.
+        self._charged_jobs = 0
         self.is_contested = False
 
     def claimed(self, *, contested: bool) -> None:
         """Note whether a claim saw several tenants."""
         if contested and not self.is_contested:
             self._counted_until = time.monotonic()
-        elif not contested:
+        elif self.is_contested and not contested:
             self._seconds.clear()
             self._jobs.clear()
         self.is_contested = contested
 
-    def job_ended(self, tenant_id: UUID, since: float) -> None:
-        """Count a job that began at `since`. Called only while tenants compete."""
-        self._seconds[tenant_id] += time.monotonic() - max(since, self._counted_until)
-        self._jobs[tenant_id] += 1
+    def charge(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Charge these jobs, whether tenants compete or not: they passed those of others."""
+        for job in jobs:
+            job.is_charged = True
+        self._charged_jobs += len(jobs)
+
+    def job_ended(self, job: ClaimedJob, since: float) -> None:
+        """Count a job that began at `since`. Called while tenants compete, and for jobs that are charged anyway."""
+        self._seconds[job.tenant_id] += time.monotonic() - max(since, self._counted_until)
+        self._jobs[job.tenant_id] += 1
+        self._charged_jobs -= job.is_charged
 
     def take(self) -> WorkerTime | None:
         """What to report now, with the time that running jobs have taken until now."""
-        if not self.is_contested:
+        if not (self.is_contested or self._charged_jobs or self._seconds):
             return None
         now = time.monotonic()
         for slot in self._running():
-            if slot.job is not None:
+            if slot.job is not None and (self.is_contested or slot.job.is_charged):
                 self._seconds[slot.job.tenant_id] += now - max(slot.since, self._counted_until)
         self._counted_until = now
         tenants = [tenant_id for tenant_id, seconds in self._seconds.items() if seconds >= LEAST_SECONDS]

@@ -189,7 +189,7 @@ class Worker:
         self._watchdog.start(asyncio.get_running_loop())
         tasks = self._start_background_tasks(own_pool)
         try:
-            with on_new_jobs(self._claim_loop.hint) if self._listens else nullcontext():
+            with on_new_jobs(self._claim_loop.new_job) if self._listens else nullcontext():
                 await self._drain.ended.wait()
             await self._wind_down(self._options.grace)
         except asyncio.CancelledError:
@@ -357,8 +357,8 @@ class Worker:
 
     # What the parts call
 
-    def _run_jobs(self, jobs: Sequence[ClaimedJob]) -> None:
-        self._executor.feed(jobs)
+    def _run_jobs(self, jobs: Sequence[ClaimedJob], *, first: bool = False) -> None:
+        self._executor.feed(jobs, first=first)
 
     def _stop_lost(self, jobs: Sequence[ClaimedJob]) -> None:
         self._executor.lose(jobs)
@@ -375,7 +375,7 @@ class Worker:
         else:
             if channel == "gate":
                 self._rights.wanted.set()
-            self._claim_loop.hint()
+            self._claim_loop.new_job(payload if channel == "jobs" else "")
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:
         async with self._pool.acquire() as conn, asyncio.timeout(RESPONSE_SECONDS):

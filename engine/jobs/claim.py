@@ -18,6 +18,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.logs import job_facts
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
+CLAIM_OF_TENANT = statement("engine/jobs/sql/claim_of_tenant.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 
 
@@ -54,6 +55,8 @@ class ClaimedJob:
     # Its deadlines by `time.monotonic()`: the latest start, and the end of its attempt.
     start_before: float | None = None
     finish_before: float | None = None
+    # What it uses is charged to its tenant, also where no claim saw several tenants.
+    is_charged: bool = False
 
     @property
     def has_retries_left(self) -> bool:
@@ -133,6 +136,14 @@ async def claim_for_slots(
     """
     values = claim_values(claimant, slots, prefetch, alone=alone, after=after)
     return await run_turn(conn, CLAIM, values, within=within)
+
+
+async def claim_of_tenant(
+    conn: Connection, claimant: Claimant, tenant_id: UUID, job_type: str, *, within: float
+) -> TurnResult:
+    """Claim the next job of one tenant and type for a worker, unless the tenant has used more than its share."""
+    values = {"worker": claimant.id, "tenant_id": tenant_id, "job_type": job_type}
+    return await run_turn(conn, CLAIM_OF_TENANT, values, within=within)
 
 
 async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:

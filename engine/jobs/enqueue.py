@@ -57,7 +57,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
         raise refused from error
     if made is None:
         return (await enqueue_many(conn, (job,), actor=actor))[0]
-    wake_local_workers(conn)
+    wake_local_workers(conn, (job.tenant_id, canonical(job.job_type)))
     return Enqueued(job.id)
 
 

@@ -3,9 +3,11 @@
 -- p_types null: every type. p_lease: seconds of a lease of the job's own, null for a worker, whose lease is its own row.
 -- p_fair: tenants share the workers; otherwise priority and age order all jobs. p_after: where the last claim among many tenants ended.
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
+-- p_tenant: only its jobs, of one type, if nothing is due, careful, limited or paused, and if it has used no more than its share, or a tenth
+-- of a second: the clock of the shares goes in steps.
 -- Locks: gate, worker, job rows (skipping locked ones), limits, limit. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_tenant uuid default null
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
@@ -21,16 +23,19 @@ begin
         attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
     where ctid = any (array(
         with first as materialized (
-          select f.tenant_id from jobs f
-          where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
-          order by f.tenant_id limit 1)
+          select coalesce(p_tenant, (
+            select f.tenant_id from jobs f
+            where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
+            order by f.tenant_id limit 1)) as tenant_id)
         select j.ctid from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
           and j.tenant_id = (select tenant_id from first)
-          and not exists (
-            select from jobs o
-            where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
-              and o.tenant_id > (select tenant_id from first))
+          and case when p_tenant is null then not exists (
+              select from jobs o
+              where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
+                and o.tenant_id > (select tenant_id from first))
+            else not exists (
+              select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c)) end
           and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
           and (p_lease is not null or exists (
             select from job_workers w
@@ -53,6 +58,9 @@ begin
     if found then
       return;
     end if;
+  end if;
+  if p_tenant is not null then
+    return;
   end if;
   return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after);
 end $$;

@@ -99,7 +99,7 @@ begin
       select distinct coalesce(l.id, l.rate), coalesce(l.tenant_id, every_tenant)
       from unnest(limits, rates, p_tenant) l(id, rate, tenant_id) where coalesce(l.id, l.rate) is not null;
     end if;
-    perform pg_notify(current_schema() || '_jobs', '');
+    perform pg_notify(current_schema() || '_jobs', coalesce(every_tenant::text || ' ' || every_type, ''));
     if p_dedupe_hash is null then
       return;
     end if;

@@ -7,11 +7,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from atlas.engine.jobs.claim import Claimant, TurnResult
+from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import WorkerTime, take_turn
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.pauses import pause
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
 
 
@@ -51,6 +53,48 @@ async def test_a_tenant_that_comes_late_does_not_wait_behind_the_backlog_of_anot
     turn = await take_turn(conn, worker, slots=5)
     assert wanted in [job.id for job in turn.claimed]
     assert turn.contested
+
+
+async def test_a_job_of_one_tenant_is_claimed_by_itself_beside_the_backlog_of_another(conn):
+    heavy, light = await given_tenant(conn, "heavy"), await given_tenant(conn, "light")
+    await given_backlog(conn, heavy, 20)
+    worker = await given_worker(conn, "mine")
+    wanted = await given_job(conn, "mine", tenant_id=light)
+    await given_job(conn, "other", tenant_id=light)
+
+    turn = await claim_of_tenant(conn, worker, light, "mine", within=10)
+    assert [job.id for job in turn.claimed] == [wanted]
+    assert (await claim_of_tenant(conn, worker, light, "mine", within=10)).claimed == []
+
+
+async def test_a_tenant_over_its_share_gets_nothing_by_itself_until_others_have_caught_up(conn):
+    heavy, light = await given_tenant(conn, "heavy"), await given_tenant(conn, "light")
+    worker = await given_worker(conn, "mine")
+    await given_backlog(conn, heavy, 40)
+    await given_backlog(conn, light, 40)
+    await take_turn(conn, worker, usage=WorkerTime([heavy, light], [0.1, 5.0], [1, 1]))
+    assert (await claim_of_tenant(conn, worker, light, "mine", within=10)).claimed == []
+    assert len((await claim_of_tenant(conn, worker, heavy, "mine", within=10)).claimed) == 1
+
+    await serve(conn, worker, {heavy: 1.0, light: 0.001}, turns=8, slots=2)
+    assert len((await claim_of_tenant(conn, worker, light, "mine", within=10)).claimed) == 1
+
+
+@pytest.mark.parametrize("closed", ["gate", "pause", "limit", "lease"])
+async def test_a_claim_for_one_tenant_leaves_all_that_needs_a_closer_look(conn, closed):
+    tenant = await given_tenant(conn, "light")
+    worker = await given_worker(conn, "mine")
+    await given_job(conn, "mine", tenant_id=tenant)
+    match closed:
+        case "gate":
+            await switch(conn, online=False, actor=DANA)
+        case "pause":
+            await pause(conn, "type", "EMAIL_SEND", actor=DANA, reason="repairs")
+        case "limit":
+            await conn.execute("update atlas.tenants set limits = '{\"in_flight\": 5}' where slug = 'light'")
+        case "lease":
+            await conn.execute("update atlas.job_workers set lease_expires_at = clock_timestamp()")
+    assert (await claim_of_tenant(conn, worker, tenant, "mine", within=10)).claimed == []
 
 
 async def test_priority_orders_the_jobs_of_one_tenant_and_passes_no_other(conn):

@@ -1,0 +1,99 @@
+"""The fast lane: claims one job of a tenant of which the worker holds none, beside the calls of the claim loop.
+
+A call of a busy worker records and claims many jobs, and a new job of another tenant would wait for the end of two of
+them: 9 ms beside a backlog of jobs without work, against 1.2 ms on this way. The database decides here as well: a
+tenant that has used more than its share gets nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from uuid import UUID
+
+from atlas.db.pool import Pool
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_of_tenant
+from atlas.engine.jobs.start_right import boot_seconds
+from atlas.workers.demand import Demand, Request
+from atlas.workers.worker_lease import WorkerLease
+
+# It rests for so many times as long as its last call took, and twice as long after each that found nothing: several
+# workers ask for the same job, and one gets it.
+RESTS = 10
+LONGEST_REST_SECONDS = 1.0
+ONE_AHEAD = Request(prefetch=1)
+
+
+class FastLane:
+    """`take` is called with what a call brought, the claimant it was made for, and when it was sent."""
+
+    def __init__(
+        self, pool: Pool, lease: WorkerLease, demand: Demand, *, take: Callable[[TurnResult, Claimant, float], None]
+    ) -> None:
+        self._pool = pool
+        self._lease = lease
+        self._demand = demand
+        self._take = take
+        # The tenants whose jobs the last two calls of the claim loop brought.
+        self._served: tuple[frozenset[UUID], frozenset[UUID]] = (frozenset(), frozenset())
+        self._wanted: tuple[UUID, str] | None = None
+        self._new = asyncio.Event()
+        # Set while it claims nothing.
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._rests_until = 0.0
+        self._rest = 0.0
+
+    def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
+        """A call of the claim loop brought these."""
+        self._served = (self._served[1], frozenset([job.tenant_id for job in jobs]))
+
+    def offer(self, payload: str) -> bool:
+        """A job was enqueued, and this names its tenant and type. True if it is claimed here."""
+        claimant, in_flight = self._lease.claimant, self._demand.in_flight
+        if not payload or claimant is None or not claimant.is_fair or not in_flight.calls:
+            return False
+        tenant_id, job_type = _read(payload)
+        if any(tenant_id in tenants for tenants in self._served) or not self._demand.has_room_ahead:
+            return False
+        serves_it = claimant.job_types is None or job_type in claimant.job_types
+        if not (serves_it and self.idle.is_set()) or time.monotonic() < self._rests_until:
+            return False
+        self._wanted = (tenant_id, job_type)
+        self.idle.clear()
+        self._new.set()
+        return True
+
+    async def serve(self) -> None:
+        """Claim what is offered, until cancelled. Raises when the server cannot be reached."""
+        while True:
+            await self._new.wait()
+            self._new.clear()
+            try:
+                await self._claim()
+            finally:
+                self.idle.set()
+
+    async def _claim(self) -> None:
+        claimant, wanted = self._lease.claimant, self._wanted
+        if claimant is None or wanted is None:
+            return
+        began = time.monotonic()
+        asked_at = boot_seconds()
+        self._demand.in_flight.sent(ONE_AHEAD, finishes=0)
+        try:
+            async with self._pool.acquire() as conn:
+                turn = await claim_of_tenant(conn, claimant, *wanted, within=self._lease.seconds)
+        finally:
+            self._demand.in_flight.returned(ONE_AHEAD, finishes=0)
+        now = time.monotonic()
+        least = RESTS * (now - began)
+        self._rest = least if turn.claimed else min(LONGEST_REST_SECONDS, max(least, 2 * self._rest))
+        self._rests_until = now + self._rest
+        self._take(turn, claimant, asked_at)
+
+
+@lru_cache(maxsize=1024)
+def _read(payload: str) -> tuple[UUID, str]:
+    tenant, _, job_type = payload.partition(" ")
+    return UUID(tenant), job_type
