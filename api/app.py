@@ -23,6 +23,7 @@ from atlas.api.middleware import RequestMiddleware, RequestStats
 from atlas.api.openapi import describe
 from atlas.api.problems import AWAY, add_problem_handlers
 from atlas.api.process_metrics import ApiProcess
+from atlas.api.replica import Replica
 from atlas.api.resources import (
     approvals,
     audit,
@@ -181,8 +182,13 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     if app.state.process is not None:
         background.start(app.state.process.keep_written(app.state.metrics.of_process))
     background.start(app.state.api.callers.refused.run(app.state.api.db))
+    replica: Replica | None = app.state.api.replica
+    if replica is not None:
+        background.start(replica.run())
     yield
     await background.stop()
+    if replica is not None:
+        await replica.close()
     await signals.stop()
 
 

@@ -12,6 +12,7 @@ from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import RateLimiter, Rates
+from atlas.api.replica import Replica
 from atlas.api.tenant_cache import TenantCache
 from atlas.db.pool import Pool
 from atlas.engine.helper_process import HelperPool
@@ -41,6 +42,9 @@ class AppState:
         self.url = url
         self.tick = tick
         self.db = Database(pool)
+        read_url = settings.atlas_read_database_url
+        staleness = settings.atlas_read_staleness_seconds
+        self.replica = None if read_url is None else Replica(read_url, pool, staleness=staleness)
         self.tenants = TenantCache(self.db)
         self.callers = Callers(self.db, rates)
         self.rate_limiter = RateLimiter(rates, self.tenants)

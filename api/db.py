@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from uuid import UUID
 
@@ -43,16 +43,24 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, tenant_id: UUID | None, *, read_only: bool = False, share: Hashable = None
+        self,
+        tenant_id: UUID | None,
+        *,
+        read_only: bool = False,
+        share: Hashable = None,
+        check: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> AsyncIterator[Connection]:
         """A transaction that sees only one tenant's rows, or everything where no tenant is named.
 
         Tenant and timeouts are set for the transaction, not for the session: a pooled connection must not keep them.
+        `check` is called first, with the rights of Atlas's programs.
         """
         async with self.connection(share=share, within=READ_SECONDS if read_only else None) as conn:
             settings = await self._settings(conn, tenant_id, read_only=read_only, lock_timeout=LOCK_TIMEOUT)
             with nullcontext() if read_only else _busy_when_late():
                 async with conn.transaction(readonly=read_only):
+                    if check is not None:
+                        await check(conn)
                     await conn.execute(settings)
                     yield conn
 

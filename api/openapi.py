@@ -15,6 +15,7 @@ from atlas.api.openapi_examples import add_examples
 from atlas.api.openapi_names import DESCRIPTIONS, TAGS
 from atlas.api.openapi_values import EXAMPLES
 from atlas.api.problems import MEDIA_TYPE, Problem
+from atlas.api.replica_reads import DATA_AGE
 from atlas.api.routing import PREFIX, GuardedRoute, rules_of
 from atlas.client.frames import Events, Hello, Refetch
 from atlas.engine.tokens import ROLES
@@ -74,6 +75,10 @@ HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {
         "description": "Names the state of the thing; sent back as `If-Match`, an edit changes that state alone.",
         "schema": {**TEXT, "examples": ['"8d5e957f297893487bd98fa830fa6413"']},
+    },
+    DATA_AGE: {
+        "description": "How old the data is at most, in seconds, where lists are read from a replica.",
+        "schema": {**TEXT, "examples": ["0.4"]},
     },
     "Set-Cookie": {
         "description": "The session's cookie, which no script reads; on signing out an expired one.",
@@ -188,6 +193,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     if rules.etag:
         for response in operation["responses"].values():
             response["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}}
+    if rules.replica:
+        operation["responses"]["200"]["headers"] = {DATA_AGE: {"$ref": f"#/components/headers/{DATA_AGE}"}}
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):

@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -12,8 +13,10 @@ from fastapi import Depends, Request
 from atlas.actors import Actor, ActorType
 from atlas.api.app_state import AppState
 from atlas.api.authentication import Caller, address_of
+from atlas.api.replica import ReplicaRead
 from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
+from atlas.engine.jobs.counts import Transaction
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, no_tenant
@@ -30,6 +33,8 @@ class RequestContext:
     tenant_id: UUID | None
     address: str | None
     request_id: str
+    # Where its transactions are, while its route reads from the replica.
+    replica: ReplicaRead | None = None
     # The transaction that all of the request shares, where it has an idempotency key.
     _joined: "Connection | None" = None
     _helper: Run | None = None
@@ -62,11 +67,20 @@ class RequestContext:
 
         With `all_tenants`, for verbs that must read other tenants' rows to serve this one: a proof uses everyone's
         leaves, a large count the meter of everyone's events. Each of those verbs is passed the tenant.
+        While the route reads from the replica, every transaction is one there, and nothing can be written.
         """
         if self._joined is not None and not all_tenants:
             return nullcontext(self._joined)
         tenant_id = None if all_tenants else self.caller.tenant_id
+        if self.replica is not None:
+            return self.replica.transaction(tenant_id, share=self.caller.share)
         return self.api.db.transaction(tenant_id, read_only=read_only, share=self.caller.share)
+
+    def summary_transactions(self) -> tuple[Transaction, Transaction, Transaction | None]:
+        """For summaries: to read what the caller sees, to read everything, and to update what is kept of everything."""
+        read = partial(self.transaction, read_only=True)
+        write = partial(self.transaction, all_tenants=True)
+        return read, partial(read, all_tenants=True), write if self.replica is None else None
 
     @property
     def is_joined(self) -> bool:

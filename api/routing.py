@@ -1,7 +1,7 @@
 """Routes that authenticate and authorize their callers, limit their rates, and read and write JSON."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -21,13 +21,13 @@ from atlas.api.client_address import TrustedProxies
 from atlas.api.idempotency import respond_once
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
-from atlas.api.request_context import open_call
+from atlas.api.replica_reads import Handle, read_from_replica
+from atlas.api.request_context import RequestContext, open_call
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import MOST_NODES, read_json
 
 F = TypeVar("F", bound=Callable[..., Any])
-Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
@@ -65,6 +65,8 @@ class RouteRules:
     helper: bool = False
     # Its response names the state of a thing that is edited in an ETag.
     etag: bool = False
+    # A GET that decides nothing and may show what was so seconds ago: it is read from the replica, if there is one.
+    replica: bool = False
 
 
 def requires(*roles: str, **rules: Any) -> Callable[[F], F]:
@@ -124,12 +126,28 @@ class GuardedRoute(APIRoute):
                 raise InvalidInput("The request", [FieldError("header.If-Match", "is not taken here")])
             if reads_body or (rules.raw and key is not None):
                 await read_body(request, rules)
+            if rules.replica:
+                return await read_from_replica(request, inner)
             if key is None or not self.takes_key:
                 return await inner(request)
             call = request.scope["atlas.call"]
             return await respond_once(request, call, key, lambda: inner(request), helper=rules.helper)
 
-        return handle
+        return noted_write(handle) if changes and rules.roles else handle
+
+
+def noted_write(handle: Handle) -> Handle:
+    """Note when a caller may have changed something: what its next requests read is as new as that."""
+
+    async def noting(request: Request) -> Response:
+        try:
+            return await handle(request)
+        finally:
+            call: RequestContext | None = request.scope.get("atlas.call")
+            if call is not None and call.api.replica is not None:
+                call.api.replica.wrote(call.caller.token.id)
+
+    return noting
 
 
 async def admit(request: Request, rules: RouteRules, names: frozenset[str] | None) -> None:

@@ -95,6 +95,9 @@ class Settings:
     atlas_owner_url: str | None = None
     # A direct address for the connections that listen, where database_url leads to a pooler.
     atlas_listen_database_url: str | None = None
+    # A standby for reads that decide nothing, and how old its data may be.
+    atlas_read_database_url: str | None = None
+    atlas_read_staleness_seconds: float = 5
     atlas_schema: str = "atlas"
     atlas_home: Path = Path(".atlas")
     atlas_host: str = "127.0.0.1"
@@ -164,7 +167,9 @@ class Settings:
 
 # How the text of a setting becomes its value; that of others is the value. ValueError says what is wrong with it.
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("database_url", "atlas_owner_url", "atlas_listen_database_url"), _postgres_address),
+    **dict.fromkeys(("database_url", "atlas_owner_url"), _postgres_address),
+    **dict.fromkeys(("atlas_listen_database_url", "atlas_read_database_url"), _postgres_address),
+    "atlas_read_staleness_seconds": _number(float, 1, 3600),
     "atlas_schema": _schema,
     **dict.fromkeys(("atlas_home", "atlas_alive_file", "atlas_checkpoint_dir"), Path),
     **dict.fromkeys(("atlas_secret_key_file", "atlas_audit_key_file"), Path),

@@ -3,7 +3,8 @@
 Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the log.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -43,14 +44,24 @@ class Extract:
     personal: bool = False
 
 
-async def export(conn: Connection, extract: Extract, *, actor: Actor) -> AsyncIterator[bytes]:
-    """The lines of an export, some at a time. That it was made is an event itself."""
+async def export(
+    conn: Connection,
+    extract: Extract,
+    *,
+    actor: Actor,
+    reading: Callable[[Connection], AbstractAsyncContextManager[Connection]] = nullcontext,
+) -> AsyncIterator[bytes]:
+    """The lines of an export, some at a time. That it was made is an event itself.
+
+    `reading` gives the connection for the lines, once it shows what this one shows.
+    """
     facts = {"since": extract.since, "until": extract.until, "personal": extract.personal}
     meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
-    async for lines in read_lines(conn, extract):
-        yield lines
+    async with reading(conn) as source:
+        async for lines in read_lines(source, extract):
+            yield lines
 
 
 async def read_lines(conn: Connection, extract: Extract) -> AsyncIterator[bytes]:

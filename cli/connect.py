@@ -109,7 +109,7 @@ async def _connect(settings: "Settings", *, checks_inputs: bool) -> "AsyncIterat
     from atlas.cli.runtime import connected
 
     async with connected(settings, checks_inputs=checks_inputs) as conn:
-        yield OnDatabase(conn, settings.home)
+        yield OnDatabase(conn, settings)
 
 
 def _over_http(settings: "Settings") -> "Backend":

@@ -13,6 +13,7 @@ from atlas.cli.output import Json, TextTable, say, table
 from atlas.cli.runtime import connected
 from atlas.cli.stdio import written_out
 from atlas.cli.tenant_names import tenant_id
+from atlas.db.replica import caught_up, read_first
 from atlas.engine.insights import InsightsQuery, read_insights
 from atlas.engine.insights_csv import csv_lines
 from atlas.settings import Settings
@@ -43,8 +44,9 @@ def insights(
         async with connected(settings) as conn:
             wanted = InsightsQuery(await tenant_id(conn, tenant), start, job_type=job_type, by=by)
             if csv:
-                return await _print_csv(csv_lines(lambda: _open(conn), wanted))
-            return _document(await read_insights(conn, wanted))
+                async with caught_up(settings, conn) as reading:
+                    return await _print_csv(csv_lines(lambda: _open(reading), wanted))
+            return _document(await read_first(settings, conn, lambda reading: read_insights(reading, wanted)))
 
     async def over_http(atlas: "AtlasClient") -> Any:
         wanted: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}

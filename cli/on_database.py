@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from atlas.cli.ids import find_id
 from atlas.cli.runtime import caller
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
+from atlas.db.replica import read_first
 from atlas.db.statements import fetch, statement
 from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.cancel import cancel
@@ -23,6 +24,7 @@ from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, named_pause,
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.errors import NotFound
+from atlas.settings import Settings
 from atlas.up_report import read_programs
 
 if TYPE_CHECKING:
@@ -34,9 +36,9 @@ LIVE_WORKERS = statement("cli/sql/live_workers.sql")
 class OnDatabase:
     """Calls the engine as the person at the terminal."""
 
-    def __init__(self, conn: Connection, home: Path) -> None:
+    def __init__(self, conn: Connection, settings: Settings) -> None:
         self._conn = conn
-        self._home = home
+        self._settings = settings
 
     async def enqueue(self, options: EnqueueOptions) -> "Enqueued":
         # Imported here: what checks inputs and knows workflows takes longer to load than other commands run.
@@ -53,7 +55,8 @@ class OnDatabase:
     async def list_jobs(self, options: ListOptions) -> JobPage:
         statuses = None if options.status is None else (options.status,)
         wanted = JobFilter(await tenant_id(self._conn, options.tenant), statuses, options.job_type)
-        return await list_page(self._conn, wanted, before=options.before, limit=options.limit)
+        read = partial(list_page, wanted=wanted, before=options.before, limit=options.limit)
+        return await read_first(self._settings, self._conn, read)
 
     async def show(self, job_id: UUID) -> JobDetails:
         job = await get_job(self._conn, job_id)
@@ -86,7 +89,7 @@ class OnDatabase:
             engine,
             await queue_depth(self._conn),
             [*workers],
-            read_programs(self._home),
+            read_programs(self._settings.home),
             await list_pauses(self._conn),
         )
 

@@ -104,10 +104,12 @@ class TenantActivity:
     failed: int
 
 
-async def read_overview(read: Transaction, write: Transaction, *, tenant_id: UUID | None = None) -> Overview:
+async def read_overview(
+    read: Transaction, read_all: Transaction, write: Transaction | None, *, tenant_id: UUID | None = None
+) -> Overview:
     """The overview of one tenant, or of all. The transactions are those of `summarize`."""
-    summary = await summarize(read, write, tenant_id=tenant_id)
-    async with write() as conn:
+    summary = await summarize(read, read_all, write, tenant_id=tenant_id)
+    async with read_all() as conn:
         seal = await seal_status(conn, tenant_id=tenant_id)
     async with read() as conn:
         gate = await read_gate(conn)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -22,6 +23,7 @@ from atlas.audit.find import Query as AuditQuery
 from atlas.audit.proof import leaf_position, prove
 from atlas.client.models import Page
 from atlas.client.models.audit import EntryDetails, EntryShown, NewEntries
+from atlas.db.replica import caught_up
 from atlas.errors import FieldError, InvalidInput
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
@@ -64,7 +66,7 @@ Filters = Annotated[AuditQuery, Depends(_read_filters)]
 
 
 @router.get("", operation_id="list_audit_rows", summary="What happened, newest first")
-@requires(*READERS)
+@requires(*READERS, replica=True)
 async def show_list(
     call: Calling,
     filters: Filters,
@@ -174,5 +176,6 @@ async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes
     # Without a transaction: the event about the export is kept, however the reading ends.
     with call.api.exports.taken(call.caller.share):
         async with call.api.db.connection(watched=False, share=call.caller.share) as conn:
-            async for line in export(conn, extract, actor=call.actor):
+            reading = partial(caught_up, call.api.settings)
+            async for line in export(conn, extract, actor=call.actor, reading=reading):
                 yield line

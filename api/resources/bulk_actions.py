@@ -76,7 +76,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
 
 
 @router.get("", operation_id="list_bulk_actions", summary="List the actions on many jobs, newest first")
-@requires(*READERS)
+@requires(*READERS, replica=True)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[BulkActionShown]:
     """Those that ended are kept for ninety days."""
     async with call.transaction(read_only=True) as conn:

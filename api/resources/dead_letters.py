@@ -14,7 +14,7 @@ router = APIRouter(prefix=f"{PREFIX}/jobs/dead-letters", route_class=GuardedRout
 
 
 @router.get("", operation_id="group_dead_letters", summary="Dead letters by type and error, the largest groups first")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_groups(call: Calling) -> DeadLetterGroupsShown:
     """The 200 largest groups of the newest 5,000. Retry or discard a group with `POST /jobs/bulk` and its filter."""
     async with call.transaction(read_only=True) as conn:

@@ -34,7 +34,7 @@ class NewEvent(Body):
 
 
 @router.get("/events", operation_id="list_events", summary="List the events, newest first")
-@requires(*READERS)
+@requires(*READERS, replica=True)
 async def show_list(
     call: Calling,
     name: Annotated[

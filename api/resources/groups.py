@@ -52,7 +52,7 @@ async def create(body: NewGroup, request: Request, call: Calling) -> JobGroupSho
 
 
 @router.get("", operation_id="list_groups", summary="List groups of jobs, newest first")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[JobGroupShown]:
     """The `counts` of a group that has ended are those of its end; one group alone has them as they are now."""
     async with call.transaction(read_only=True) as conn:

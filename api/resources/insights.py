@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from atlas.api.export import Export
 from atlas.api.models.common import Timestamp
+from atlas.api.replica_reads import read_on
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -44,7 +45,7 @@ Wanted = Annotated[InsightsQuery, Depends(_read_query)]
 
 
 @router.get("", operation_id="get_insights", summary="Usage, outcomes, times and cost over hours and days")
-@requires(*READERS)
+@requires(*READERS, replica=True)
 async def show_insights(call: Calling, wanted: Wanted) -> InsightsShown:
     """Sums, with those of the time before, each step, and the 100 busiest job types or tenants.
 
@@ -63,7 +64,7 @@ async def show_insights(call: Calling, wanted: Wanted) -> InsightsShown:
         200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "A header, then a row a line."}
     },
 )
-@requires(*READERS, own_pages=True)
+@requires(*READERS, own_pages=True, replica=True)
 async def export_insights(request: Request, call: Calling, wanted: Wanted) -> Response:
     """Steps in which nothing happened have no row. Text that a spreadsheet would run as a formula begins with `'`."""
     headers = {"Content-Disposition": 'attachment; filename="insights.csv"'}
@@ -77,5 +78,5 @@ async def export_insights(request: Request, call: Calling, wanted: Wanted) -> Re
 
 async def _lines(call: RequestContext, wanted: InsightsQuery) -> AsyncGenerator[bytes, None]:
     with call.api.exports.taken(call.caller.share):
-        async for line in csv_lines(lambda: call.transaction(read_only=True), wanted):
+        async for line in csv_lines(lambda: read_on(call), wanted):
             yield line

@@ -55,7 +55,7 @@ async def request_run(body: NewIntentBody, call: Calling, request: Request) -> R
 
 
 @router.get("", operation_id="list_intents", summary="List intents, newest first")
-@requires(*PEOPLE)
+@requires(*PEOPLE, replica=True)
 async def show_intents(
     call: Calling,
     workflow: Workflow = None,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -95,7 +94,7 @@ CREATE_RULES: RouteRules = rules_of(create)
 
 
 @router.get("/jobs", operation_id="list_jobs", summary="List jobs, newest first")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_list(
     call: Calling,
     wanted: Wanted,
@@ -114,7 +113,7 @@ async def show_list(
 
 
 @router.get("/jobs/brief", operation_id="list_jobs_briefly", summary="List jobs without payloads and outputs")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_brief_list(
     call: Calling,
     wanted: Wanted,
@@ -160,12 +159,10 @@ def _read_id(cursor: str | None) -> UUID | None:
 @router.get(
     "/jobs/summary", operation_id="summarize_jobs", summary="Counts by status, the oldest that waits, and rates"
 )
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_summary(call: Calling) -> JobSummary:
     """Of the caller's tenant; an operator who names none counts all."""
-    summary = await summarize(
-        partial(call.transaction, read_only=True), partial(call.transaction, all_tenants=True), tenant_id=call.tenant_id
-    )
+    summary = await summarize(*call.summary_transactions(), tenant_id=call.tenant_id)
     return JobSummary(
         counts=summary.counts,
         estimated=summary.estimated,

@@ -1,6 +1,5 @@
 """Routes for the first look: one tenant or the installation, and tenants side by side."""
 
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -24,14 +23,13 @@ FOR_ALL = ("dead_letters", "no_worker")
 
 
 @router.get("/overview", operation_id="get_overview", summary="What to look at first, of a tenant or of all")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_overview(call: Calling) -> OverviewShown:
     """Counts, workers, the busiest job types, the latest failures, and what needs a person, in one call.
 
     Of the caller's tenant; an operator who names none sees the installation.
     """
-    read, write = partial(call.transaction, read_only=True), partial(call.transaction, all_tenants=True)
-    found = await read_overview(read, write, tenant_id=call.tenant_id)
+    found = await read_overview(*call.summary_transactions(), tenant_id=call.tenant_id)
     reads_all = call.caller.role in READERS
     shown: dict[str, Any] = {
         "gate": GateStatus.model_validate(found.gate),
@@ -48,7 +46,7 @@ async def show_overview(call: Calling) -> OverviewShown:
     operation_id="list_tenant_activity",
     summary="Tenants side by side: depth, rates, oldest, failures",
 )
-@requires("operator", "auditor", whole=True)
+@requires("operator", "auditor", whole=True, replica=True)
 async def show_tenants(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[TenantActivityShown]:
     """Those with the most active jobs first. The counts are those of the meter, some seconds old."""
     after = read_cursor(cursor, TENANT_POSITION)

@@ -65,7 +65,7 @@ class SignalBody(Body):
 
 
 @router.get("/runs", operation_id="list_runs", summary="List runs, newest first")
-@requires(*PEOPLE)
+@requires(*PEOPLE, replica=True)
 async def show_list(
     call: Calling,
     workflow: Workflow = None,
@@ -87,7 +87,7 @@ async def show_list(
 
 
 @router.get("/runs/summary", operation_id="summarize_runs", summary="Count the newest runs by workflow and version")
-@requires(*PEOPLE)
+@requires(*PEOPLE, replica=True)
 async def summarize(call: Calling) -> Listed[RunCountsShown]:
     """Of the newest 1,000 runs. A version that none of them is of is not in the list; those in code have version 0."""
     async with call.transaction(read_only=True) as conn:

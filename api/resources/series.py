@@ -15,7 +15,7 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 
 @router.get("/jobs/series", operation_id="list_job_series", summary="What happened to jobs in each minute, hour or day")
-@requires(*JOB_READERS)
+@requires(*JOB_READERS, replica=True)
 async def show_series(
     call: Calling,
     step: Annotated[

@@ -219,7 +219,7 @@ async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None
     summary="Time and cost of finished attempts, by tenant and job type",
     tags=["usage"],
 )
-@requires("operator", "tenant_admin", "auditor")
+@requires("operator", "tenant_admin", "auditor", replica=True)
 async def show_usage(
     call: Calling,
     start: Timestamp | None = None,

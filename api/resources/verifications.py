@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from atlas.audit.verify import verify
 from atlas.audit.verify_tenant import verify_tenant
 from atlas.client.models import Page
 from atlas.client.models.audit import VerificationShown
+from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
@@ -153,8 +155,9 @@ async def _result(api: AppState, verification: _Verification) -> dict[str, Any]:
     if verification.tenant_id is None:
         report = await _verify_all(api, keys, verification)
     else:
+        walk = partial(verify_tenant, tenant_id=verification.tenant_id, keys=keys, progress=verification.progress)
         async with api.db.connection(watched=False) as conn:
-            report = await verify_tenant(conn, verification.tenant_id, keys, progress=verification.progress)
+            report = await read_first(api.settings, conn, walk)
     if refused is not None and verification.tenant_id is None:
         report.find("signer", refused.message)
     elif refused is not None:
@@ -172,7 +175,8 @@ async def _verify_all(api: AppState, keys: Sequence[VerifierKey], verification: 
     copies = checkpoint_folder(api.settings)
     notes = await asyncio.to_thread(outside_notes, copies) if copies.is_dir() else []
     async with api.db.connection(watched=False) as conn:
-        report = await verify(conn, keys, notes, progress=verification.progress)
+        walk = partial(verify, keys=keys, outside=notes, progress=verification.progress)
+        report = await read_first(api.settings, conn, walk)
         report.findings.extend(await check_guards(conn))
     return report
 

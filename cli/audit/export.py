@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -21,6 +22,7 @@ from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.cli.stdio import discard_stdout, written_out
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
+from atlas.db.replica import caught_up
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
@@ -118,7 +120,8 @@ def export_log(
             await seal_and_warn(atlas)
             extract = Extract(await tenant_id(conn, tenant), _utc(since), _utc(until), personal)
             async with _target(out) as file:
-                return await _write(export(conn, extract, actor=caller()), file)
+                lines = export(conn, extract, actor=caller(), reading=partial(caught_up, settings))
+                return await _write(lines, file)
 
     async def over_http(atlas: "AtlasClient") -> "Exported":
         lines = atlas.export_audit_log(since=_utc(since), until=_utc(until), personal=personal)

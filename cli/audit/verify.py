@@ -26,6 +26,8 @@ from atlas.cli.needs_database import NotOverHttp
 from atlas.cli.output import Json, print_json, say
 from atlas.cli.runtime import open_atlas
 from atlas.database_home import database_home
+from atlas.db.pool import Connection
+from atlas.db.replica import read_first
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
@@ -130,9 +132,14 @@ async def _verify_database(
         keys = verification_keys(settings, key)
         since = _mark(remembered) if incremental else None
         with _progress("verifying", json=json) as advance:
-            report = await verify(conn, keys, outside, since=since, progress=advance)
-        if state:
-            report.findings += await cross_check(conn, limit=ALL, rows=ALL)
+
+            async def walk(reading: Connection) -> Report:
+                report = await verify(reading, keys, outside, since=since, progress=advance)
+                if state:
+                    report.findings += await cross_check(reading, limit=ALL, rows=ALL)
+                return report
+
+            report = await read_first(settings, conn, walk)
         report.findings.extend(await check_guards(conn))
     if refused is not None:
         report.find("signer", refused.message)

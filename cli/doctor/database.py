@@ -10,6 +10,7 @@ from atlas import __version__
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.cli.doctor.replica import check_replica
 from atlas.db.login import login_statements
 from atlas.db.migrations import pending
 from atlas.db.pool import OLDEST_POSTGRES, Connection, open_pool
@@ -63,6 +64,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _clock(conn),
         await _pool(url),
         _pooler(conn),
+        await check_replica(url, load_settings()),
         await _audit_log(conn),
         await _audit_guards(conn),
     ]

@@ -54,26 +54,28 @@ class Summary:
     per_minute: dict[str, float]
 
 
-async def summarize(read: Transaction, write: Transaction, *, tenant_id: UUID | None = None) -> Summary:
+async def summarize(
+    read: Transaction, read_all: Transaction, write: Transaction | None, *, tenant_id: UUID | None = None
+) -> Summary:
     """The summary of one tenant, or of all.
 
-    `read` opens a transaction under the caller's row-level security, `write` one without it, for the counts that are
-    kept for all tenants.
+    `read` opens a transaction under the caller's row-level security, `read_all` one without it, and `write` one for the
+    counts that are kept for all tenants. Without that, on a standby, large counts are as old as the meter's last poll.
     """
     async with read() as conn:
         is_large = await fetch_value(conn, KEPT, tenant_id=tenant_id, most=COUNTED)
-    is_current = await update_counts(write) if is_large else True
+    is_current = await _update(write) if is_large else True
     async with read() as conn:
         row = await _count(conn, tenant_id)
         oldest, rates = await oldest_due(conn, tenant_id=tenant_id), await _rates(conn, tenant_id)
     if not is_large and (row["has_many_active"] or row["has_many_ended"]):
-        is_current = await update_counts(write)
+        is_current = await _update(write)
         async with read() as conn:
             row = await _count(conn, tenant_id)
     counts, estimated = _ended(row, is_current=is_current)
     counts |= {"queued": row["queued"] - row["waiting"], "waiting": row["waiting"], "running": row["running"]}
     if row["has_many_active"]:
-        async with write() as conn:
+        async with read_all() as conn:
             queued, is_exact = await _queued(conn, row, tenant_id)
         counts |= queued
         estimated += [] if is_exact and is_current else queued
@@ -89,6 +91,10 @@ async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> floa
     else:
         waited = await fetch_value(conn, OLDEST_OF_TENANT, tenant_id=tenant_id, most=OLDEST_AMONG)
     return waited
+
+
+async def _update(write: Transaction | None) -> bool:
+    return write is not None and await update_counts(write)
 
 
 async def _count(conn: Connection, tenant_id: UUID | None) -> Mapping[str, Any]:

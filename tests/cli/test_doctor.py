@@ -19,7 +19,7 @@ from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
 
 CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]
-CHECKS += ["default_transaction_isolation", "max_wal_size", "migrations", "roles", "clock", "pool", "pooler"]
+CHECKS += ["default_transaction_isolation", "max_wal_size", "migrations", "roles", "clock", "pool", "pooler", "replica"]
 
 
 def by_name(document):

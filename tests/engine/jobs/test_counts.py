@@ -163,7 +163,7 @@ async def test_a_summary_that_cannot_update_the_counts_says_so(conn, pool, owner
     await owner.execute("revoke insert, update on atlas.system_state from atlas_engine")
     await enqueue(conn, NewJob("more", {}, tenant), actor=DANA)
 
-    summary = await summarize(pool.acquire, pool.acquire, tenant_id=tenant)
+    summary = await summarize(pool.acquire, pool.acquire, pool.acquire, tenant_id=tenant)
     assert (summary.counts["succeeded"], summary.counts["queued"]) == (100, 1)
     assert set(summary.estimated) == {"succeeded", "failed", "canceled", "dead_letter"}
 
