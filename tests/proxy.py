@@ -41,6 +41,7 @@ class FaultyProxy:
     def lead_to(self, url: str) -> None:
         """From now on, new lines lead to another server."""
         parts = urlsplit(url)
+        self._socket = parse_qs(parts.query).get("host", [None])[0]
         self._address = (parts.hostname, parts.port or 5432)
 
     @property

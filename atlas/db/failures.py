@@ -14,6 +14,8 @@ def shown(url: str) -> str:
     """The address without its password, for logs and messages."""
     try:
         parts = urlsplit(url)
+        if "," in parts.netloc:
+            return f"{parts.netloc.rpartition('@')[2]}{parts.path}"
         host = parts.hostname or "a local socket"
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
@@ -41,6 +43,11 @@ def explained(url: str, error: BaseException) -> DatabaseError:
                 f"{server} is read-only: {reason}.",
                 remedy="A standby is read-only, and so is a login or a database with default_transaction_read_only."
                 " Set DATABASE_URL to the primary; `atlas doctor` shows which of them it is.",
+            )
+        case asyncpg.TargetServerAttributeNotMatched():
+            return DatabaseNotReady(
+                f"{server} takes no writes now: {reason}.",
+                remedy="During a failover, wait: the programs go on by themselves. Otherwise promote one of them.",
             )
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(

@@ -14,6 +14,7 @@ from atlas.db.schema import channel
 from atlas.errors import DatabaseError
 from atlas.logs import get_logger
 from atlas.settings import load_settings
+from atlas.waiting import wait_for
 
 OnNotification = Callable[[str, str], None]
 
@@ -81,9 +82,11 @@ class Listener:
             # Notifications that were sent before are lost, so each channel is treated as notified once.
             for name in self._channels:
                 self._on_notification(name, "")
+            closed = asyncio.Event()
+            conn.add_termination_listener(lambda _: closed.set())
             while not conn.is_closed():
                 await self._check(conn)
-                await asyncio.sleep(PING_SECONDS)
+                await wait_for(closed, within=PING_SECONDS)
             return True
         finally:
             conn.terminate()

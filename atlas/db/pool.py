@@ -11,6 +11,7 @@ import asyncpg
 from atlas.db.failures import explained, shown
 from atlas.db.pooler import PooledConnection, is_behind_pooler, is_pooled, local_settings
 from atlas.db.schema import role, schema_name
+from atlas.db.servers import connect_to_primary
 from atlas.errors import UnsupportedPostgres
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -93,11 +94,11 @@ async def connect(
     try:
         with suppress(asyncpg.ProtocolViolationError):
             # A pooler may refuse the settings, or ignore them without a word.
-            conn = await asyncpg.connect(url, **_options(application, **limits))
+            conn = await connect_to_primary(url, **_options(application, **limits))
             if not await is_pooled(conn):
                 return conn
             conn.terminate()
-        return await asyncpg.connect(url, **_options(application, pooled=True, **limits))
+        return await connect_to_primary(url, **_options(application, pooled=True, **limits))
     except (*UNREACHABLE, asyncpg.PostgresError, ValueError, asyncpg.ClientConfigurationError) as error:
         raise explained(url, error) from error
 
@@ -120,15 +121,22 @@ async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
 
 
 class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
-    """A pool in which a connection that went silent does not keep its slot.
+    """A pool in which a connection that went silent, or leads to a standby, does not keep its slot.
 
     A statement that is cancelled leaves its connection waiting for the server to confirm it. asyncpg waits for that
     without a limit, also when the connection is released: over a network that drops everything, for ever, and no
     timeout around the statement ends it. This pool closes the connection instead, which frees the slot for a new one.
+
+    During a failover a proxy, or an address without target_session_attrs, may lead to a server that is a standby then,
+    and stays one. Every write over such a connection would fail for as long as the pool lends it.
     """
 
     async def release(self, connection: Any, *, timeout: float | None = None) -> None:
-        """Take a connection back, or close it if the server does not respond in time."""
+        """Take a connection back, or close it if it leads to a standby or the server does not respond in time."""
+        own = connection._con
+        # The server reports it by itself, and also when it is promoted.
+        if own is not None and not own.is_closed() and getattr(own.get_settings(), "in_hot_standby", "off") == "on":
+            own.terminate()
         # The borrower's work is done or has raised. Closing the connection changes neither, so nothing is raised.
         with suppress(TimeoutError):
             await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
@@ -186,6 +194,7 @@ async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool
         max_inactive_connection_lifetime=300.0,
         loop=None,
         record_class=asyncpg.Record,
+        connect=connect_to_primary,
         **options,
     )
     return pool

@@ -131,7 +131,8 @@ def _standby(server: Any) -> Diagnosis:
         "primary",
         "a standby" if is_standby else "yes",
         fail=is_standby,
-        remedy="Set DATABASE_URL to the primary: a standby is read-only.",
+        remedy="Set DATABASE_URL to the primary: a standby is read-only. If it names several servers, end it with"
+        " ?target_session_attrs=read-write.",
     )
 
 

@@ -1,16 +1,11 @@
 """A base backup and the archived WAL: the database as it was at a time, what Atlas says of it, and how it goes on."""
 
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
 
 from atlas.audit.sealer import seal_and_sign
 from atlas.db.pool import connect, open_pool
-from atlas.postgres.as_root import give_to_server, open_path_to
-from atlas.postgres.pg_ctl import BIN, call, run
 from atlas.settings import load_settings
+from tests.cluster.server import Server
 from tests.support import until
 
 pytestmark = pytest.mark.slow
@@ -18,65 +13,14 @@ pytestmark = pytest.mark.slow
 MAIL = '{"to": "ada@example.com", "subject": "Hello", "text": "It works."}'
 
 
-class Server:
-    """A PostgreSQL with the settings of the page about backups."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "data"
-        self.archive = folder / "archive"
-
-    def make(self) -> None:
-        open_path_to(self.folder, BIN)
-        self.archive.mkdir()
-        give_to_server(self.archive)
-        run("initdb", "--auth=trust", "--username=postgres", "--no-sync", "--pgdata", str(self.data))
-        self.configure(
-            listen_addresses="",
-            unix_socket_directories=self.folder,
-            archive_mode="on",
-            archive_command=f"test ! -f {self.archive}/%f && cp %p {self.archive}/%f",
-        )
-
-    def url(self, login: str, database: str = "atlas") -> str:
-        return f"postgresql://{login}@/{database}?host={self.folder}"
-
-    def configure(self, **settings: object) -> None:
-        with (self.data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-
-    def start(self) -> None:
-        run("pg_ctl", "-w", "-s", "-l", str(self.folder / "log"), "start", data=self.data)
-
-    def back_up(self) -> None:
-        options = ("--checkpoint=fast", "--host", str(self.folder), "--username=postgres")
-        run("pg_basebackup", "--pgdata", str(self.folder / "base"), *options)
-
-    def recover(self, until: str) -> None:
-        """Lose the server, and start the backup of it up to this time."""
-        call("pg_ctl", "-w", "-s", "-m", "immediate", "stop", data=self.data)
-        shutil.rmtree(self.data)
-        (self.folder / "base").rename(self.data)
-        self.configure(restore_command=f"cp {self.archive}/%f %p", recovery_target_time=until)
-        (self.data / "recovery.signal").touch()
-        give_to_server(self.data / "recovery.signal")
-        self.start()
-
-
 @pytest.fixture
 async def server():
     """A server with an empty database, and the login of Atlas's programs."""
-    # A socket's path is short.
-    found = Server(Path(tempfile.mkdtemp(prefix="atlas-pitr-")))
-    found.make()
+    found = Server()
     found.start()
-    conn = await connect(found.url("postgres", "postgres"))
-    await conn.execute("create database atlas")
-    await conn.execute("create role atlas_app login")
-    await conn.close()
+    await found.furnish()
     yield found
-    call("pg_ctl", "-w", "-s", "-m", "immediate", "stop", data=found.data)
-    shutil.rmtree(found.folder)
+    found.remove()
 
 
 async def test_a_database_is_restored_to_a_time_says_what_is_lost_and_goes_on(server, atlas, tmp_path):
@@ -102,7 +46,7 @@ async def test_a_database_is_restored_to_a_time_says_what_is_lost_and_goes_on(se
     await owner.execute("grant atlas_engine, atlas_tenant to atlas_app")
     await done("online")
     await sign()
-    server.back_up()
+    server.back_up(server.folder / "base")
     # After the base backup, so that the archive has to bring it.
     await done("enqueue", "EMAIL_SEND", "--input", MAIL)
     await sign()
@@ -113,7 +57,7 @@ async def test_a_database_is_restored_to_a_time_says_what_is_lost_and_goes_on(se
     await until((server.archive / segment).exists)
     await owner.close()
 
-    server.recover(time)
+    server.recover(server.folder / "base", time)
 
     # It waits at that time, and can be read.
     assert "mistake" not in await done("tenant", "list")
