@@ -12,7 +12,7 @@ PYTEST := .venv/bin/python -m pytest
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests other-tests browser-tests
-.PHONY: proof soak screenshots wheel bench
+.PHONY: proof soak cluster screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -90,6 +90,11 @@ proof: setup
 # The long ones: an hour of mixed load with random faults.
 soak: setup
 	$(PYTEST) -s tests/soak/mixed_load.py
+
+# Three servers under Patroni, and HAProxy, on loopback: to try Atlas on, and to kill. It needs Debian's packages patroni,
+# etcd-server, haproxy and postgresql.
+cluster: setup
+	@.venv/bin/python -m tests.cluster
 
 # Pictures of every page, in both themes and on a phone, into a folder `screenshots` beside the pages of docs/.
 screenshots: setup

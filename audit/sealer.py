@@ -13,9 +13,9 @@ from atlas.audit.seal import seal
 from atlas.audit.seal_status import seal_lag
 from atlas.audit.tree_head import read_head
 from atlas.audit.verifier.records import UNREADABLE
-from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.errors import AtlasError, Conflict
-from atlas.logs import get_logger
+from atlas.logs import RepeatedWarning, get_logger
 from atlas.settings import Settings
 from atlas.waiting import wait_for
 
@@ -39,7 +39,7 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
     key = signing_key(settings)
     if is_open_to_others(key_file(settings)):
         log.warning("everyone on this machine can read the audit key", file=str(key_file(settings)), remedy="chmod 600")
-    alarms = _Alarms()
+    alarms, unreachable = _Alarms(), RepeatedWarning(log, "sealing failed and is repeated")
     signed_at = 0.0
     while not stop.is_set():
         sign = time.monotonic() - signed_at >= SIGN_EVERY
@@ -50,6 +50,8 @@ async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> Non
             signed_at = time.monotonic() if sign else signed_at
         except AtlasError as error:
             alarms.report(error, error.message, remedy=error.remedy)
+        except UNREACHABLE as error:
+            unreachable.log(reason=str(error) or type(error).__name__)
         except Exception as error:
             alarms.report(error, f"sealing failed: {type(error).__name__}: {error}", exc_info=error)
         await wait_for(stop, within=EVERY)

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from tests.support import free_port
 
 PROGRAM = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
 needs_pgbouncer = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (Debian's package pgbouncer)")
@@ -33,7 +34,7 @@ async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     assert PROGRAM is not None
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    listen = _free_port()
+    listen = free_port()
     configuration = folder / "pgbouncer.ini"
     user = parts.username or "postgres"
     host, port = str(query.get("host", [parts.hostname])[0]), query.get("port", [parts.port or 5432])[0]
@@ -55,13 +56,6 @@ async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     finally:
         process.kill()
         await process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 async def _until_open(port: int) -> None:

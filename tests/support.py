@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import inspect
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,14 @@ DANA = Actor("user", "dana")
 def some(cases: Sequence[T], *, every: int) -> Sequence[T]:
     """Cases that differ little and cost much: all of them at full size, and else the first and every so many after it."""
     return cases if PROOF else cases[::every]
+
+
+def free_port() -> int:
+    """A port of loopback that nothing listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 async def until(condition: Callable[[], Any], *, within: float = 60) -> float:
