@@ -100,7 +100,7 @@ class Replica:
         self._forget(before=time.monotonic() - self.staleness)
         self._samples.append(await self._ask())
         if self.db is None:
-            self.db = Database(await open_pool(self._url, size=self._primary.get_max_size()))
+            self.db = Database(await open_pool(self._url, size=self._primary.get_max_size(), standby=True))
         async with borrow(self.db.pool, within=RESPONSE_SECONDS) as conn:
             await self.age(conn)
 

@@ -53,8 +53,12 @@ async def open_pool(
     application: str = "atlas",
     lock_timeout: str | None = None,
     statement_seconds: float | None = None,
+    standby: bool = False,
 ) -> Pool:
-    """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may."""
+    """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may.
+
+    Connections to a standby are not kept, unless one is to be read from: `standby`.
+    """
     limits: dict[str, Any] = {"lock_timeout": lock_timeout, "statement_seconds": statement_seconds}
     conn = await connect(url, application=application, **limits)
     try:
@@ -70,7 +74,7 @@ async def open_pool(
         )
     options = _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
     try:
-        return await _make_pool(url, least=1, most=size, **options)
+        return await _make_pool(url, least=1, most=size, standby=standby, **options)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         raise explained(url, error) from error
 
@@ -131,12 +135,12 @@ class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
     and stays one. Every write over such a connection would fail for as long as the pool lends it.
     """
 
+    keeps_standbys = False
+
     async def release(self, connection: Any, *, timeout: float | None = None) -> None:
         """Take a connection back, or close it if it leads to a standby or the server does not respond in time."""
-        own = connection._con
-        # The server reports it by itself, and also when it is promoted.
-        if own is not None and not own.is_closed() and getattr(own.get_settings(), "in_hot_standby", "off") == "on":
-            own.terminate()
+        if not self.keeps_standbys and _leads_to_standby(connection._con):
+            connection._con.terminate()
         # The borrower's work is done or has raised. Closing the connection changes neither, so nothing is raised.
         with suppress(TimeoutError):
             await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
@@ -146,6 +150,17 @@ class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await super().close()
+
+
+class _StandbyPool(_Pool):
+    """A pool to read from a standby."""
+
+    keeps_standbys = True
+
+
+def _leads_to_standby(conn: Any) -> bool:
+    """By what the server reported last: it does so by itself, also when it is promoted."""
+    return conn is not None and not conn.is_closed() and getattr(conn.get_settings(), "in_hot_standby", "off") == "on"
 
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
@@ -184,9 +199,9 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
                 raise
 
 
-async def _make_pool(url: str, *, least: int, most: int, **options: Any) -> Pool:
+async def _make_pool(url: str, *, least: int, most: int, standby: bool = False, **options: Any) -> Pool:
     """As `asyncpg.create_pool`, with its defaults, for our own class."""
-    pool: Pool = await _Pool(
+    pool: Pool = await (_StandbyPool if standby else _Pool)(
         url,
         min_size=least,
         max_size=most,

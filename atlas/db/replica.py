@@ -113,7 +113,7 @@ async def _open(settings: Settings, primary: Connection, stack: AsyncExitStack) 
     if settings.atlas_read_database_url is None:
         return primary
     wanted = await written(primary)
-    pool = await open_pool(settings.atlas_read_database_url, size=1)
+    pool = await open_pool(settings.atlas_read_database_url, size=1, standby=True)
     stack.push_async_callback(pool.close)
     conn: Connection = await stack.enter_async_context(pool.acquire())
     await until_replayed(conn, wanted, within=settings.atlas_read_staleness_seconds)

@@ -34,7 +34,7 @@ async def check_replica(url: str, settings: Settings) -> Diagnosis:
 
 
 async def _connect(url: str, stack: AsyncExitStack) -> Connection:
-    pool = await open_pool(url, size=1, application="atlas doctor")
+    pool = await open_pool(url, size=1, application="atlas doctor", standby=True)
     stack.push_async_callback(pool.close)
     conn: Connection = await stack.enter_async_context(pool.acquire())
     return conn

@@ -106,6 +106,12 @@ async def test_a_pool_does_not_keep_a_connection_to_a_standby(ports, primary):
     await pool.close()
 
 
+async def test_a_pool_that_reads_from_a_standby_keeps_its_connections(standby):
+    pool = await open_pool(standby.url("postgres", "postgres"), size=1, standby=True)
+    assert len({await pool.fetchval("select pg_backend_pid()") for _ in range(3)}) == 1
+    await pool.close()
+
+
 async def test_a_listener_whose_connection_is_lost_listens_on_another_server_at_once(ports, primary):
     """Not at its next ping, up to ten seconds later."""
     notified: list[str] = []
