@@ -220,6 +220,8 @@ DESCRIPTIONS: dict[str, str] = {
     "reason": "Why.",
     "recurring_id": "The id under which a program registered the function.",
     "repeat_seconds": "The time from one start to the next, in seconds; 0 for once.",
+    "moving_at": "Since when it moves to another installation, where nothing of it changes here; null if it does not.",
+    "moving_to": "Where it moves to, if that was said.",
     "removing_at": "Since when it is being removed; null if it is not.",
     "repeated": "True if the message was received before, and changed nothing.",
     "report": "Figures about what was verified.",

@@ -4,7 +4,8 @@ AtlasError                          a cause and a remedy that can be shown to a 
 ├── SettingsError                   a setting has a value that cannot be used
 ├── NotFound                        it does not exist, or the caller may not see it
 ├── Conflict                        the request does not fit the current state
-│   └── DedupeConflict              an active job holds this key with another input
+│   ├── DedupeConflict              an active job holds this key with another input
+│   └── TenantMoved                 the tenant moves to another installation, or is there already
 ├── InvalidInput                    the input is not valid
 ├── Refused                         a rule forbids it: a role, a policy, the gate
 ├── DatabaseError                   the database cannot be used as it is
@@ -68,13 +69,23 @@ class NotFound(AtlasError):
 
 
 def no_tenant(name: object) -> NotFound:
-    """The refusal where a tenant does not exist, is not the caller's, or is being removed."""
-    remedy = "`atlas tenant list` shows the tenants there are. Nothing can be added to one that is being removed."
+    """The refusal where a tenant does not exist, is not the caller's, or is being removed or moved."""
+    remedy = "`atlas tenant list` shows the tenants. Nothing can be added to one that is being removed or moved."
     return NotFound("tenant", name, remedy=remedy)
 
 
 class Conflict(AtlasError):
     """The request does not fit the current state."""
+
+
+class TenantMoved(Conflict):
+    """The tenant moves to another installation, or is there already: nothing of it changes here. `to` says where."""
+
+    def __init__(self, tenant: str, to: str = "") -> None:
+        where = f"Use {to}." if to else "`atlas tenant show` says since when."
+        super().__init__(f"Tenant {tenant} moves to another installation; nothing of it changes here.", remedy=where)
+        self.tenant = tenant
+        self.to = to
 
 
 class DedupeConflict(Conflict):

@@ -16,14 +16,16 @@ CONTENTS = statement("audit/sql/crosscheck_contents.sql")
 REQUESTS = statement("audit/sql/crosscheck_requests.sql")
 GONE = statement("audit/sql/crosscheck_gone.sql")
 
-# The status of a job after each action. The success of a handler may have an action of its own.
-OPEN = ("JOB_CREATED", "JOB_RETRY_SCHEDULED", "LEASE_EXPIRED", "JOB_RETRIED")
-SUCCEEDED = ("JOB_SUCCEEDED", "EMAIL_SENT", "WORKFLOW_COMPLETE")
+# The status of a job after each action; that of an import says which it came with. The success of a handler may have an
+# action of its own.
+OPEN = ("JOB_CREATED", "JOB_IMPORTED queued", "JOB_RETRY_SCHEDULED", "LEASE_EXPIRED", "JOB_RETRIED")
+SUCCEEDED = ("JOB_SUCCEEDED", "EMAIL_SENT", "WORKFLOW_COMPLETE", "JOB_IMPORTED succeeded")
 FAILED = (
     *("JOB_FAILED", "JOB_EXHAUSTED_RETRIES", "JOB_POISONED", "JOB_DISCARDED"),
-    *("WORKFLOW_FAILED", "WORKFLOW_NOT_FOUND"),
+    *("WORKFLOW_FAILED", "WORKFLOW_NOT_FOUND", "JOB_IMPORTED failed"),
 )
-KNOWN = (*OPEN, *SUCCEEDED, *FAILED, "JOB_CANCELED")
+CANCELED = ("JOB_CANCELED", "JOB_IMPORTED canceled")
+KNOWN = (*OPEN, *SUCCEEDED, *FAILED, *CANCELED)
 
 NEWEST_JOBS = 50_000
 NEWEST_ROWS = 200_000
@@ -45,7 +47,13 @@ async def cross_check(conn: Connection, *, limit: int = NEWEST_JOBS, rows: int =
 
 
 async def _jobs(conn: Connection, limit: int) -> list[Finding]:
-    sets = {"known": list(KNOWN), "open": list(OPEN), "succeeded": list(SUCCEEDED), "failed": list(FAILED)}
+    sets = {
+        "known": list(KNOWN),
+        "open": list(OPEN),
+        "succeeded": list(SUCCEEDED),
+        "failed": list(FAILED),
+        "canceled": list(CANCELED),
+    }
     findings = []
     for row in await fetch(conn, JOBS, limit=limit, **sets):
         last = "has no event that says so" if row["last"] is None else f"its last event is {row['last']}"

@@ -5,6 +5,7 @@ from io import BytesIO
 from uuid import UUID
 
 from atlas.audit.export import Extract, read_lines
+from atlas.audit.moved import verify_parts
 from atlas.audit.verifier.export import ExportCheck
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
@@ -24,6 +25,8 @@ async def verify_tenant(
 ) -> Report:
     """Check that each signed row of a tenant is in the tree, unchanged, and that none is missing.
 
+    So is what the tenant brought along from the installations it was moved from.
+
     `progress` is called with how many rows of how many are done.
     """
     signed: int = await fetch_value(conn, SIGNED_NUMBER, tenant_id=tenant_id)
@@ -36,4 +39,5 @@ async def verify_tenant(
     # An export alone does not show what was removed from its end.
     if check.number < signed:
         report.find("row", f"The tenant's rows {check.number + 1} to {signed} are missing.")
+    await verify_parts(conn, tenant_id, report)
     return report

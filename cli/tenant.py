@@ -12,6 +12,7 @@ from atlas.cli.output import Json, dump_json, say, table
 from atlas.cli.over_http_rows import row_of, rows_of
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected
+from atlas.cli.tenant_move import export_tenant, import_tenant
 from atlas.db.pool import Connection
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
 app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
+app.command("export")(export_tenant)
+app.command("import")(import_tenant)
 
 SlugOrId = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, by slug or id.")]
 
@@ -188,6 +191,8 @@ def _print(tenant: Tenant, *, json: bool) -> None:
         ("retention", dump_json(tenant.retention)),
         ("added", tenant.created_at),
         ("removing since", tenant.removing_at),
+        ("moving since", tenant.moving_at),
+        ("moving to", tenant.moving_to),
         ("id", tenant.id),
     ]
     say(tenant, table(("FIELD", "VALUE"), rows), json=json)

@@ -89,10 +89,10 @@ async def begin_removal(
         require_match(held.etag, if_match, "tenant", held.slug)
         if held.removing_at is not None:
             return held
-        if not cancel:
+        if not cancel and held.moving_at is None:
             await _require_no_work(conn, held)
         triggers: int = await fetch_value(conn, BEGIN, id=held.id)
-        facts = {"slug": held.slug, "name": held.name, "reason": reason, "cancel": cancel}
+        facts = {"slug": held.slug, "name": held.name, "reason": reason, "cancel": cancel, "moved_to": held.moving_to}
         await record(conn, _event("TENANT_REMOVAL_BEGAN", held.id, actor, **facts))
         if triggers:
             await record(conn, _event("TENANT_ROWS_REMOVED", held.id, actor, kind="job_triggers", rows=triggers))
@@ -106,7 +106,7 @@ async def continue_removal(
 
     The caller may stop after any step, and go on later.
     """
-    async for waited in _wait_for_open_transactions(transaction):
+    async for waited in wait_for_open_transactions(transaction):
         yield waited
     while (step := await _next(transaction, tenant_id, actor, batch)) is not None:
         yield step
@@ -148,7 +148,7 @@ async def _require_no_work(conn: Connection, tenant: Tenant) -> None:
         )
 
 
-async def _wait_for_open_transactions(transaction: Transaction) -> AsyncIterator[RemovalStep]:
+async def wait_for_open_transactions(transaction: Transaction) -> AsyncIterator[RemovalStep]:
     """Wait until the transactions that are open now have ended: one may have read the tenant before it was marked."""
     waits: set[str] | None = None
     while True:
@@ -176,7 +176,7 @@ async def _step(conn: Connection, tenant_id: UUID, actor: Actor, batch: int) -> 
         gone = tenant_id not in await list_removals(conn)
         return None if gone else RemovalStep("waited", "step of another removal", 1)
     ids = [row["id"] for row in await fetch(conn, ACTIVE_JOBS, tenant_id=tenant_id, limit=batch)]
-    if ids:
+    if ids and not held["is_moved"]:
         await cancel_many(conn, ids, actor=actor, tenant_id=tenant_id)
         return RemovalStep("canceled", "jobs", len(ids))
     who = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}

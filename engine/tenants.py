@@ -55,6 +55,9 @@ class Tenant:
     created_at: datetime
     # Since when it is being removed.
     removing_at: datetime | None
+    # Since when it is being moved to another installation, and where to.
+    moving_at: datetime | None
+    moving_to: str | None
 
     @property
     def etag(self) -> str:
@@ -152,6 +155,8 @@ def _tenant(row: "models.Tenant") -> Tenant:
         retention=cast("dict[str, Any]", row.retention),
         created_at=row.createdAt,
         removing_at=row.removingAt,
+        moving_at=row.movingAt,
+        moving_to=row.movingTo,
     )
 
 

@@ -22,7 +22,7 @@ select secure_trigger(name, name || '_append_only',
   format('before update or delete on %I for each row execute function audit_is_append_only()', name), p_always => true),
   secure_trigger(name, name || '_no_truncate',
   format('before truncate on %I for each statement execute function audit_is_append_only()', name), p_always => true)
-from unnest(array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned']) t(name);
+from unnest(array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned', 'audit_moved']) t(name);
 
 -- A personal value may be deleted, but never become another one.
 select secure_trigger('audit_private', 'audit_private_no_update',

@@ -11,8 +11,8 @@ from (
 ) j
 cross join lateral (
   select
-    (array_agg(a.meta order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as made,
-    (array_agg(a.tenant_id order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as tenant_id,
+    (array_agg(a.meta order by a.id desc) filter (where a.action in ('JOB_CREATED', 'JOB_IMPORTED')))[1] as made,
+    (array_agg(a.tenant_id order by a.id desc) filter (where a.action in ('JOB_CREATED', 'JOB_IMPORTED')))[1] as tenant_id,
     (array_agg(a.meta->>'output_sha256' order by a.id desc) filter (where a.meta ? 'output_sha256'))[1] as output,
     (array_agg(a.meta->>'job_cost_cents' order by a.id desc) filter (where a.meta ? 'job_cost_cents'))[1] as cost,
     (array_agg(a.meta->>'step_outputs_sha256' order by a.id desc) filter (where not a.meta ? 'undone_attempt'))[1] as steps,

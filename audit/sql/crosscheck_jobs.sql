@@ -12,11 +12,12 @@ from (
 ) j
 cross join lateral (
   select
-    bool_or(a.action = 'JOB_CREATED') as created,
-    (array_agg(a.action order by a.id desc) filter (where a.action = any (:known::text[])))[1] as last,
-    max(a.id) filter (where a.action <> all (:known) and a.action <> 'JOB_CANCEL_REQUESTED')
-      > max(a.id) filter (where a.action = any (:known)) as own
+    bool_or(a.action in ('JOB_CREATED', 'JOB_IMPORTED')) as created,
+    (array_agg(n.name order by a.id desc) filter (where n.name = any (:known::text[])))[1] as last,
+    max(a.id) filter (where n.name <> all (:known) and n.name <> 'JOB_CANCEL_REQUESTED')
+      > max(a.id) filter (where n.name = any (:known)) as own
   from atlas.audit_log a
+  cross join lateral (select case a.action when 'JOB_IMPORTED' then a.action || ' ' || (a.meta->>'status') else a.action end as name) n
   where a.entity_id = j.id::text
     and a.entity_type = 'job'
     and not a.meta ? 'undone_attempt'
@@ -26,6 +27,6 @@ where not coalesce(e.created, false)
    or not case j.status::text
         when 'succeeded' then e.last = any (:succeeded::text[]) or coalesce(e.own, false)
         when 'failed' then e.last = any (:failed::text[])
-        when 'canceled' then e.last = 'JOB_CANCELED'
+        when 'canceled' then e.last = any (:canceled::text[])
         else e.last = any (:open::text[]) end
 limit 100;

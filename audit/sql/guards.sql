@@ -6,7 +6,7 @@ with
 tables as (
   select name, to_regclass(:schema::text || '.' || name) as relation
   from unnest(array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned',
-    'audit_private']) name
+    'audit_moved', 'audit_private']) name
 ),
 -- The numbers are those of pg_trigger.tgtype: before update or delete for each row, and so on.
 wanted as (

@@ -16,7 +16,7 @@ begin
   with due as (
     select c.tenant_id, c.id, c.next_run_at, c.run_id from recurring_jobs c
     join unnest(p_tenants, p_ids) mine(tenant_id, id) on mine.tenant_id = c.tenant_id and mine.id = c.id
-    where c.next_run_at <= clock_timestamp()
+    where c.next_run_at <= clock_timestamp() and c.tenant_id <> all (moving_tenants())
       and not exists (
         select from recurring_runs o where o.tenant_id = c.tenant_id and o.recurring_id = c.id and o.finished_at is null)
     for update of c skip locked),

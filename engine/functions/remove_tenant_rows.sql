@@ -1,6 +1,6 @@
 -- Removes up to p_limit rows of a tenant that is being removed, all of one table, with an audit row that counts them: JOBS_PRUNED for
 -- jobs, TENANT_ROWS_REMOVED for others. Ended jobs come first, with their attempts, secrets, mail ledger, runs and steps, and the
--- personal values in their events. Then comes every other table with a tenant_id; those that others refer to come last.
+-- personal values in their events; of a tenant that moved, also those that are queued. Then comes every other table with a tenant_id; those that others refer to come last.
 -- Returns the table and the count: 0 jobs are jobs that have not ended. No row: only what remove_tenant.sql deletes is left.
 -- The caller holds the tenant's row. Locks: job rows in ascending id. Called by engine/tenant_removal.py.
 create or replace function remove_tenant_rows(p_tenant uuid, p_limit int, p_actor_type text, p_actor_id text, p_meta jsonb)
@@ -8,6 +8,8 @@ returns table (kind text, removed int) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off as $$
 declare
   doomed uuid[];
+  -- Its open jobs go on where it is now.
+  is_moved constant boolean := exists (select from tenants t where t.id = p_tenant and t.moving_at is not null);
   facts jsonb;
   action text := 'TENANT_ROWS_REMOVED';
 begin
@@ -15,7 +17,7 @@ begin
     raise exception 'tenant % is not being removed', p_tenant using errcode = 'invalid_parameter_value';
   end if;
   doomed := array(
-    select j.id from jobs j where j.tenant_id = p_tenant and j.status in ('succeeded', 'failed', 'canceled')
+    select j.id from jobs j where j.tenant_id = p_tenant and (j.status in ('succeeded', 'failed', 'canceled') or (is_moved and j.status = 'queued'))
     order by j.id limit p_limit for update);
   removed := cardinality(doomed);
   if removed > 0 then

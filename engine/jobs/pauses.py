@@ -19,6 +19,7 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, since_text, under_gate_lock
+from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 
@@ -102,17 +103,18 @@ async def pause(
     """
     check_bounds("The pause", reason, until)
     target, owner = await _find_target(conn, kind, name, tenant_id)
-    async with under_gate_lock(conn):
-        made = await fetch_value(
-            conn,
-            PAUSE,
-            kind=kind,
-            target=target,
-            tenant_id=owner,
-            reason=reason,
-            seconds=None if until is None else until.total_seconds(),
-            **_facts(actor),
-        )
+    with refusals():
+        async with under_gate_lock(conn):
+            made = await fetch_value(
+                conn,
+                PAUSE,
+                kind=kind,
+                target=target,
+                tenant_id=owner,
+                reason=reason,
+                seconds=None if until is None else until.total_seconds(),
+                **_facts(actor),
+            )
     if made is None:
         raise Refused("Atlas was never brought online: nothing starts.", remedy="Bring it online with `atlas online`.")
     return _pause(await fetch_row(conn, PAUSES, id=made, tenant_id=tenant_id))
@@ -126,8 +128,9 @@ async def resume(
     row = await fetch_row(conn, PAUSES, id=pause_id, tenant_id=tenant_id)
     if row is None or (tenant_id is not None and row["tenant_id"] != tenant_id):
         raise NotFound("pause", pause_id, remedy="`atlas pauses` lists those there are.")
-    async with under_gate_lock(conn):
-        await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
+    with refusals():
+        async with under_gate_lock(conn):
+            await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
     return _pause(row)
 
 

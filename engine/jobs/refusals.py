@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, no_tenant
+from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, TenantMoved, no_tenant
 
 
 def refusal(error: BaseException) -> AtlasError | None:
@@ -13,6 +13,8 @@ def refusal(error: BaseException) -> AtlasError | None:
     match getattr(found, "sqlstate", None):
         case "AT404":
             return no_tenant(_said(found, "detail"))
+        case "AT421":
+            return TenantMoved(_said(found, "detail"), _said(found, "hint"))
         case "AT409":
             return DedupeConflict(_said(found, "hint"), _said(found, "detail"))
         case "AT422":

@@ -4,7 +4,7 @@
 insert into atlas.idempotency_keys as k (tenant_id, subject, key, request_hash)
 select t.id, :subject, :key, :request_hash
 from atlas.tenants t
-where t.id = :tenant_id and t.removing_at is null
+where t.id = :tenant_id and t.removing_at is null and t.moving_at is null
 on conflict (tenant_id, subject, key) do update
   set request_hash = excluded.request_hash, status = null, body = null, created_at = clock_timestamp()
   where k.created_at < clock_timestamp() - :hours::int * interval '1 hour'

@@ -14,9 +14,10 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.jobs.refusals import refusal
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.step_values import INPUT_BYTES, object_text
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, no_tenant
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
 PUBLISH = statement("engine/workflows/sql/publish_event.sql")
@@ -112,7 +113,8 @@ async def _publish(
     except asyncpg.UniqueViolationError as error:
         raise InvalidInput("The event", [FieldError("id", "is taken by another event")]) from error
     except asyncpg.PostgresError as error:
-        if error.sqlstate == "AT404":
-            raise no_tenant(tenant_id) from error
-        raise
+        refused = refusal(error)
+        if refused is None:
+            raise
+        raise refused from error
     return Published(id, woken)

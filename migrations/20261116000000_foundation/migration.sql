@@ -41,9 +41,13 @@ create table tenants (
   created_at  timestamptz(6) not null default now(),
   updated_at  timestamptz(6) not null default now(),
   -- Since when it is being removed: nothing can be added to it any more.
-  removing_at timestamptz(6)
+  removing_at timestamptz(6),
+  -- Since when it is being moved to another installation: nothing of it changes here any more. And where to, if that was said.
+  moving_at   timestamptz(6),
+  moving_to   text
 );
 
+create index tenants_moving on tenants (id) where moving_at is not null;
 create index tenants_limited on tenants (id) where limits ? 'in_flight';
 
 -- Work that belongs to no customer: Atlas's own jobs, and jobs enqueued without a tenant.

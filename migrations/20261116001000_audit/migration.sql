@@ -97,6 +97,16 @@ create table audit_pruned (
   pruned_at    timestamptz(6) not null default clock_timestamp()
 );
 
+-- What a tenant's audit log held at the installations it came from: exports with proofs, in pieces, as they were verified when
+-- the tenant was imported. TENANT_IMPORTED has the digest of each part.
+create table audit_moved (
+  tenant_id uuid not null,
+  part      int not null check (part > 0),
+  piece     int not null check (piece > 0),
+  lines     bytea not null,
+  primary key (tenant_id, part, piece)
+);
+
 -- Personal values. The audit log holds SHA-256(salt, value) in their place; a deleted value leaves it whole.
 create table audit_private (
   commitment bytea not null check (octet_length(commitment) = 32),

@@ -118,6 +118,8 @@ REFUSED = {
     "restore": "{home}/copy",
     "grant enqueue": "shop",
     "sign-in": "",
+    "tenant export": "globex globex.zip",
+    "tenant import": "globex.zip",
     "audit erase": "--subject ann@example.com",
     "audit prune": "--older-than 1d",
     "audit new-epoch": "--reason moved",

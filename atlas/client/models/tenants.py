@@ -26,6 +26,8 @@ class TenantShown(ApiModel):
     )
     created_at: datetime
     removing_at: datetime | None
+    moving_at: datetime | None
+    moving_to: str | None
 
 
 class TenantRemoval(ApiModel):

@@ -41,7 +41,7 @@ begin
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
-      (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_private', 'select, insert'),
+      (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_moved, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),
       (tenant_role, 'job_types, job_definitions, job_workers, system_state, pauses, job_runs, shown_jobs, listed_jobs, workflow_run_states', 'select'),
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),

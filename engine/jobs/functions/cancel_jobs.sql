@@ -1,4 +1,4 @@
--- queued -> canceled at once; running jobs are asked to stop. Returns what became of each job.
+-- queued -> canceled at once; running jobs are asked to stop. Returns what became of each job. Those of a tenant that moves stay.
 -- Locks: job rows in ascending id, then the rows of their parents. Called by engine/jobs/cancel.py, runs_ended and
 -- delete_runs_of_jobs.
 create or replace function cancel_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
@@ -6,6 +6,7 @@ returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 begin
+  p_ids := array(select id from jobs where id = any (p_ids) and tenant_id <> all (moving_tenants()));
   -- Locked first, in order: the statements after this one see the rows as they will stay.
   perform from jobs where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update;
   return query

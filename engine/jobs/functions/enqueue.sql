@@ -24,8 +24,9 @@ declare
   mistake record;
   meta jsonb := jsonb_build_object('job_type', kind, 'login', session_user);
 begin
-  select t.id into owner from tenants t where (t.slug = enqueue.tenant or t.id::text = enqueue.tenant) and t.removing_at is null;
+  select t.id into owner from tenants t where (t.slug = enqueue.tenant or t.id::text = enqueue.tenant) and t.removing_at is null and t.moving_at is null;
   if owner is null then
+    perform refuse_moving(t.id) from tenants t where t.slug = enqueue.tenant or t.id::text = enqueue.tenant;
     raise exception 'there is no tenant %, or it is being removed', enqueue.tenant using errcode = 'AT404', detail = coalesce(enqueue.tenant, '');
   end if;
   select * into published from job_types y where y.key = kind;

@@ -40,8 +40,9 @@ begin
       select from job_types y where (y.concurrency_key is not null or y.rate is not null) and y.key = any (p_type))
   into stranger, rated, some_have_limits
   from (select distinct unnest(p_tenant)) t(id)
-  left join tenants x on x.id = t.id and x.removing_at is null;
+  left join tenants x on x.id = t.id and x.removing_at is null and x.moving_at is null;
   if stranger is not null then
+    perform refuse_moving(stranger);
     raise exception 'there is no tenant %, or it is being removed', stranger using errcode = 'AT404', detail = stranger::text;
   end if;
 

@@ -13,6 +13,7 @@ begin
   ids := array(
     select id from jobs
     where status = 'queued' and start_by <= statement_timestamp() and (p_children or parent_run_id is null)
+      and tenant_id <> all (moving_tenants())
     order by start_by limit p_limit for update skip locked);
   with ended as (
     update jobs j

@@ -1,6 +1,6 @@
 -- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
--- So does a job whose server instance or host was removed.
+-- So does a job whose server instance or host was removed, and one of a tenant that moves.
 -- Locks: job rows in ascending id. Called by engine/jobs/retry.py.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
@@ -13,7 +13,7 @@ declare
 begin
   for one in
     select id, tenant_id, status, job_type, server_instance_id, host_id, dead_lettered_at is not null as dead_lettered from jobs
-    where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update
+    where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants()) order by id for update
   loop
     id := one.id;
     if one.status not in ('failed', 'canceled') then

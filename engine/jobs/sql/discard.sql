@@ -5,6 +5,7 @@ with target as materialized (
   from atlas.jobs j
   where id = any (:ids::uuid[])
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
+    and tenant_id <> all (atlas.moving_tenants())
   order by id
   for update
 ),

@@ -4,5 +4,6 @@ select id
 from atlas.bulk_actions
 where status = 'running'
   and next_step_at <= clock_timestamp()
+  and (tenant_id is null or tenant_id <> all (atlas.moving_tenants()))
 order by next_step_at
 limit :limit;

@@ -12,7 +12,7 @@ with made as (
     :correlation_id, :source::text::atlas.job_source, :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
   from atlas.tenants o
   left join atlas.job_types y on y.key = :job_type
-  where o.id = :tenant_id and o.removing_at is null and not o.limits ? 'rate' and y.concurrency_key is null and y.rate is null
+  where o.id = :tenant_id and o.removing_at is null and o.moving_at is null and not o.limits ? 'rate' and y.concurrency_key is null and y.rate is null
   returning id
 )
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)

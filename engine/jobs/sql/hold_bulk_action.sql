@@ -5,4 +5,5 @@ from atlas.bulk_actions
 where id = :id
   and status = 'running'
   and next_step_at <= clock_timestamp()
+  and (tenant_id is null or tenant_id <> all (atlas.moving_tenants()))
 for update skip locked;

@@ -8,7 +8,7 @@ where g.ended_at is null
   and g.id <> all (:failed::uuid[])
   and not exists (select from atlas.jobs j where j.group_id = g.id and j.status = 'queued')
   and not exists (select from atlas.jobs j where j.group_id = g.id and j.status = 'running')
-  and exists (select from atlas.tenants t where t.id = g.tenant_id and t.removing_at is null)
+  and exists (select from atlas.tenants t where t.id = g.tenant_id and t.removing_at is null and t.moving_at is null)
 order by g.id
 limit 1
 for update of g skip locked;

@@ -4,4 +4,5 @@ select exists (
   select from atlas.events
   where handled_at is null
     and run_id is null
+    and tenant_id <> all (atlas.moving_tenants())
     and created_at <= clock_timestamp() - make_interval(secs => :late_by));

@@ -9,6 +9,7 @@ from atlas.job_triggers t
 join atlas.tenants n on n.id = t.tenant_id
 where t.trigger_type = 'schedule'
   and t.is_enabled
+  and n.moving_at is null
   and not exists (
     select from atlas.pauses p
     where p.kind = 'trigger' and p.target = t.id::text and (p.until is null or p.until > clock_timestamp()))

@@ -6,6 +6,7 @@ select id, tenant_id, name, context, correlation_id, created_at
 from atlas.events
 where handled_at is null
   and run_id is null
+  and tenant_id <> all (atlas.moving_tenants())
   and created_at <= clock_timestamp() - make_interval(secs => :late_by)
   and id <> all (:without::uuid[])
 order by seq

@@ -7,6 +7,7 @@ from (
   from atlas.job_triggers t
   where t.trigger_type = 'schedule'
     and t.is_enabled
+    and t.tenant_id <> all (atlas.moving_tenants())
     and not exists (
       select from atlas.pauses p
       where p.kind = 'trigger' and p.target = t.id::text and (p.until is null or p.until > clock_timestamp()))

@@ -26,7 +26,7 @@ begin
     from webhooks w
     join tenants t on t.id = w.tenant_id
     -- nothing can be enqueued for a tenant that is being removed
-    where w.is_enabled and t.removing_at is null),
+    where w.is_enabled and t.removing_at is null and t.moving_at is null),
   facts as (
     select r.id, r.tenant_id, r.created_at, r.entity_type, r.entity_id, r.action, r.level, r.message, r.meta, r.actor_id,
       j.id as job_id, coalesce(j.job_type, made.job_type) as job_type, j.correlation_id,

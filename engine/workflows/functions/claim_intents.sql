@@ -21,10 +21,10 @@ begin
         updated_by = p_engine
     where key = (select key from system_state where key = 'engine_tick' for update skip locked);
   end if;
-  picked := array(select id from intents where status = 'draft' order by created_at limit p_limit for update skip locked);
+  picked := array(select id from intents where status = 'draft' and tenant_id <> all (moving_tenants()) order by created_at limit p_limit for update skip locked);
   picked := picked || array(
     select id from intents
-    where status = 'validating' and claimed_at < clock_timestamp() - p_stuck * interval '1 second'
+    where status = 'validating' and tenant_id <> all (moving_tenants()) and claimed_at < clock_timestamp() - p_stuck * interval '1 second'
     order by claimed_at limit p_limit for update skip locked);
   with claimed as (
     update intents set status = 'validating', claimed_at = clock_timestamp(), updated_at = clock_timestamp()

@@ -13,7 +13,8 @@ begin
     raise exception 'publishing an event needs READ COMMITTED, not %', current_setting('transaction_isolation')
       using errcode = 'invalid_transaction_state', hint = 'A run that began to wait after this transaction did would not be seen.';
   end if;
-  if not exists (select from tenants where id = p_tenant and removing_at is null) then
+  if not exists (select from tenants where id = p_tenant and removing_at is null and moving_at is null) then
+    perform refuse_moving(p_tenant);
     raise exception 'there is no tenant %, or it is being removed', p_tenant using errcode = 'AT404', detail = p_tenant::text;
   end if;
   perform pg_advisory_xact_lock_shared(lock_class('event'), hashtext(p_tenant::text || ' ' || p_name));

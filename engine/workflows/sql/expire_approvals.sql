@@ -6,6 +6,7 @@ with late as (
   where status = 'pending'
     and expires_at <= clock_timestamp()
     and (:run_ids::uuid[] is null or run_id = any (:run_ids))
+    and tenant_id <> all (atlas.moving_tenants())
   order by id
   limit 1000
   for update

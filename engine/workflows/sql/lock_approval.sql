@@ -8,4 +8,5 @@ select a.id, a.tenant_id, a.run_id, a.kind::text, a.step, a.title, a.requested_b
 from atlas.approvals a
 where a.id = :id
   and (:tenant_id::uuid is null or a.tenant_id = :tenant_id)
+  and a.tenant_id <> all (atlas.moving_tenants())
 for update;

@@ -15,7 +15,7 @@ asked as (
     u.source::atlas.job_source, u.source_ref, u.correlation_id, :requested_by, u.forked_from, u.forked_step,
     coalesce((select r.events_from from atlas.workflow_runs r where r.id = u.forked_from), atlas.event_cursor())
   from wanted u
-  join atlas.tenants t on t.id = u.tenant_id and t.removing_at is null
+  join atlas.tenants t on t.id = u.tenant_id and t.removing_at is null and t.moving_at is null
   where not exists (
     select from wanted x
     where not x.unchecked

@@ -5,6 +5,7 @@ with withdrawn as (
   set status = 'rejected', reason = :reason, updated_at = clock_timestamp()
   where id = :id
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
+    and tenant_id <> all (atlas.moving_tenants())
     and status in ('draft', 'validating', 'awaiting_human')
   returning id, tenant_id
 ),
