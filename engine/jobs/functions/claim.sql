@@ -14,7 +14,7 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 begin
   -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
-  if cardinality(p_types) = 1 and current_setting('transaction_isolation') = 'read committed'
+  if cardinality(p_types) = 1 and p_after is null and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
      and (p_lease is not null or pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker))) then
     return query

@@ -1,6 +1,6 @@
 -- Locks the best ready jobs that are not careful and returns their addresses. p_types null means every type.
--- Tenants that have such jobs share what is asked for by what they have used (see shares), and priority orders the jobs of one. Up to 64
--- tenants are looked at, from after p_after on and round again; p_after becomes where the next claim goes on, null after all were seen.
+-- Where several tenants have such jobs, they share what is asked for (see pick_shared). They are looked at from after p_after on and round
+-- again, some at a time until there is enough, and 64 at most; p_after becomes where the next claim goes on, null after all were seen.
 -- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
 -- What is of a paused type or tenant is left out, and costs no more than its type or tenant does.
 -- Runs under the plan settings of claim_careful, which calls it.
@@ -10,90 +10,67 @@ create or replace function pick_ready(
 ) language plpgsql volatile
 set search_path from current as $$
 declare
-  most constant int := case when p_fair then 64 else 1000000 end;
-  start constant uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
+  -- Looking at a tenant costs about as much as claiming a job, and the next claim goes on with the others.
+  at_once int := case when p_fair then least(64, greatest(8, p_limit / 5)) else 1000000 end;
+  none constant uuid := '00000000-0000-0000-0000-000000000000';
+  start constant uuid := coalesce(p_after, none);
   types text[] := coalesce(p_types, ready_types());
   tenants uuid[];
-  behind int;
-  at float8[];
-  cost float8[];
-  quota int[];
-  found_all boolean[];
-  taken int[];
-  step int;
-  most_steps int;
-  want int := p_limit;
-  round int := 0;
+  seen int := 0;
+  goes_round boolean := false;
+  saw_all boolean;
+  of_these record;
 begin
   if cardinality(p_paused_types) > 0 then
     types := array(select y from unnest(types) y where y <> all (p_paused_types));
   end if;
-  tenants := ready_tenants(types, start, most, p_paused_tenants);
-  behind := cardinality(tenants);
-  if behind < most and p_after is not null then
-    tenants := tenants || array(select t from unnest(ready_tenants(types, '00000000-0000-0000-0000-000000000000', most - behind, p_paused_tenants)) t where t <= start);
-  end if;
-  p_after := case when cardinality(tenants) = most then tenants[most] end;
-  contested := p_fair and cardinality(tenants) > 1;
+  contested := false;
   has_more := false;
   picked := '{}';
-  if not contested then
-    picked := array(
-      select a.at from unnest(tenants) t(id) cross join unnest(types) y(job_type)
-      cross join lateral (
-        select j.ctid as at, j.priority, j.created_at from jobs j
-        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
-          and j.job_type = y.job_type and j.tenant_id = t.id
-        order by j.priority desc, j.created_at limit p_limit for update skip locked) a
-      order by a.priority desc, a.created_at limit p_limit);
-    return;
-  end if;
-  select array_agg(s.at order by t.nth), array_agg(s.cost order by t.nth), array_agg(0), array_agg(true)
-  into at, cost, taken, found_all
-  from unnest(tenants) with ordinality t(id, nth) join shares(tenants, true) s on s.tenant_id = t.id;
-  -- Each round shares out what is left among the tenants that had all that they were given before.
-  while want > 0 and round < 5 and true = any (found_all) loop
-    -- In steps of some jobs where many are wanted, and at most twice its part for one tenant: the next round goes on.
-    step := greatest(1, want / 128);
-    most_steps := 2 * (want / step / cardinality(array_positions(found_all, true)) + 1);
-    quota := array(
-      select coalesce(q.jobs, 0) from generate_subscripts(tenants, 1) g(i)
-      left join (
-        select p.i, least(want, count(*) * step) as jobs
-        from (
-          select s.i from unnest(at, cost, found_all) with ordinality s(at, cost, found_all, i)
-          cross join generate_series(0, most_steps - 1) k
-          where s.found_all
-          order by s.at + k * step * s.cost, s.i
-          limit (want + step - 1) / step) p
-        group by p.i) q on q.i = g.i
-      order by g.i);
-    with got as materialized (
-      select t.i, a.at
-      from unnest(tenants, quota, taken) with ordinality t(id, quota, taken, i)
-      cross join lateral (
-        select b.at
-        from unnest(types) y(job_type)
+  p_after := start;
+  loop
+    tenants := ready_tenants(types, p_after, at_once, p_paused_tenants);
+    if goes_round then
+      tenants := array(select t from unnest(tenants) t where t <= start);
+    elsif cardinality(tenants) < at_once then
+      goes_round := true;
+      if start <> none then
+        tenants := tenants || array(
+          select t from unnest(ready_tenants(types, none, at_once - cardinality(tenants), p_paused_tenants)) t where t <= start);
+      end if;
+    end if;
+    saw_all := goes_round and cardinality(tenants) < at_once;
+    if at_once < 64 and not saw_all and exists (
+      select from tenant_shares s where s.tenant_id = any (tenants) and s.mean_seconds * p_limit > 0.05 * at_once) then
+      -- What these few would get keeps the others waiting for too long.
+      at_once := 64;
+      goes_round := false;
+      continue;
+    end if;
+    contested := contested or p_fair and cardinality(tenants) > 1;
+    if not contested then
+      p_after := null;
+      picked := array(
+        select a.at from unnest(tenants) t(id) cross join unnest(types) y(job_type)
         cross join lateral (
-          -- Those of the rounds before are locked by this claim, which does not pass over them.
           select j.ctid as at, j.priority, j.created_at from jobs j
           where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
             and j.job_type = y.job_type and j.tenant_id = t.id
-          order by j.priority desc, j.created_at limit t.quota + t.taken for update skip locked) b
-        order by b.priority desc, b.created_at offset t.taken limit t.quota) a
-      where t.quota > 0),
-    counted as (
-      select t.i, t.at + coalesce(n.jobs, 0) * t.cost as at, t.taken + coalesce(n.jobs, 0) as taken,
-        t.found_all and coalesce(n.jobs, 0) >= t.quota as found_all
-      from unnest(at, cost, quota, taken, found_all) with ordinality t(at, cost, quota, taken, found_all, i)
-      left join (select g.i, count(*)::int as jobs from got g group by g.i) n on n.i = t.i)
-    select picked || array(select g.at from got g), array_agg(c.at order by c.i), array_agg(c.taken order by c.i), array_agg(c.found_all order by c.i)
-    into picked, at, taken, found_all
-    from counted c;
-    want := p_limit - cardinality(picked);
-    round := round + 1;
+          order by j.priority desc, j.created_at limit p_limit for update skip locked) a
+        order by a.priority desc, a.created_at limit p_limit);
+      return;
+    end if;
+    if cardinality(tenants) > 0 then
+      select * into of_these from pick_shared(types, tenants, p_limit - cardinality(picked));
+      picked := picked || of_these.picked;
+      has_more := has_more or of_these.has_more;
+      p_after := tenants[cardinality(tenants)];
+      seen := seen + cardinality(tenants);
+    end if;
+    exit when saw_all or seen >= 64 or cardinality(picked) >= p_limit;
   end loop;
-  has_more := want > 0 and (p_after is not null or true = any (found_all));
-  perform move_share_clock((
-    select min(t.at - t.taken * t.cost) from unnest(at, cost, taken) t(at, cost, taken) where t.taken > 0));
+  if saw_all then
+    p_after := null;
+  end if;
+  has_more := cardinality(picked) < p_limit and (has_more or not saw_all);
 end $$;

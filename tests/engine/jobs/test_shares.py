@@ -138,12 +138,23 @@ async def test_what_a_tenant_did_not_use_is_not_saved_up(conn):
 
 async def test_every_one_of_many_tenants_is_served_in_its_turn(conn):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(150)]
-    await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(4)], actor=DANA)
+    await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(20)], actor=DANA)
 
     worker = await given_worker(conn, "mine")
-    used, turn = await serve(conn, worker, dict.fromkeys(tenants, 0.1), turns=6, slots=50)
+    used, turn = await serve(conn, worker, dict.fromkeys(tenants, 0.1), turns=16, slots=50)
     assert set(used) == set(tenants)
     assert turn.again or len(turn.claimed) == 50
+
+
+async def test_some_of_many_tenants_with_short_jobs_are_served_at_once_and_the_others_next(conn):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(60)]
+    await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(20)], actor=DANA)
+
+    worker = await given_worker(conn, "mine")
+    first = await take_turn(conn, worker, slots=40)
+    assert set(Counter(job.tenant_id for job in first.claimed).values()) == {5}
+    used, _ = await serve(conn, worker, dict.fromkeys(tenants, 0.001), turns=8, slots=40)
+    assert set(used) == set(tenants)
 
 
 async def test_a_claim_asks_again_for_what_its_look_at_the_tenants_left(conn):
@@ -152,9 +163,9 @@ async def test_a_claim_asks_again_for_what_its_look_at_the_tenants_left(conn):
     worker = await given_worker(conn, "mine")
 
     first = await take_turn(conn, worker, slots=100)
-    assert (len(first.claimed), first.again) == (64, True)
-    second = await take_turn(conn, worker, slots=36, after=first.after)
-    assert len(second.claimed) == 36
+    assert (len(first.claimed), first.again) == (80, True)
+    second = await take_turn(conn, worker, slots=20, after=first.after)
+    assert len(second.claimed) == 20
     assert (await take_turn(conn, worker, slots=5)).is_empty
 
 
