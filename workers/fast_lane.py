@@ -56,6 +56,9 @@ class FastLane:
         tenant_id, job_type = _read(payload)
         if any(tenant_id in tenants for tenants in self._served) or not self._demand.has_room_ahead:
             return False
+        if not self.idle.is_set() and self._wanted == (tenant_id, job_type):
+            # Heard twice: from this process and from the server.
+            return True
         serves_it = claimant.job_types is None or job_type in claimant.job_types
         if not (serves_it and self.idle.is_set()) or time.monotonic() < self._rests_until:
             return False
