@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from atlas.audit.keys import SigningKey, publish_key, write_privately
+from atlas.audit.lost_end import LostEnd, clear_lost_end, find_lost_end, save_lost_end
 from atlas.audit.tree_head import Head, named_as_log, read_head
 from atlas.audit.tree_nodes import TreeNodes
 from atlas.audit.verifier.copies import copied_notes
@@ -32,11 +33,14 @@ END_BYTES = 4096
 class InconsistentTree(AtlasError):
     """The audit log does not continue what was signed before."""
 
-    def __init__(self, last: "Signed", size: int) -> None:
+    def __init__(self, size: int, lost: LostEnd) -> None:
         super().__init__(
-            f"The signer refuses: the {size} leaves of the audit log do not continue the {last.size} signed before.",
-            remedy="Run `atlas audit verify`. Where a failover or a restore lost the end, see `atlas audit new-epoch`.",
+            f"The signer refuses: the {size} leaves of the audit log do not continue the {lost.signed_size} signed"
+            f" before. {lost.message}",
+            remedy="If a failover or a restore lost them, go on with `atlas audit new-epoch --accept-loss --reason …`."
+            " Otherwise someone changed the audit log: `atlas audit verify` shows where.",
         )
+        self.lost = lost
 
 
 class NotCopied(AtlasError):
@@ -72,8 +76,21 @@ async def publish(
 
     None: there is nothing new, or another process is signing. Repeating it after a crash is harmless. `abandon`
     abandons the tree signed last, for an audit log whose end was lost; the note says so. Without `may_begin` the first
-    note of an epoch is left to another process.
+    note of an epoch is left to another process. What is missing where it refuses is stored for others to read.
     """
+    try:
+        checkpoint = await _publish(conn, key, folder, abandon=abandon, may_begin=may_begin)
+    except InconsistentTree as error:
+        await save_lost_end(conn, error.lost, by=key.label)
+        raise
+    if checkpoint is not None:
+        await clear_lost_end(conn)
+    return checkpoint
+
+
+async def _publish(
+    conn: Connection, key: SigningKey, folder: Path, *, abandon: bool, may_begin: bool
+) -> Checkpoint | None:
     with _exclusively(key) as mine:
         head = await read_head(conn, key) if mine else None
         if head is None:
@@ -84,7 +101,8 @@ async def publish(
         key = head.key
         last = await asyncio.to_thread(_last, key, folder)
         if last is not None and last.published and head.is_stored and last.size == head.size and not abandon:
-            _check_same(last, head.root)
+            if last.root != head.root.hex():
+                raise await _inconsistent(conn, last, head.size)
             return None
         checkpoint = await _next(conn, head, last, abandon=abandon)
         if last is not None and last.published and last.epoch == head.epoch and not abandon:
@@ -108,7 +126,7 @@ async def require_continuation(conn: Connection, key: SigningKey, folder: Path) 
     if last is not None and last.size > 0:
         head = await read_head(conn, key)
         if head is None:
-            raise InconsistentTree(last, 0)
+            raise await _inconsistent(conn, last, 0)
         await _next(conn, head, last, abandon=False)
 
 
@@ -120,16 +138,16 @@ async def _next(conn: Connection, head: Head, last: Signed | None, *, abandon: b
         return Checkpoint(name, size, root, head.now, abandons=max(last.size, size, unpublished))
     if last is not None:
         if last.size > size:
-            raise InconsistentTree(last, size)
+            raise await _inconsistent(conn, last, size)
         proof = await TreeNodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
-            raise InconsistentTree(last, size)
+            raise await _inconsistent(conn, last, size)
     return Checkpoint(name, size, root, head.now, abandons=unpublished)
 
 
-def _check_same(last: Signed, root: bytes) -> None:
-    if last.root != root.hex():
-        raise InconsistentTree(last, last.size)
+async def _inconsistent(conn: Connection, last: Signed, size: int) -> InconsistentTree:
+    lost = await find_lost_end(conn, size=size, signed_size=last.size, signed_at=last.checkpoint.at)
+    return InconsistentTree(size, lost)
 
 
 async def _store(conn: Connection, key: SigningKey, signed: Signed) -> None:

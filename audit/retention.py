@@ -6,6 +6,7 @@ Both need a connection with the rights of the audit log's owner; the role of Atl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import orjson
@@ -58,12 +59,13 @@ async def new_epoch(
     *,
     reason: str,
     actor: Actor,
-    key: Mapping[str, str] | None = None,
+    facts: Mapping[str, Any] | None = None,
     timeout: timedelta = LONGEST_WAIT,
 ) -> int:
     """Begin the next epoch in this cluster and return its number. Writers wait briefly while it begins.
 
-    `key` is what its event says of the key that signs it: its public half, and the handover by the key before it.
+    `facts` is what its event says of the key that signs it, its public half and the handover by the key before it, and
+    of the end that was lost before it.
     """
     if not reason.strip():
         raise InvalidInput("The order", [FieldError("reason", "is empty")])
@@ -71,7 +73,7 @@ async def new_epoch(
         async with conn.transaction():
             await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(timeout / timedelta(milliseconds=1))))
             begun: int = await fetch_value(
-                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, key)
+                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, facts)
             )
             return begun
     except asyncpg.LockNotAvailableError as error:
@@ -86,5 +88,5 @@ async def new_epoch(
         ) from error
 
 
-def _meta(actor: Actor, more: Mapping[str, str] | None = None) -> str:
+def _meta(actor: Actor, more: Mapping[str, Any] | None = None) -> str:
     return orjson.dumps({**actor.meta, **(more or {})}).decode()

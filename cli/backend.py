@@ -65,7 +65,7 @@ class JobDetails:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The gate, the engine, the queue, the workers, and the programs of `atlas up` where it runs."""
+    """The gate, the engine, the queue, the workers, the programs of `atlas up`, what the audit log lacks."""
 
     gate: "Gate"
     engine: "EngineState"
@@ -73,6 +73,7 @@ class StatusReport:
     workers: list[Mapping[str, Any]]
     programs: "list[ProgramState]"
     pauses: "list[Pause]"
+    audit_lost_end: str | None
 
 
 class Backend(Protocol):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from atlas.audit.lost_end import read_lost_end
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
 from atlas.cli.ids import find_id
 from atlas.cli.runtime import caller
@@ -91,6 +92,7 @@ class OnDatabase:
             [*workers],
             read_programs(self._settings.home),
             await list_pauses(self._conn),
+            await read_lost_end(self._conn),
         )
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:

@@ -138,7 +138,8 @@ class OverHttp:
         queue = [Depth(**one.model_dump()) for one in found.queue]
         pauses = [Pause(**one.model_dump()) for one in found.pauses]
         programs = [ProgramState(**one.model_dump()) for one in found.programs]
-        return StatusReport(Gate(**found.gate.model_dump()), engine, queue, [*workers], programs, pauses)
+        gate = Gate(**found.gate.model_dump())
+        return StatusReport(gate, engine, queue, [*workers], programs, pauses, found.audit_lost_end)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:

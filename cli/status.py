@@ -23,7 +23,7 @@ For = Annotated[
 
 
 def status(json: Json = False) -> None:
-    """Show the gate, the engine, the queue, the workers, and programs of `atlas up` that cannot live."""
+    """Show the gate, the engine, the queue, the workers, what the audit log lacks, programs that cannot live."""
     found = on_backend(lambda atlas: atlas.status())
     say(found, _text(found), json=json)
 
@@ -79,6 +79,8 @@ def _engine_text(gate: "Gate", engine: "EngineState") -> str:
 
 def _text(found: StatusReport) -> list[str | TextTable]:
     parts: list[str | TextTable] = [_gate_text(found.gate), _engine_text(found.gate, found.engine)]
+    if found.audit_lost_end is not None:
+        parts.append(f"Warning: {found.audit_lost_end} Nothing is signed until `atlas audit new-epoch --accept-loss`.")
     if found.pauses:
         parts += ["", pauses_text(found.pauses)]
     warnings = [program.warning for program in found.programs if program.warning is not None]

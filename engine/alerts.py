@@ -1,4 +1,4 @@
-"""Alerts for operators: lost workers, silent hosts, undecided intents, a silent engine, a rise in failures."""
+"""Alerts for operators: lost workers, silent hosts, undecided intents, a silent engine, failures, lost audit rows."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, cast

@@ -31,6 +31,7 @@ ADDRESSES = {
     "intents_stuck": "/intents",
     "engine_silent": "/system/status",
     "failures_rise": "/jobs?status=failed",
+    "audit_lost_end": "/audit/status",
 }
 
 

@@ -17,6 +17,7 @@ from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
+from atlas.audit.lost_end import read_lost_end
 from atlas.client.models import Page
 from atlas.client.models.jobs import JobTypeShown
 from atlas.client.models.system import (
@@ -145,6 +146,7 @@ async def show_status(call: Calling) -> SystemStatus:
         gate, queue = await read_gate(conn), await queue_depth(conn)
         workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
         engine, pauses = await read_engine(conn), await list_pauses(conn)
+        lost = await read_lost_end(conn)
     return SystemStatus(
         gate=_gate(gate),
         pauses=[PauseShown(**asdict(one)) for one in pauses],
@@ -152,6 +154,7 @@ async def show_status(call: Calling) -> SystemStatus:
         workers=[WorkerStatus.model_validate(dict(row)) for row in workers],
         engine=EngineStatus.model_validate(engine),
         programs=[ProgramStatus.model_validate(one) for one in read_programs(call.api.settings.home)],
+        audit_lost_end=lost,
     )
 
 

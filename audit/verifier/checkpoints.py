@@ -128,8 +128,9 @@ class CheckpointCheck:
     def _report_conflict(self, one: Checkpoint, tree: Frontier) -> None:
         where = (self.covered, max(one.size, 1) - 1)
         if one.size > tree.size:
-            message = f"{one.size} leaves were signed at {one.at}, but the audit log has only {tree.size}."
-            self._report.find("cut", message, leaves=where)
+            message = f"{one.size} leaves were signed at {one.at}, but the audit log has only {tree.size}"
+            kept = "" if self._newest is None else f"; its newest signature that agrees is of {self._newest.at}"
+            self._report.find("cut", f"{message}{kept}.", leaves=where)
         elif one.size <= self.covered:
             message = f"{one.size} leaves were signed at {one.at}, but no seal of this audit log ends there"
             self._report.find("checkpoint", f"{message}: it is not the one that was signed.")

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from atlas.audit.checkpoint import require_continuation
+from atlas.audit.checkpoint import InconsistentTree, require_continuation
 from atlas.audit.keys import (
     SigningKey,
     checkpoint_folder,
@@ -113,15 +113,13 @@ async def start_epoch(
     _require_key(settings, new_key=new_key, old_key=old_key)
     async with open_atlas(settings) as atlas:
         await _require_no_findings(atlas, accept_loss=accept_loss)
-        if not accept_loss and not new_key:
-            # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
-            async with atlas.pool.acquire() as conn:
-                await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
         async with atlas.pool.acquire() as conn:
+            # Checked before the epoch begins: it begins once, with the loss accepted or from a better backup.
+            lost = {} if new_key else await _lost_end(conn, settings, accept_loss=accept_loss)
             key, facts = await _key_of_epoch(conn, settings, new_key=new_key, old_key=old_key)
         conn = await connect(atlas.owner_url, application="atlas audit new-epoch")
         try:
-            epoch = await new_epoch(conn, reason=reason, actor=caller(), key=facts)
+            epoch = await new_epoch(conn, reason=reason, actor=caller(), facts={**facts, **lost})
         finally:
             await conn.close()
         if new_key:
@@ -130,6 +128,17 @@ async def start_epoch(
         async with atlas.pool.acquire() as conn:
             await sign_epoch(conn, key, checkpoint_folder(settings), epoch=epoch, abandon=accept_loss)
         return epoch
+
+
+async def _lost_end(conn: Connection, settings: Settings, *, accept_loss: bool) -> dict[str, Any]:
+    """What the epoch's event says of the end that was lost, if one was. Refused without the word of a person."""
+    try:
+        await require_continuation(conn, signing_key(settings), checkpoint_folder(settings))
+    except InconsistentTree as error:
+        if not accept_loss:
+            raise
+        return {"lost": error.lost.facts}
+    return {}
 
 
 async def _key_of_epoch(

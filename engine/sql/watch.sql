@@ -39,6 +39,11 @@ where g.key = 'atlas_online'
     or exists (select from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
                and job_type = 'ENGINE_RUN'))
 union all
+-- Found by the signer, which compares with what it has signed, outside of the database.
+select 'audit_lost_end', 'audit log', value->>'message'
+from atlas.system_state
+where key = 'audit_lost_end'
+union all
 -- In this hour and the one before, compared with the day before them.
 select 'failures_rise', t.slug || ' ' || r.job_type,
   r.bad || ' of the last ' || r.runs || ' attempts at ' || r.job_type || ' for ' || t.slug || ' failed.'

@@ -52,7 +52,7 @@ async def example(conn, owner, installation: Installation, folder: Path) -> None
     await installation.sign(conn)
     second = replaced_key(installation.settings)
     facts = {"key": second.public, "handover": first.hand_over(second)}
-    await new_epoch(owner, reason="a new key", actor=CALLER, key=facts)
+    await new_epoch(owner, reason="a new key", actor=CALLER, facts=facts)
     await record(conn, event(4, tenant_id=TENANTS[0]))
     await seal(conn)
     await publish(conn, second, installation.copies)

@@ -9,7 +9,7 @@ from pydantic import Field
 from atlas.client.models.base import ApiModel, known
 
 FindingKind: TypeAlias = Annotated[
-    str, known("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise")
+    str, known("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise", "audit_lost_end")
 ]
 
 
@@ -124,7 +124,7 @@ class ProgramStatus(ApiModel):
 
 
 class SystemStatus(ApiModel):
-    """The gate, the queue, the workers, the engine, and the programs of `atlas up`."""
+    """The gate, the queue, the workers, the engine, the programs of `atlas up`, and what the audit log lacks."""
 
     gate: GateStatus
     pauses: list[PauseShown] = Field(description="What is paused, oldest first.")
@@ -132,6 +132,10 @@ class SystemStatus(ApiModel):
     workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
     engine: EngineStatus
     programs: list[ProgramStatus]
+    audit_lost_end: str | None = Field(
+        default=None,
+        description="What the audit log lacks of what was signed, after a failover or a restore. Null: nothing.",
+    )
 
 
 class FindingShown(ApiModel):

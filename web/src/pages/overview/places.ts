@@ -15,6 +15,7 @@ const PLACES: Record<string, Where> = {
   triggers_failing: { label: "Schedules", to: "/schedules" },
   webhooks_disabled: { label: "Settings", to: "/settings" },
   seal_lag: { label: "Audit", to: "/audit" },
+  audit_lost_end: { label: "Audit", to: "/audit" },
   worker_lost: { label: "Workers", to: "/workers" },
   host_silent: { label: "Workers", to: "/workers" },
   engine_silent: { label: "Workers", to: "/workers" },
