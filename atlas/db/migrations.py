@@ -17,6 +17,7 @@ from uuid import uuid4
 import asyncpg
 
 from atlas.db.failures import shown
+from atlas.db.index_build import read_build
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.sql_functions import changed_functions, functions_are_current, install_functions
@@ -29,6 +30,8 @@ LOCK_KEY = 72_707_369  # Prisma Migrate takes this advisory lock as well
 # Others that want a table which a migration waits for wait behind it: so it waits shortly, and tries again.
 LOCK_SECONDS = 2
 REST_SECONDS = 3.0
+# How often a process that waits for another one's migrations looks.
+TURN_SECONDS = 0.1
 FUNCTIONS = "functions"
 
 log = get_logger("migrations")
@@ -126,8 +129,22 @@ async def _locked(url: str) -> AsyncIterator[None]:
     The lock is that of a transaction, on a connection of its own: behind a pooler that of a session could stay behind.
     """
     async with _connected(url) as conn, conn.transaction():
-        await conn.execute("select pg_advisory_xact_lock($1)", LOCK_KEY)
+        await _lock(conn)
         yield
+
+
+async def _lock(conn: Connection) -> None:
+    """Try until the lock is ours.
+
+    An index that is built waits for every snapshot. Waiting for the lock in a statement would keep one. So would a
+    statement with parameters, until another one follows it in its transaction.
+    """
+    while True:
+        is_ours = await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK_KEY)
+        await conn.execute("select")
+        if is_ours:
+            return
+        await asyncio.sleep(TURN_SECONDS)
 
 
 @asynccontextmanager
@@ -186,10 +203,14 @@ async def _until_done(name: str, step: Callable[[], Awaitable[bool]]) -> None:
 
 async def _apply(conn: Connection, migration: Migration) -> bool:
     """Run one file and record it, both or neither. False: it could not have a lock in time."""
+    build = read_build(migration.name, migration.sql)
     try:
+        if build is not None:
+            await build.run(conn)
         async with conn.transaction():
             await _begin(conn)
-            await conn.execute(migration.sql)
+            if build is None:
+                await conn.execute(migration.sql)
             await conn.execute(
                 "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)"
                 " values ($1, $2, $3, clock_timestamp(), 1)",

@@ -10,6 +10,7 @@ from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, 
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
 from atlas.test_databases import TestDatabases
+from tests.support import until
 
 EVERYTHING = [*(migration.name for migration in load_migrations()), FUNCTIONS]
 
@@ -66,6 +67,48 @@ async def test_a_migration_that_waits_for_a_dump_holds_up_no_one_else(empty_url,
         assert await asyncio.wait_for(migrating, 10) == ["2_next"]
     finally:
         await dump.close()
+
+
+BUILD = "-- Outside of a transaction.\n-- For reports.\ncreate index concurrently a_b on a (b) where b > 0;\n"
+IS_VALID = "select indisvalid from pg_index where indexrelid = to_regclass('atlas.a_b')"
+
+
+async def test_an_index_is_built_while_others_write_and_other_processes_wait_to_migrate(empty_url):
+    steps = [Migration("1_first", "create table a (b int)"), Migration("2_index", BUILD)]
+    await migrate(empty_url, steps[:1])
+    writer = await asyncpg.connect(empty_url)
+    try:
+        async with writer.transaction():
+            await writer.execute("insert into atlas.a values (1)")
+            migrating = [asyncio.create_task(migrate(empty_url, steps)) for _ in range(3)]
+            await until(lambda: fetch(empty_url, IS_VALID))  # it waits for this transaction
+            await asyncio.wait_for(fetch(empty_url, "insert into atlas.a values (2)"), 10)
+        applied = await asyncio.wait_for(asyncio.gather(*migrating), 60)
+    finally:
+        await writer.close()
+
+    assert sorted(applied) == [[], [], ["2_index"]]
+    assert [row["indisvalid"] for row in await fetch(empty_url, IS_VALID)] == [True]
+
+
+async def test_an_index_whose_build_was_interrupted_is_built_again(empty_url):
+    unique = BUILD.replace("create index", "create unique index")
+    steps = [Migration("1_first", "create table a (b int)"), Migration("2_index", unique)]
+    await migrate(empty_url, steps[:1])
+    await fetch(empty_url, "insert into atlas.a values (1), (1)")
+    with pytest.raises(MigrationError, match="2_index failed"):
+        await migrate(empty_url, steps)
+    assert [row["indisvalid"] for row in await fetch(empty_url, IS_VALID)] == [False]
+    await fetch(empty_url, "truncate atlas.a")
+
+    assert await migrate(empty_url, steps) == ["2_index"]
+
+    assert [row["indisvalid"] for row in await fetch(empty_url, IS_VALID)] == [True]
+
+
+async def test_a_migration_outside_of_a_transaction_holds_one_index_and_nothing_else(empty_url):
+    with pytest.raises(MigrationError, match="1_two is not run as a transaction"):
+        await migrate(empty_url, [Migration("1_two", BUILD + "create table c ();")])
 
 
 async def test_an_edited_migration_is_refused_and_nothing_is_changed(empty_url):
