@@ -92,15 +92,21 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
         return done
 
 
-async def pending(conn: Connection, migrations: Sequence[Migration] | None = None) -> list[str]:
-    """What this database still lacks, by name; raises where it disagrees with the files."""
+async def pending(
+    conn: Connection, migrations: Sequence[Migration] | None = None, *, or_changed: bool = False
+) -> list[str]:
+    """What this database still lacks, by name; raises where it disagrees with the files.
+
+    With `or_changed` the functions count as missing too where they were changed in the database, as for `migrate`.
+    """
     wanted = load_migrations() if migrations is None else migrations
     applied = await _applied(conn, await conn.fetchval("select current_database()"))
     missing = await _missing(conn, wanted, applied)
     if missing is None:
         return []
     names = [migration.name for migration in missing]
-    if migrations is None and (missing or not await functions_are_current(conn)):
+    has_functions = _has_functions if or_changed else functions_are_current
+    if migrations is None and (missing or not await has_functions(conn)):
         names.append(FUNCTIONS)
     return names
 
@@ -208,7 +214,7 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
         if build is not None:
             await build.run(conn)
         async with conn.transaction():
-            await _begin(conn)
+            await begin(conn)
             if build is None:
                 await conn.execute(migration.sql)
             await conn.execute(
@@ -235,7 +241,7 @@ async def _install(conn: Connection) -> bool:
     """Install the functions and what depends on them, all or nothing. False: it could not have a lock in time."""
     try:
         async with conn.transaction():
-            await _begin(conn)
+            await begin(conn)
             await install_functions(conn)
             await record_version(conn)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
@@ -245,7 +251,8 @@ async def _install(conn: Connection) -> bool:
     return True
 
 
-async def _begin(conn: Connection) -> None:
+async def begin(conn: Connection) -> None:
+    """Set up the transaction of a migration."""
     # Files name no schema: they are run in Atlas's own, and functions keep this path (`set search_path from current`).
     await conn.execute(f"set local search_path = {schema_name()}, pg_temp; set local lock_timeout = '{LOCK_SECONDS}s'")
 

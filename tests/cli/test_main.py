@@ -21,6 +21,18 @@ async def test_migrate_applies_everything_once_and_says_so(atlas, databases: Tes
     assert (second.code, second.stdout) == (0, "Nothing to do: all migrations are applied.\n")
 
 
+async def test_migrate_says_what_is_missing_and_what_that_locks_without_changing_anything(atlas, owner):
+    up_to_date = await atlas("migrate", "--check")
+    assert (up_to_date.code, up_to_date.stdout) == (0, "Nothing to do: all migrations are applied.\n")
+    await owner.execute("""update atlas.system_state set value = value || '{"sha256": ""}' where key = 'functions'""")
+
+    for _ in range(2):
+        missing = await atlas("migrate", "--check", "--json")
+        assert missing.code == 1
+        assert missing.document["pending"] == [{"name": FUNCTIONS, "locks": []}]
+    assert "locks no table that is there now\nEach lock is waited for 2 s" in (await atlas("migrate", "--check")).stdout
+
+
 async def test_a_tenant_is_added_listed_and_refused_the_second_time(atlas):
     added = await atlas("tenant", "add", "acme", "--name", "Acme", "--timezone", "Europe/Berlin", "--json")
     again = await atlas("tenant", "add", "acme")

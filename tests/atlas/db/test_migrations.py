@@ -9,16 +9,9 @@ import pytest
 from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
-from atlas.test_databases import TestDatabases
 from tests.support import until
 
 EVERYTHING = [*(migration.name for migration in load_migrations()), FUNCTIONS]
-
-
-@pytest.fixture
-async def empty_url(databases: TestDatabases):
-    async with databases.database(migrated=False) as url:
-        yield url
 
 
 async def fetch(url: str, sql: str):
