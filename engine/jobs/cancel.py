@@ -1,14 +1,13 @@
 """Cancel: a queued job ends at once, a running one is asked to stop. If it ends first, that outcome stands."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal, Unpack
 from uuid import UUID
-
-import orjson
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, retry_deadlocks, statement
+from atlas.db.statements import statement
+from atlas.engine.jobs.change_many import ChangeTerms, change_many
 from atlas.errors import Conflict, NotFound
 
 CANCEL = statement("engine/jobs/sql/cancel.sql")
@@ -27,24 +26,7 @@ async def cancel(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
 
 
 async def cancel_many(
-    conn: Connection,
-    job_ids: Sequence[UUID],
-    *,
-    actor: Actor,
-    tenant_id: UUID | None = None,
-    facts: Mapping[str, Any] | None = None,
+    conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
 ) -> dict[UUID, CancelVerdict]:
-    """Cancel many, and return for each job found what became of it. With `tenant_id`, only that tenant's are found.
-
-    The facts are added to their audit rows.
-    """
-    values = {
-        "ids": list(job_ids),
-        "tenant_id": tenant_id,
-        "actor_type": actor.type,
-        "actor_id": actor.id,
-        "meta": orjson.dumps({**actor.meta, **(facts or {})}).decode(),
-    }
-    # A run and its child are locked in opposite order when one is canceled while the other ends.
-    rows = await retry_deadlocks(conn, lambda: fetch(conn, CANCEL, **values))
-    return {row["id"]: row["verdict"] for row in rows}
+    """Cancel many, and return for each job found what became of it."""
+    return await change_many(conn, CANCEL, job_ids, **terms)

@@ -1,14 +1,13 @@
 """Retry by an operator: the only way to reopen a job that has ended."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal, Unpack
 from uuid import UUID
-
-import orjson
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, retry_deadlocks, statement
+from atlas.db.statements import fetch, statement
+from atlas.engine.jobs.change_many import ChangeTerms, change_many
 from atlas.errors import Conflict, NotFound
 
 RETRY = statement("engine/jobs/sql/retry.sql")
@@ -45,27 +44,10 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
 
 
 async def retry_many(
-    conn: Connection,
-    job_ids: Sequence[UUID],
-    *,
-    actor: Actor,
-    tenant_id: UUID | None = None,
-    facts: Mapping[str, Any] | None = None,
+    conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
 ) -> dict[UUID, RetryVerdict]:
-    """Retry many, and return for each job found what became of it; one that is refused does not stop the others.
-
-    The facts are added to their audit rows.
-    """
-    values = {
-        "ids": list(job_ids),
-        "tenant_id": tenant_id,
-        "actor_type": actor.type,
-        "actor_id": actor.id,
-        "meta": orjson.dumps({**actor.meta, **(facts or {})}).decode(),
-    }
-    # Two calls that retry jobs of the same dedupe keys can wait for each other.
-    rows = await retry_deadlocks(conn, lambda: fetch(conn, RETRY, **values))
-    return {row["id"]: row["verdict"] for row in rows}
+    """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
+    return await change_many(conn, RETRY, job_ids, **terms)
 
 
 async def retry_dead_letters(

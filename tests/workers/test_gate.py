@@ -5,8 +5,6 @@ and are killed and frozen; a worker that is thawed while Atlas is offline must n
 """
 
 import asyncio
-import random
-import signal
 import threading
 import time
 from pathlib import Path
@@ -17,10 +15,11 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.engine.jobs.typed_job import job
 from tests.support import DANA, PROOF, until
-from tests.workers.processes import start_worker, workers
+from tests.workers.processes import Faults, workers
 
 TOGGLES, WORKERS = (80, 3) if PROOF else (2, 2)
 TYPES = ("test.marks", "test.marks_in_thread")
+OPTIONS = {"lease": 3, "types": ",".join(TYPES), "concurrency": 20}
 # What the switch may take beside the time after which every right has lapsed, on a busy machine.
 SLACK_SECONDS = 10
 
@@ -54,34 +53,26 @@ async def _wait_for_marks(folder):
 
 
 async def test_no_handler_starts_after_offline_has_returned(pool, database_url, tmp_path):
-    dice, closed, confirmed, lapsed, longest = random.Random(5), [], 0, 0, 0.0
+    closed, confirmed, lapsed, longest = [], 0, 0, 0.0
     feeder = asyncio.create_task(feed(pool, tmp_path))
     async with (
-        workers(database_url, WORKERS, lease=3, types=",".join(TYPES), concurrency=20) as running,
+        workers(database_url, WORKERS, **OPTIONS) as running,
         pool.acquire() as conn,
     ):
+        faults = Faults(running, database_url, seed=5, **OPTIONS)
+        await faults.wait_for_all(pool)
         for number in range(TOGGLES):
             await _wait_for_marks(tmp_path)
-            await asyncio.sleep(0.1 * dice.random())
-            victim = dice.randrange(WORKERS)
-            freezes, kills = number % 4 == 1, number % 4 == 3
-            if freezes:
-                running[victim].send_signal(signal.SIGSTOP)
-            if kills:
-                running[victim].kill()
+            await faults.strike(number)
             asked_at = time.monotonic()
             gate = await _take_offline(conn)
             returned_at = time.clock_gettime(time.CLOCK_MONOTONIC)
             longest = max(longest, time.monotonic() - asked_at)
             confirmed, lapsed = confirmed + gate.confirmed, lapsed + gate.workers - gate.confirmed
-            if freezes:
-                running[victim].send_signal(signal.SIGCONT)
-            await asyncio.sleep(0.6 if freezes else 0.1)
+            await faults.thaw()
             closed.append((returned_at, time.clock_gettime(time.CLOCK_MONOTONIC)))
             await switch(conn, online=True, actor=DANA)
-            if kills and number < TOGGLES - 1:
-                await running[victim].wait()
-                running[victim] = await start_worker(database_url, lease=3, types=",".join(TYPES), concurrency=20)
+            await faults.replace()
         feeder.cancel()
     starts = marks(tmp_path)
     late = [mark - began for mark in starts for began, ended in closed if began < mark < ended]

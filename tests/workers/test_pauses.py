@@ -4,8 +4,6 @@ As in the test of the gate: workers prefetch under load, and are killed and froz
 """
 
 import asyncio
-import random
-import signal
 import time
 
 import pytest
@@ -15,8 +13,8 @@ from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paus
 from atlas.engine.jobs.start_right import LAPSE_SECONDS, NotStarted, StartRights, boot_seconds
 from atlas.engine.jobs.sweep import sweep
 from tests.support import DANA, PROOF, until
-from tests.workers.processes import start_worker, workers
-from tests.workers.test_gate import SLACK_SECONDS, TYPES, feed, marks
+from tests.workers.processes import Faults, workers
+from tests.workers.test_gate import OPTIONS, SLACK_SECONDS, TYPES, feed, marks
 
 TOGGLES, WORKERS = (80, 3) if PROOF else (4, 2)
 PAUSED, OTHER = TYPES
@@ -33,36 +31,27 @@ async def _wait_for_marks(folder):
 
 @pytest.mark.slow
 async def test_no_handler_of_a_paused_type_starts_after_the_pause_has_returned(pool, database_url, tmp_path):
-    dice, held, confirmed, lapsed, longest = random.Random(7), [], 0, 0, 0.0
+    held, confirmed, lapsed, longest = [], 0, 0, 0.0
     folders = {one: tmp_path / one for one in TYPES}
     for folder in folders.values():
         folder.mkdir()
     feeders = [asyncio.create_task(feed(pool, folder, (one,))) for one, folder in folders.items()]
-    options = {"lease": 3, "types": ",".join(TYPES), "concurrency": 20}
-    async with workers(database_url, WORKERS, **options) as running, pool.acquire() as conn:
+    async with workers(database_url, WORKERS, **OPTIONS) as running, pool.acquire() as conn:
+        faults = Faults(running, database_url, seed=7, **OPTIONS)
+        await faults.wait_for_all(pool)
         for number in range(TOGGLES):
             await _wait_for_marks(folders[PAUSED])
-            await asyncio.sleep(0.1 * dice.random())
-            victim = dice.randrange(WORKERS)
-            freezes, kills = number % 4 == 1, number % 4 == 3
-            if freezes:
-                running[victim].send_signal(signal.SIGSTOP)
-            if kills:
-                running[victim].kill()
+            await faults.strike(number)
             asked_at = time.monotonic()
             made = await _pause(conn, "type", PAUSED)
             returned_at = time.clock_gettime(time.CLOCK_MONOTONIC)
             longest = max(longest, time.monotonic() - asked_at)
             confirmed, lapsed = confirmed + made.confirmed, lapsed + made.workers - made.confirmed
-            if freezes:
-                running[victim].send_signal(signal.SIGCONT)
-            await asyncio.sleep(0.6 if freezes else 0.1)
+            await faults.thaw()
             await _wait_for_marks(folders[OTHER])
             held.append((returned_at, time.clock_gettime(time.CLOCK_MONOTONIC)))
             await resume(conn, made.id, actor=DANA)
-            if kills and number < TOGGLES - 1:
-                await running[victim].wait()
-                running[victim] = await start_worker(database_url, **options)
+            await faults.replace()
         for feeder in feeders:
             feeder.cancel()
     starts = marks(folders[PAUSED])
