@@ -25,7 +25,7 @@ values ('schema', jsonb_build_object('version', $1::text, 'oldest', $2::text), '
 on conflict (key) do update
 set value = excluded.value, updated_at = clock_timestamp(), updated_by = excluded.updated_by"""
 _RUNNING = """
-select version, count(*) as workers
+select version, count(*)::int as workers, extract(epoch from clock_timestamp() - min(started_at))::float8 as seconds
 from {schema}.job_workers
 where dead_at is null and lease_expires_at > clock_timestamp()
 group by version"""
@@ -37,6 +37,18 @@ class SchemaVersion:
 
     version: str
     oldest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningVersion:
+    """A version of which workers run: how many, and for how long the first of them has."""
+
+    version: str
+    workers: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.version} ({self.workers} {'worker' if self.workers == 1 else 'workers'})"
 
 
 def is_older(version: str, than: str) -> bool:
@@ -79,16 +91,21 @@ async def is_ahead(conn: Connection, unknown: Sequence[str]) -> bool:
     return bool(unknown) or is_older(__version__, recorded.version)
 
 
+async def running_versions(conn: Connection) -> list[RunningVersion]:
+    """The versions of the workers that are alive, the newest first."""
+    if not await _exists(conn, "job_workers"):
+        return []
+    found = [RunningVersion(*row) for row in await conn.fetch(_RUNNING.format(schema=schema_name()))]
+    return sorted(found, key=lambda one: _numbers(one.version), reverse=True)
+
+
 async def refuse_old_workers(conn: Connection) -> None:
     """Raise where workers run that would not survive the tables of this version."""
-    if not await _exists(conn, "job_workers"):
-        return
-    for row in await conn.fetch(_RUNNING.format(schema=schema_name())):
-        if is_older(row["version"], OLDEST_PROGRAM):
-            workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    for one in await running_versions(conn):
+        if is_older(one.version, OLDEST_PROGRAM):
             raise MigrationError(
-                f"{workers} of Atlas {row['version']} would not work with the tables of Atlas {__version__}.",
-                remedy=f"Upgrade to Atlas {OLDEST_PROGRAM} first, or stop them; nothing was changed.",
+                f"Programs of Atlas {one} run, which would not work with the tables of Atlas {__version__}.",
+                remedy=f"Upgrade them to Atlas {OLDEST_PROGRAM} first, or stop them; nothing was changed.",
             )
 
 

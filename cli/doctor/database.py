@@ -18,7 +18,7 @@ from atlas.db.pooler import is_behind_pooler
 from atlas.db.schema import ROLES, role, schema_name
 from atlas.db.sql_functions import changed_functions
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.db.versions import is_older, read_version
+from atlas.db.versions import is_older, read_version, running_versions
 from atlas.errors import AtlasError
 from atlas.settings import load_settings
 
@@ -31,6 +31,8 @@ CLOCK = statement("cli/doctor/sql/clock.sql")
 NEWEST_POSTGRES = 18
 CONNECTIONS_NEEDED = 30
 WAL_MEGABYTES = 1024
+# For so long workers of two versions may run side by side: while machines are upgraded one by one.
+UPGRADE_SECONDS = 24 * 3600
 CLOCK_TOLERANCE = timedelta(seconds=2)
 MOST_NAMED = 5
 SLOW_RESPONSE = timedelta(milliseconds=50)
@@ -59,6 +61,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _connections(server),
         await _migrations(conn),
         await _functions(conn),
+        await _versions(conn),
         await _roles(conn, server["login"]),
         await _login(conn, server["login"]),
         await _clock(conn),
@@ -185,6 +188,22 @@ async def _functions(conn: Connection) -> Diagnosis:
         f"changed in the database: {', '.join(changed[:MOST_NAMED])}{more}" if changed else "as they were installed",
         fail=bool(changed),
         remedy="Find out who changed them. `atlas migrate` installs those of this version again.",
+    )
+
+
+async def _versions(conn: Connection) -> Diagnosis:
+    """Whether the workers are of one version, or are being upgraded."""
+    try:
+        running, made_by = await running_versions(conn), await read_version(conn)
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Diagnosis("versions", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    too_old = [one for one in running if made_by and is_older(one.version, made_by.oldest)]
+    return finding(
+        "versions",
+        ", ".join(map(str, running)) or "no worker is running",
+        fail=bool(too_old),
+        warn=len(running) > 1 and running[0].seconds > UPGRADE_SECONDS,
+        remedy="Start the workers of the older version again with the newer one: see docs/upgrade.md.",
     )
 
 

@@ -14,6 +14,7 @@ from atlas.audit.verifier.signed_notes import Checkpoint
 from atlas.cli.doctor.database import _promise
 from atlas.db.login import make_login
 from atlas.db.migrations import load_migrations, migrate
+from atlas.engine.jobs.lease import register_worker
 from atlas.settings import load_settings
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
@@ -175,6 +176,22 @@ async def test_a_function_that_was_changed_in_the_database_is_named(atlas, owner
     assert functions["found"].startswith("changed in the database: atlas.claim(")
     assert ", atlas.turn(" in functions["found"]
     assert "`atlas migrate`" in functions["remedy"]
+
+
+async def test_workers_of_two_versions_are_shown_and_a_warning_after_a_day(atlas, owner):
+    for number, version in enumerate(("0.9.0", "0.10.0", "0.10.0")):
+        await register_worker(owner, f"vm:{number}:x", lease=60, job_types=["a.work"])
+        await owner.execute("update atlas.job_workers set version = $1 where worker_id = $2", version, f"vm:{number}:x")
+    versions = by_name((await atlas("doctor", "--json")).document)["versions"]
+    assert (versions["verdict"], versions["found"]) == ("ok", "0.10.0 (2 workers), 0.9.0 (1 worker)")
+    assert (await atlas("status")).stdout.endswith("\nVersions: 0.10.0 (2 workers), 0.9.0 (1 worker).\n")
+
+    await owner.execute("update atlas.job_workers set started_at = started_at - interval '2 days'")
+    assert by_name((await atlas("doctor", "--json")).document)["versions"]["verdict"] == "warn"
+    await owner.execute(
+        """update atlas.system_state set value = value || '{"oldest": "0.10.0"}' where key = 'schema'"""
+    )
+    assert by_name((await atlas("doctor", "--json")).document)["versions"]["verdict"] == "fail"
 
 
 async def test_an_outcome_without_an_event_is_reported(atlas, database_url):

@@ -60,7 +60,7 @@ async def test_a_migration_waits_until_workers_that_would_not_survive_it_have_en
     monkeypatch.setattr(versions, "OLDEST_PROGRAM", "9.0.0")
     ahead = [*load_migrations(), NEXT]
 
-    with pytest.raises(MigrationError, match="1 worker of Atlas 0.1.0 would not work with the tables"):
+    with pytest.raises(MigrationError, match=r"Atlas 0.1.0 \(1 worker\) run, which would not work with the tables"):
         await migrate(database_url, ahead)
     await owner.execute("update atlas.job_workers set dead_at = clock_timestamp()")
     assert await migrate(database_url, ahead) == [NEXT.name]
