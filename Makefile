@@ -12,7 +12,7 @@ PYTEST := .venv/bin/python -m pytest
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests other-tests browser-tests
-.PHONY: proof soak cluster screenshots wheel bench
+.PHONY: proof pooler-tests soak cluster screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -54,7 +54,7 @@ lint-web: described
 	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
 
 # Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
-test tests other-tests browser-tests proof: export PYTHONDONTWRITEBYTECODE :=
+test tests other-tests browser-tests proof pooler-tests: export PYTHONDONTWRITEBYTECODE :=
 
 # What the linters check after the style takes the processor time that the tests leave; all must pass.
 test: setup style
@@ -86,6 +86,13 @@ browser-tests:
 proof: setup
 	ATLAS_PROOF=1 $(PYTEST) --ignore tests/web -n 2 --dist worksteal
 	ATLAS_PROOF=1 $(PYTEST) tests/web -n 2 --dist loadfile
+	@if PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null; then $(MAKE) --no-print-directory pooler-tests; \
+		else echo "PgBouncer is not installed (Debian's package pgbouncer): the tests did not run through it."; fi
+
+# The quick tests of what talks to the database, with PgBouncer in transaction mode between them and the server.
+POOLED := tests/atlas/db tests/scheduler tests/audit
+pooler-tests: setup
+	ATLAS_TEST_POOLER=transaction $(QUICK) $(POOLED) -n 2 --dist worksteal
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup

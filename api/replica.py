@@ -69,7 +69,8 @@ class Replica:
         if not self._samples:
             raise ReplicaUnusable("the primary was not asked lately")
         position = await replayed(replica, self._samples[-1].wal.cluster)
-        fresh_at = max((one.asked_at for one in self._samples if one.wal.position <= position), default=0.0)
+        applied = (one.asked_at for one in reversed(self._samples) if one.wal.position <= position)
+        fresh_at = next(applied, 0.0)
         if fresh_at < needed_at:
             sample = await self._ask()
             await until_replayed(replica, sample.wal, within=CATCH_UP_SECONDS)

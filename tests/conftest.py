@@ -19,6 +19,7 @@ import structlog
 
 from atlas.db.pool import Pool, _make_pool, _options, connect, open_pool
 from atlas.test_databases import TestDatabases
+from tests.pgbouncer import MANY, POOLER, PooledDatabases, direct_url, running_pgbouncer
 from tests.support import PROOF
 
 SERVER_PREFIX = "atlas-tests-"
@@ -86,13 +87,20 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def databases(testrun_uid: str) -> Iterator[TestDatabases]:
+def databases(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDatabases]:
     """The session's server, shared by the test processes of one run."""
     # What lies in memory would take it until the next boot.
     remove_leftovers(server_folder(testrun_uid).parent, SERVER_PREFIX, hours=1)
-    server = TestDatabases(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
+    kind = TestDatabases if POOLER is None else PooledDatabases
+    server = kind(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
     asyncio.run(server.start())
-    yield server
+    if isinstance(server, PooledDatabases):
+        folder = tmp_path_factory.mktemp("pooler")
+        with running_pgbouncer(server.url("postgres"), folder, mode=POOLER or "", sessions=40, more=MANY) as address:
+            server.address = address
+            yield server
+    else:
+        yield server
     server.stop()
     if "PYTEST_XDIST_WORKER" not in os.environ:
         remove_server(testrun_uid)
@@ -142,7 +150,9 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
         first = await open_pool(database_url, size=1)
         _acting.append(await first.fetchval("select nullif(current_setting('role'), 'none')"))
         await first.close()
-    opened = await _make_pool(database_url, least=1, most=10, **_options("atlas", role=_acting[0]))
+    opened = await _make_pool(
+        database_url, least=1, most=10, **_options("atlas", pooled=POOLER is not None, role=_acting[0])
+    )
     yield opened
     await opened.close()
 
@@ -150,7 +160,7 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
 @pytest.fixture
 async def owner(database_url: str) -> AsyncIterator[Any]:
     """A connection to that database with all the rights of the login."""
-    connection = await connect(database_url)
+    connection = await connect(direct_url(database_url))
     yield connection
     await connection.close()
 

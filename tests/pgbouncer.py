@@ -1,19 +1,30 @@
-"""PgBouncer in front of the tests' server, in its default configuration but for where things are."""
+"""PgBouncer in front of the tests' server, in its default configuration but for where things are.
 
-import asyncio
+`ATLAS_TEST_POOLER=transaction make test` reaches the databases of all tests through one. A test that needs the server
+itself, such as to listen, to end a session or to read its locks, takes `direct_url`, or is marked with `without_pooler`.
+"""
+
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from atlas.test_databases import TestDatabases
 from tests.support import free_port
 
 PROGRAM = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
 needs_pgbouncer = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (Debian's package pgbouncer)")
+
+# Through which mode of PgBouncer all tests reach their databases; unset: not at all.
+POOLER = os.environ.get("ATLAS_TEST_POOLER")
+START_SECONDS = 20
 
 CONFIGURATION = """
 [databases]
@@ -26,11 +37,58 @@ auth_type = any
 pool_mode = {mode}
 default_pool_size = {sessions}
 """
+# So many tests come and go that their connections would add up.
+MANY = """
+max_client_conn = 1000
+server_idle_timeout = 5
+"""
+
+_direct: dict[str, str] = {}
+
+
+def direct_url(url: str) -> str:
+    """The address of the same database without the pooler of ATLAS_TEST_POOLER."""
+    return _direct.get(url, url)
+
+
+def without_pooler(reason: str) -> pytest.MarkDecorator:
+    """For tests that cannot run behind ATLAS_TEST_POOLER."""
+    return pytest.mark.skipif(POOLER is not None, reason=f"not behind a pooler: {reason}")
+
+
+class PooledDatabases(TestDatabases):
+    """Databases whose addresses lead to a PgBouncer. Programs listen at the server itself, as they should."""
+
+    address: str
+
+    @asynccontextmanager
+    async def copy(self, template: str) -> AsyncIterator[str]:
+        async with super().copy(template) as direct:
+            url = f"{self.address}{urlsplit(direct).path}"
+            _direct[url] = direct
+            before = os.environ.get("ATLAS_LISTEN_DATABASE_URL")
+            os.environ["ATLAS_LISTEN_DATABASE_URL"] = direct
+            try:
+                yield url
+            finally:
+                if before is None:
+                    del os.environ["ATLAS_LISTEN_DATABASE_URL"]
+                else:
+                    os.environ["ATLAS_LISTEN_DATABASE_URL"] = before
 
 
 @asynccontextmanager
 async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     """The address of a PgBouncer that leads to this database."""
+    # In session mode each connection holds a session of its own.
+    sessions = 4 if mode == "transaction" else 40
+    with running_pgbouncer(direct_url(url), folder, mode=mode, sessions=sessions) as address:
+        yield f"{address}{urlsplit(url).path}"
+
+
+@contextmanager
+def running_pgbouncer(url: str, folder: Path, *, mode: str, sessions: int, more: str = "") -> Iterator[str]:
+    """The address of a PgBouncer that leads to the server of `url`, without a database."""
     assert PROGRAM is not None
     parts = urlsplit(url)
     query = parse_qs(parts.query)
@@ -38,10 +96,8 @@ async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     configuration = folder / "pgbouncer.ini"
     user = parts.username or "postgres"
     host, port = str(query.get("host", [parts.hostname])[0]), query.get("port", [parts.port or 5432])[0]
-    # In session mode each connection holds a session of its own.
-    sessions = 4 if mode == "transaction" else 40
     values = {"host": host, "port": port, "user": user, "listen": listen, "mode": mode, "sessions": sessions}
-    configuration.write_text(CONFIGURATION.format(**values))
+    configuration.write_text(CONFIGURATION.format(**values) + more)
     # It refuses to run as root, and the socket is open to the server's own user.
     owner = os.stat(host) if host.startswith("/") else None
     as_owner = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if owner else []
@@ -49,22 +105,22 @@ async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     with configuration.open() as readable:
         os.set_inheritable(readable.fileno(), True)
         path = f"/dev/fd/{readable.fileno()}"
-        process = await asyncio.create_subprocess_exec(*command, PROGRAM, "-q", path, pass_fds=[readable.fileno()])
+        process = subprocess.Popen([*command, PROGRAM, "-q", path], pass_fds=[readable.fileno()])
     try:
-        await _until_open(listen)
-        yield f"postgresql://{user}@127.0.0.1:{listen}{parts.path}"
+        _until_open(listen)
+        yield f"postgresql://{user}@127.0.0.1:{listen}"
     finally:
         process.kill()
-        await process.wait()
+        process.wait()
 
 
-async def _until_open(port: int) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
+def _until_open(port: int) -> None:
+    ends_at = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < ends_at, "PgBouncer does not start"
+            time.sleep(0.02)
+        else:
+            return

@@ -10,6 +10,7 @@ import pytest
 
 from atlas.prisma_client.read_schema import load_schema
 from atlas.prisma_client.schema import Field, Model, Schema
+from tests.pgbouncer import direct_url
 
 SCHEMA = load_schema(Path(__file__).parent.parent / "schema.prisma")
 
@@ -42,7 +43,7 @@ from pg_constraint where contype = 'f' and conrelid = $1::text::regclass"""
 @pytest.fixture
 async def owner(database_url: str) -> AsyncIterator[Any]:
     """A connection that may change tables, unlike the programs' role."""
-    conn = await asyncpg.connect(database_url, server_settings={"search_path": "atlas"})
+    conn = await asyncpg.connect(direct_url(database_url), server_settings={"search_path": "atlas"})
     yield conn
     await conn.close()
 

@@ -21,6 +21,7 @@ from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, seal_in_small_batches, write
+from tests.pgbouncer import direct_url
 
 
 async def grown_old(owner, before: int) -> None:
@@ -60,7 +61,7 @@ async def pruned(conn, owner, installation):
 async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, installation, database_url):
     await audit_log(conn, installation, seals=4)
     await grown_old(owner, 3)
-    other = await connect(database_url)
+    other = await connect(direct_url(database_url))
     waits = "select exists (select from pg_locks where pid = $1 and not granted)"
     async with owner.transaction():
         await prune(owner, older_than=timedelta(days=10), actor=CALLER)

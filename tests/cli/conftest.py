@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from tests.cli.warm_process import WarmProcess
+from tests.pgbouncer import POOLER, direct_url
 from tests.support import PROOF, ROOT, publish
 
 
@@ -52,13 +53,15 @@ Atlas = Callable[..., Awaitable[Ran]]
 def environment(home: Path, **changes: str | None) -> dict[str, str]:
     """An environment without settings of the machine that runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ATLAS_", "DATABASE_URL"))}
+    if POOLER is not None and "ATLAS_LISTEN_DATABASE_URL" in os.environ:
+        kept["ATLAS_LISTEN_DATABASE_URL"] = os.environ["ATLAS_LISTEN_DATABASE_URL"]
     wanted = {**kept, "PYTHONPATH": str(ROOT), "ATLAS_HOME": str(home), **changes}
     return {name: value for name, value in wanted.items() if value is not None}
 
 
 def as_guest(url: str) -> str:
     """The same database for a login that may do nothing of its own."""
-    parts = urlsplit(url)
+    parts = urlsplit(direct_url(url))
     return urlunsplit(parts._replace(netloc=f"atlas_guest:guest@{parts.netloc.rpartition('@')[2]}"))
 
 

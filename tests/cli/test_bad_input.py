@@ -8,10 +8,11 @@ import pytest
 
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
+from tests.pgbouncer import direct_url
 
 
 async def fetch(url: str, sql: str):
-    conn = await asyncpg.connect(url)
+    conn = await asyncpg.connect(direct_url(url))
     try:
         return await conn.fetch(sql)
     finally:

@@ -18,6 +18,7 @@ from atlas.engine.jobs.lease import register_worker
 from atlas.settings import load_settings
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment, run
+from tests.pgbouncer import direct_url
 
 CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]
 CHECKS += ["default_transaction_isolation", "max_wal_size", "migrations", "roles", "clock", "pool", "pooler", "replica"]
@@ -28,7 +29,7 @@ def by_name(document):
 
 
 async def execute(url: str, *statements: str) -> None:
-    conn = await asyncpg.connect(url)
+    conn = await asyncpg.connect(direct_url(url))
     try:
         for statement in statements:
             await conn.execute(statement)
@@ -130,7 +131,7 @@ async def test_a_login_that_could_disable_the_triggers_fails_and_the_login_of_th
     assert login["found"] == "postgres is a superuser, and could disable the triggers of the audit log"
     assert "grant atlas_engine, atlas_tenant to atlas_app;" in login["remedy"]
 
-    conn = await asyncpg.connect(database_url)
+    conn = await asyncpg.connect(direct_url(database_url))
     await make_login(conn)
     await conn.close()
     checks = by_name((await atlas("doctor", "--json", DATABASE_URL=as_login(database_url, "atlas_app"))).document)
@@ -141,7 +142,7 @@ async def test_a_login_that_could_disable_the_triggers_fails_and_the_login_of_th
 
 
 def as_login(url: str, login: str) -> str:
-    return url.replace("//postgres@", f"//{login}@")
+    return direct_url(url).replace("//postgres@", f"//{login}@")
 
 
 async def test_no_remedy_gives_the_owners_role_to_the_login(atlas, database_url):

@@ -9,6 +9,7 @@ from atlas.cli.main import app
 from atlas.cli.output import dump_json
 from atlas.db.migrations import FUNCTIONS, load_migrations
 from atlas.test_databases import TestDatabases
+from tests.pgbouncer import direct_url
 
 
 async def test_migrate_applies_everything_once_and_says_so(atlas, databases: TestDatabases):
@@ -104,7 +105,7 @@ async def test_a_token_is_shown_once_and_can_be_revoked(atlas):
 async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, database_url):
     await atlas("tenant", "add", "acme")
 
-    conn = await asyncpg.connect(database_url)
+    conn = await asyncpg.connect(direct_url(database_url))
     try:
         actor = await conn.fetchval("select actor_id from atlas.audit_log where action = 'TENANT_ADDED'")
     finally:

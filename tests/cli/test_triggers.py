@@ -7,6 +7,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.usage import meter_usage
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.jobs.given import given_worker
+from tests.pgbouncer import direct_url
 from tests.support import DANA
 
 
@@ -77,7 +78,7 @@ async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
 
 async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, database_url):
     nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
-    conn = await asyncpg.connect(database_url)
+    conn = await asyncpg.connect(direct_url(database_url))
     await conn.execute(
         """insert into atlas.usage_hourly (tenant_id, job_type, hour, runs, succeeded, failed, run_seconds, cost_cents)
            select id, 'report.build', '2027-01-05 06:00Z', 3, 2, 1, 4.5, 250 from atlas.tenants"""

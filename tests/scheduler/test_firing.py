@@ -274,7 +274,7 @@ async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(
     async def astray(conn: Any, firings: Any, **options: Any) -> Any:
         if firings and firings[0].due_at not in lost:
             lost.append(firings[0].due_at)
-            await owner.execute("select pg_terminate_backend($1)", conn.get_server_pid())
+            await owner.execute("select pg_terminate_backend($1)", await conn.fetchval("select pg_backend_pid()"))
         return await whole(conn, firings, **options)
 
     monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", astray)

@@ -14,6 +14,7 @@ from atlas.db import sql_functions
 from atlas.db.migrations import load_migrations, migrate
 from atlas.db.statements import parse
 from atlas.test_databases import TestDatabases
+from tests.pgbouncer import direct_url
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def statements(folder: Path) -> Iterator[tuple[str, str]]:
 
 async def shapes(url: str, folder: Path) -> dict[str, str]:
     """By statement: what it takes and returns, or why it cannot run."""
-    conn = await asyncpg.connect(url)
+    conn = await asyncpg.connect(direct_url(url))
     found = {}
     try:
         for name, sql in statements(folder):

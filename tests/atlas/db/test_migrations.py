@@ -9,13 +9,14 @@ import pytest
 from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
+from tests.pgbouncer import direct_url
 from tests.support import until
 
 EVERYTHING = [*(migration.name for migration in load_migrations()), FUNCTIONS]
 
 
 async def fetch(url: str, sql: str):
-    conn = await asyncpg.connect(url)
+    conn = await asyncpg.connect(direct_url(url))
     try:
         return await conn.fetch(sql)
     finally:
@@ -48,7 +49,7 @@ async def test_a_migration_that_waits_for_a_dump_holds_up_no_one_else(empty_url,
     monkeypatch.setattr("atlas.db.migrations.REST_SECONDS", 0.1)
     steps = [Migration("1_first", "create table a ()"), Migration("2_next", "alter table a add column b int")]
     await migrate(empty_url, steps[:1])
-    dump = await asyncpg.connect(empty_url)
+    dump = await asyncpg.connect(direct_url(empty_url))
     try:
         async with dump.transaction():
             await dump.fetch("select from atlas.a")
@@ -156,7 +157,7 @@ async def test_a_database_from_before_1_0_is_recognised_and_left_alone(empty_url
 async def test_a_login_that_may_not_create_the_schema_is_shown_the_statement_that_helps(empty_url):
     await fetch(empty_url, "drop role if exists atlas_test_guest")
     await fetch(empty_url, "create role atlas_test_guest login password 'guest'")
-    guest = re.sub("//[^@]*@", "//atlas_test_guest:guest@", empty_url)
+    guest = re.sub("//[^@]*@", "//atlas_test_guest:guest@", direct_url(empty_url))
     try:
         with pytest.raises(MigrationError, match="may not create the schema atlas") as refused:
             await migrate(guest)
@@ -175,7 +176,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(empty_url):
 
 
 async def test_pending_names_what_a_database_still_lacks(empty_url):
-    conn = await asyncpg.connect(empty_url)
+    conn = await asyncpg.connect(direct_url(empty_url))
     try:
         assert await pending(conn) == EVERYTHING
         await migrate(empty_url)

@@ -17,7 +17,7 @@ from atlas.engine.jobs.typed_job import job
 from atlas.scheduler.leader import Leader
 from atlas.test_databases import TestDatabases
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.pgbouncer import direct_url, needs_pgbouncer, pgbouncer
 from tests.support import DANA, given_tenant, until
 
 pytestmark = needs_pgbouncer
@@ -92,12 +92,13 @@ async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
 
 
 async def test_without_a_direct_address_programs_poll_and_say_so(pooler_url, database_url, monkeypatch):
+    monkeypatch.delenv("ATLAS_LISTEN_DATABASE_URL", raising=False)
     listener = Listener(pooler_url, ("jobs",), lambda _channel, _payload: None)
     with structlog.testing.capture_logs() as lines:
         await listener._run()
     assert "set ATLAS_LISTEN_DATABASE_URL" in lines[0]["event"]
 
-    monkeypatch.setenv("ATLAS_LISTEN_DATABASE_URL", database_url)
+    monkeypatch.setenv("ATLAS_LISTEN_DATABASE_URL", direct_url(database_url))
     direct = Listener(pooler_url, ("jobs",), lambda _channel, _payload: None)
     direct.start()
     await until(lambda: direct.is_listening)

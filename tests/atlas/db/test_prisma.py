@@ -11,6 +11,7 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.cli.setup import FLOORS
 from atlas.db.prisma import as_json, prisma_on
+from tests.pgbouncer import without_pooler
 from tests.support import ROOT
 
 DANA = Actor("user", "dana")
@@ -38,6 +39,7 @@ async def test_errors_of_the_database_are_those_of_every_other_statement(conn):
             await prisma_on(conn).session.find_many()
 
 
+@without_pooler("it keeps no prepared statements")
 async def test_a_statement_is_prepared_once_however_many_clients_are_made(conn):
     for slug in ("a", "b", "c"):
         await prisma_on(conn).tenant.find_unique(where={"slug": slug})

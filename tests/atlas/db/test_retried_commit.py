@@ -7,6 +7,7 @@ import pytest
 
 from atlas.db import retried_commit
 from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
+from tests.pgbouncer import without_pooler
 
 
 async def lose_the_connection(conn, owner):
@@ -103,6 +104,7 @@ async def test_an_item_the_database_cannot_take_for_now_does_not_hold_up_the_oth
     assert await late == "LATE"
 
 
+@without_pooler("its sessions are not those of the connections")
 async def test_a_batch_whose_connection_broke_is_sent_again_and_says_so(pool, owner, notes):
     write = Writer()
     seen = []

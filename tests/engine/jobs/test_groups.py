@@ -107,7 +107,7 @@ async def test_who_dies_while_a_group_is_settled_leaves_it_to_the_next(pool, mon
         await conn.execute("update atlas.jobs set status = 'canceled', finished_at = now()")
 
     async def die(dying, *_):
-        await pool.execute("select pg_terminate_backend($1)", dying.get_server_pid())
+        await pool.execute("select pg_terminate_backend($1)", await dying.fetchval("select pg_backend_pid()"))
         await dying.fetch("select 1")
 
     async with pool.acquire() as conn:

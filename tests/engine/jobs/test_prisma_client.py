@@ -19,6 +19,7 @@ from atlas.generated import Json
 from atlas.generated.enums import JobStatus
 from atlas.generated.errors import FieldNotFoundError, MissingRequiredValueError, PrismaError
 from atlas.prisma_client import packaged_schema
+from tests.pgbouncer import direct_url
 from tests.support import DANA, given_tenant, publish
 
 TENANT = str(SYSTEM_TENANT)
@@ -52,7 +53,7 @@ async def created(conn, id):
 
 async def test_a_created_job_has_its_event_and_wakes_workers(db, conn, database_url, green):
     heard = asyncio.Event()
-    listener = await asyncpg.connect(database_url)
+    listener = await asyncpg.connect(direct_url(database_url))
     await listener.add_listener("atlas_jobs", lambda *_: heard.set())
     made = await db.job.create({**NEW, "input": Json({"month": 3}), "priority": 5, "correlationId": "c-1"})
     await asyncio.wait_for(heard.wait(), 10)

@@ -171,7 +171,7 @@ async def test_a_scheduler_that_stalls_in_its_transaction_is_cut_off_and_changes
         assert waiting.fired == 0
         assert await silent.fetchval("show idle_in_transaction_session_timeout") == "5s"
         # As the server does after those five seconds.
-        await owner.execute("select pg_terminate_backend($1)", silent.get_server_pid())
+        await owner.execute("select pg_terminate_backend($1)", await silent.fetchval("select pg_backend_pid()"))
         while (await fire_due(conn)).fired == 0:
             await asyncio.sleep(0.01)
 
