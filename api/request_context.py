@@ -19,9 +19,12 @@ from atlas.engine.helper_process import Run
 from atlas.engine.jobs.counts import Transaction
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.tenants import Tenant
-from atlas.errors import FieldError, InvalidInput, no_tenant
+from atlas.errors import FieldError, InvalidInput, TenantMoved, no_tenant
 
 TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+# What changes nothing of a tenant: reading, verifying its audit log, signing in and out.
+READING = frozenset(("GET", "HEAD", "OPTIONS"))
+STAYS_OPEN = ("/api/v1/audit", "/api/v1/session")
 
 
 @dataclass(slots=True)
@@ -129,7 +132,16 @@ async def open_call(api: AppState, caller: Caller, request: Request, request_id:
         wanted = request.query_params.getlist("tenant")
         if wanted:
             tenant_id = await named_tenant(api, caller, wanted[-1])
+    if tenant_id is not None and request.method not in READING and not request.scope["path"].startswith(STAYS_OPEN):
+        await _require_here(api, tenant_id)
     return RequestContext(api, caller, tenant_id, address_of(request), request_id)
+
+
+async def _require_here(api: AppState, tenant_id: UUID) -> None:
+    """Refuse to change what belongs to a tenant that moved: it would be lost. The cache may be some seconds behind."""
+    tenant = api.tenants.peek(str(tenant_id)) or await api.tenants.find(tenant_id)
+    if tenant.moving_at is not None:
+        raise TenantMoved(tenant.slug, tenant.moving_to or "")
 
 
 async def named_tenant(api: AppState, caller: Caller, slug_or_id: str) -> UUID:

@@ -1,5 +1,6 @@
 """`atlas tenant export` and `atlas tenant import`: move a tenant to another installation."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ def export_tenant(
         return
     if file.exists():
         raise Conflict(f"{file} exists already.", remedy="Name a file that does not exist yet.")
+    if not os.access(file.parent, os.W_OK):
+        raise Conflict(f"No file can be written to {file.parent}.", remedy="Name a folder that exists and is yours.")
 
     async def work(settings: Settings) -> tuple[Tenant, "TenantFile"]:
         async with open_atlas(settings) as atlas:

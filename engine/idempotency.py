@@ -13,7 +13,8 @@ from uuid import UUID
 from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.errors import Conflict, FieldError, InvalidInput, no_tenant
+from atlas.engine.jobs.refusals import closed_tenant
+from atlas.errors import Conflict, FieldError, InvalidInput
 
 TAKE = statement("engine/sql/take_idempotency_key.sql")
 FIND = statement("engine/sql/find_idempotency_key.sql")
@@ -63,7 +64,7 @@ async def once(conn: Connection, call: CallKey, work: Callable[[], Awaitable[Sto
         return response
     row = await fetch_row(conn, FIND, **names)
     if row is None:
-        raise no_tenant(call.tenant_id)
+        raise await closed_tenant(conn, call.tenant_id)
     if row["status"] is None:
         raise Conflict("The first call with this Idempotency-Key has no response yet.", remedy="Try again.")
     if not hmac.compare_digest(row["request_hash"], call.request_hash):

@@ -12,7 +12,8 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
-from atlas.errors import Conflict, no_tenant
+from atlas.engine.jobs.refusals import closed_tenant
+from atlas.errors import Conflict
 
 if TYPE_CHECKING:
     from atlas.generated.enums import WorkflowKind
@@ -117,7 +118,8 @@ async def require_room(conn: Connection, thing: str, tenant_id: UUID | None, *, 
     allowed = await fetch_row(conn, TAKE, thing=thing, tenant_id=tenant_id, of=of)
     assert allowed is not None
     if allowed["is_closed"]:
-        raise no_tenant(tenant_id)
+        assert tenant_id is not None
+        raise await closed_tenant(conn, tenant_id)
     most: int = quota.most if allowed["most"] is None else allowed["most"]
     if await quota.count(conn, tenant_id, of) >= most:
         raise QuotaReached(thing, most, of_tenant=tenant_id is not None)

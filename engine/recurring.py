@@ -12,7 +12,8 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.errors import Conflict, NotFound, no_tenant
+from atlas.engine.jobs.refusals import closed_tenant
+from atlas.errors import Conflict, NotFound
 
 HOLD = statement("engine/sql/hold_recurring.sql")
 SAVE = statement("engine/sql/save_recurring.sql")
@@ -67,8 +68,8 @@ async def save_recurring(
         "timeout_seconds": None if timeout is None else timeout.total_seconds(),
     }
     async with conn.transaction():
-        if not await prisma_on(conn).tenant.count(where={"id": str(key[0]), "removingAt": None}):
-            raise no_tenant(key[0])
+        if not await prisma_on(conn).tenant.count(where={"id": str(key[0]), "removingAt": None, "movingAt": None}):
+            raise await closed_tenant(conn, key[0])
         await fetch(conn, HOLD, tenant_id=key[0], id=key[1])
         is_new = await fetch_value(conn, SAVE, tenant_id=key[0], id=key[1], start_at=start_at, **seconds)
         if is_new:

@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import asyncpg
@@ -41,9 +40,8 @@ FACTS = statement("engine/sql/import_facts.sql")
 IMPORT = statement("engine/sql/import_rows.sql")
 SETTLE = statement("engine/sql/settle_import.sql")
 
-ROWS_AT_ONCE = 1000
-PIECE_LINES = 2000
-READ_BYTES = 2**20
+# Of one statement, which ends with the row that passes either.
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1000, 4 * 2**20
 
 
 class UnusableFile(AtlasError):
@@ -160,7 +158,7 @@ class TenantImport:
     async def _bring_rows(self, conn: Connection, name: str, shift: int) -> None:
         columns, done = list(self.manifest.tables[name].columns), 0
         lines = self._lines(rows_name(name))
-        while rows := list(islice(lines, ROWS_AT_ONCE)):
+        while rows := _some(lines):
             text = b"[" + b",".join(rows) + b"]"
             done += await fetch_value(
                 conn,
@@ -178,7 +176,7 @@ class TenantImport:
         first = await last_part(conn, tenant_id) + 1
         for number, part in enumerate(self.manifest.audit, start=first):
             lines, piece = self._lines(audit_name(part.number)), 0
-            while some := list(islice(lines, PIECE_LINES)):
+            while some := _some(lines):
                 piece += 1
                 await keep_piece(conn, tenant_id, number, piece, b"".join(some))
             kept.append(part.model_copy(update={"number": number}))
@@ -252,3 +250,14 @@ class TenantImport:
             raise UnusableFile(
                 f"{self._path} has rows that do not fit: {error}.", remedy="Nothing was imported."
             ) from error
+
+
+def _some(lines: Iterator[bytes]) -> list[bytes]:
+    """The next lines, as many as one statement carries."""
+    found, size = list[bytes](), 0
+    for line in lines:
+        found.append(line)
+        size += len(line)
+        if len(found) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+            break
+    return found

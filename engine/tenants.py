@@ -23,7 +23,7 @@ from atlas.engine.quotas import QUOTAS
 from atlas.engine.retention import DEFAULT_DAYS
 from atlas.engine.timezones import check_zone
 from atlas.engine.validation import check_name
-from atlas.errors import Conflict, FieldError, InvalidInput, no_tenant
+from atlas.errors import Conflict, FieldError, InvalidInput, TenantMoved, no_tenant
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ async def edit_tenant(
         row = await tenants.update(data, where)
         if row is None:
             raise no_tenant(tenant.slug)
+        if row.movingAt is not None:
+            raise TenantMoved(tenant.slug, row.movingTo or "")
         await record(
             conn,
             Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),

@@ -47,8 +47,9 @@ begin
   from (
     select v.entity_id, jsonb_object_agg(v.field, v.shapes) as shapes
     from (
-      select entity_id, field, jsonb_agg(jsonb_build_object('commitment', encode(commitment, 'hex'))) as shapes
-      from audit_private where tenant_id = p_tenant and entity_id is not null group by 1, 2) v
+      select coalesce(entity_id, p_tenant::text) as entity_id, field,
+        jsonb_agg(jsonb_build_object('commitment', encode(commitment, 'hex'))) as shapes
+      from audit_private where tenant_id = p_tenant group by 1, 2) v
     group by 1) e
   cross join lateral (select p_meta || e.shapes as meta) f;
   perform pg_notify(current_schema() || '_jobs', '');

@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
 from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, TenantMoved, no_tenant
+
+REFUSE_MOVING = statement("engine/sql/refuse_moving.sql")
 
 
 def refusal(error: BaseException) -> AtlasError | None:
@@ -27,6 +32,18 @@ def refusal(error: BaseException) -> AtlasError | None:
             return InvalidInput("The job", [FieldError(column, "is out of range")])
         case _:
             return None
+
+
+async def closed_tenant(conn: Connection, tenant_id: UUID) -> AtlasError:
+    """Why nothing can be added to a tenant: it moves, is being removed, or does not exist."""
+    try:
+        await fetch(conn, REFUSE_MOVING, tenant_id=tenant_id)
+    except Exception as error:
+        refused = refusal(error)
+        if refused is None:
+            raise
+        return refused
+    return no_tenant(tenant_id)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.jobs.refusals import closed_tenant
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
@@ -18,7 +19,7 @@ from atlas.engine.workflows.policy import Policy, Verdict, load_policy
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.step_values import object_text
 from atlas.engine.workflows.workflow_catalog import known_workflows
-from atlas.errors import AtlasError, FieldError, InvalidInput, no_tenant, unknown_name
+from atlas.errors import AtlasError, FieldError, InvalidInput, unknown_name
 from atlas.ids import new_id
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer, continued, current_traceparent, span
@@ -136,7 +137,7 @@ async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewInten
         raise InvalidInput("The request", [FieldError("id", "is taken by another intent")]) from error
     if not rows:
         await _refuse_unknown(conn, tenant_id, intents)
-        raise no_tenant(tenant_id)
+        raise await closed_tenant(conn, tenant_id)
     return [one.id for one in intents]
 
 

@@ -65,3 +65,25 @@ async def test_an_older_state_and_a_key_are_refused(operator, full):
 
     assert (stale.status_code, keyed.status_code) == (412, 422)
     assert (await operator.get("/tenants/acme")).json()["removing_at"] is None
+
+
+async def test_who_writes_to_a_tenant_that_moved_is_told_where_it_is(operator, admin, owner):
+    job = {"job_type": "x.work"}
+    await owner.execute(
+        "update atlas.tenants set moving_at = now(), moving_to = 'https://new.example' where slug = 'acme'"
+    )
+    refused = [
+        await admin.post("/jobs", json=job),
+        await admin.post("/jobs", json=job, headers={"Idempotency-Key": "1"}),
+        await operator.post("/jobs", json=job, params={"tenant": "acme"}),
+        await admin.post("/events", json={"name": "order.paid"}),
+        await admin.post("/inbound-hooks", json={"event_name": "order.paid"}),
+        await operator.patch("/tenants/acme", json={"name": "Acme Ltd"}),
+    ]
+    for response in refused:
+        assert response.status_code == 409, response.text
+        assert "Use https://new.example." in response.text
+    shown = (await operator.get("/tenants/acme")).json()
+    assert (shown["moving_to"], shown["moving_at"] is not None) == ("https://new.example", True)
+    assert (await admin.get("/jobs")).status_code == 200
+    assert (await admin.post("/audit/verifications")).status_code == 202

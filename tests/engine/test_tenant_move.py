@@ -2,6 +2,7 @@
 
 import zipfile
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import orjson
@@ -13,6 +14,7 @@ from atlas.audit.seal import seal
 from atlas.audit.verify import verify
 from atlas.audit.verify_tenant import verify_tenant
 from atlas.db.pool import open_pool
+from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
@@ -21,12 +23,13 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.pauses import list_pauses, pause, resume
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs
 from atlas.engine.tenant_file import TenantFileWriter
 from atlas.engine.tenant_import import TenantImport, UnusableFile
 from atlas.engine.tenant_move import begin_move, cancel_move, record_export
 from atlas.engine.tenant_removal import begin_removal, continue_removal
-from atlas.engine.tenants import find_tenant
+from atlas.engine.tenants import edit_tenant, find_tenant
 from atlas.engine.workflows.approvals import decide_approval, expire_approvals
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
@@ -125,6 +128,10 @@ async def test_nothing_of_a_tenant_that_moves_changes_where_it_was(cells, tmp_pa
         lambda: enqueue_many(conn, [NewJob("t", {}, acme.id)] * 2, actor=DANA),
         lambda: publish_event(conn, acme.id, "order.paid", {}, actor=DANA),
         lambda: pause(conn, "tenant", "acme", actor=DANA),
+        lambda: request_workflow(conn, acme.id, "a", {}, DANA, allow_unknown=True),
+        lambda: save_recurring(conn, (acme.id, "new"), start_at=datetime.now(UTC), repeat_every=timedelta(hours=1)),
+        lambda: add_host(conn, tenant_id=acme.id, name="more", actor=DANA),
+        lambda: edit_tenant(conn, acme, {"name": "Acme Ltd"}, actor=DANA),
     ]
     for act in refused:
         with pytest.raises(TenantMoved, match="Use https://new.example") as told:
@@ -135,8 +142,6 @@ async def test_nothing_of_a_tenant_that_moves_changes_where_it_was(cells, tmp_pa
         await resume(conn, held.id, actor=DANA)
     with pytest.raises(asyncpg.PostgresError, match="moves to another installation"):
         await conn.execute("select atlas.enqueue('acme', 't', '{}', allow_unknown => true)")
-    with pytest.raises(NotFound):
-        await request_workflow(conn, acme.id, "a", {}, DANA, allow_unknown=True)
     queued = await conn.fetchval("select id from atlas.jobs where status = 'queued' and tenant_id = $1", acme.id)
     failed = await conn.fetchval("select id from atlas.jobs where status = 'failed' and tenant_id = $1", acme.id)
     approval = await conn.fetchval("select id from atlas.approvals where status = 'pending'")
@@ -187,7 +192,7 @@ async def test_a_canceled_move_lets_the_tenant_go_on_and_a_repeated_export_is_th
         await old.export(await find_tenant(old.conn, SYSTEM_TENANT), tmp_path / "system.zip")
 
 
-async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewhere(cells, tmp_path):
+async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewhere_and_comes_back(cells, tmp_path):
     old, new = cells
     acme = await given_full_tenant(old.conn)
     await old.export(acme, tmp_path / "acme.zip")
@@ -208,6 +213,16 @@ async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewher
     assert {table for table, count in left.items() if count} == {"audit_log", "audit_seal_tenant"}
     assert await old.findings() == (set(), [])
     assert await new.conn.fetchval("select count(*) from atlas.jobs where status = 'queued'") > 0
+
+    # And back again, with what it brought along.
+    done, _ = await new.export(await find_tenant(new.conn, acme.id), tmp_path / "back.zip")
+    await old.bring_in(tmp_path / "back.zip", keys=new.installation.keys)
+    assert await old.findings() == (set(), [])
+    assert [part.number for part in done.manifest.audit] == [1, 2]
+    report = await verify_tenant(old.conn, acme.id, old.installation.keys)
+    own = await old.conn.fetchval("select count(*) from atlas.audit_log where tenant_id = $1", acme.id)
+    assert report.ok
+    assert report.rows == own + sum(part.rows for part in done.manifest.audit)
 
 
 async def test_a_file_that_was_changed_or_does_not_fit_is_refused_and_leaves_nothing(cells, tmp_path):
