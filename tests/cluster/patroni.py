@@ -238,6 +238,9 @@ class PatroniCluster:
                 "bin_dir": str(SERVER),
                 "pgpass": str(self.folder / f"{node.name}.pgpass"),
                 "parameters": {"unix_socket_directories": ""},
+                # A server that cannot be rewound is copied anew.
+                "remove_data_directory_on_rewind_failure": True,
+                "remove_data_directory_on_diverged_timelines": True,
                 "authentication": {kind: {"username": login, "password": PASSWORD} for kind, login in logins.items()},
             },
         }
