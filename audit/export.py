@@ -3,8 +3,8 @@
 Everything streams: a batch of seals and some hundred rows are in memory at a time, whatever the size of the log.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -50,7 +50,7 @@ async def export(
     *,
     actor: Actor,
     reading: Callable[[Connection], AbstractAsyncContextManager[Connection]] = nullcontext,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The lines of an export, some at a time. That it was made is an event itself.
 
     `reading` gives the connection for the lines, once it shows what this one shows.
@@ -59,12 +59,13 @@ async def export(
     meta = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in facts.items()}
     entity = "everything" if extract.tenant_id is None else str(extract.tenant_id)
     await record(conn, Event("AUDIT_EXPORTED", "audit_log", entity, actor, extract.tenant_id, meta=meta))
-    async with reading(conn) as source:
-        async for lines in read_lines(source, extract):
+    # Closed in order where the caller reads no further: each holds what the next reads from.
+    async with reading(conn) as source, aclosing(read_lines(source, extract)) as pieces:
+        async for lines in pieces:
             yield lines
 
 
-async def read_lines(conn: Connection, extract: Extract) -> AsyncIterator[bytes]:
+async def read_lines(conn: Connection, extract: Extract) -> AsyncGenerator[bytes, None]:
     """The lines of an export, some at a time, without an event about it."""
     reader = await AuditReader.open(conn)
     if reader.state.lacks_epochs:

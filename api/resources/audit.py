@@ -1,6 +1,7 @@
 """Routes for the audit log: search it, follow it, prove a row, export a part."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -177,5 +178,6 @@ async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes
     with call.api.exports.taken(call.caller.share):
         async with call.api.db.connection(watched=False, share=call.caller.share) as conn:
             reading = partial(caught_up, call.api.settings)
-            async for line in export(conn, extract, actor=call.actor, reading=reading):
-                yield line
+            async with aclosing(export(conn, extract, actor=call.actor, reading=reading)) as lines:
+                async for line in lines:
+                    yield line

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -119,8 +119,8 @@ def export_log(
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
             await seal_and_warn(atlas)
             extract = Extract(await tenant_id(conn, tenant), _utc(since), _utc(until), personal)
-            async with _target(out) as file:
-                lines = export(conn, extract, actor=caller(), reading=partial(caught_up, settings))
+            lines = export(conn, extract, actor=caller(), reading=partial(caught_up, settings))
+            async with _target(out) as file, aclosing(lines):
                 return await _write(lines, file)
 
     async def over_http(atlas: "AtlasClient") -> "Exported":
