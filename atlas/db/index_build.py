@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from atlas.db.pool import Connection
+from atlas.db.pooler import execute_alone
 from atlas.db.schema import schema_name
 from atlas.errors import MigrationError
 
@@ -34,10 +35,10 @@ class IndexBuild:
         schema = schema_name()
         is_valid = await conn.fetchval(_IS_VALID, f"{schema}.{self.name}")
         if is_valid is False:
-            await conn.execute(f"drop index concurrently {schema}.{self.name}")
+            await execute_alone(conn, f"drop index concurrently {schema}.{self.name}")
         if not is_valid:
             # Without a search path, which would outlive the statement: names of the table are written with the schema.
-            await conn.execute(f"{self.create} {self.name} on {schema}.{self.table}{self.rest}")
+            await execute_alone(conn, f"{self.create} {self.name} on {schema}.{self.table}{self.rest}")
 
 
 def read_build(name: str, sql: str) -> IndexBuild | None:

@@ -79,3 +79,8 @@ async def set_for_session(conn: Any, name: str, value: str) -> None:
         own.settings += f" set local {name} = {value};"
     else:
         await conn.execute(f"set {name} = {value}")
+
+
+async def execute_alone(conn: Any, sql: str) -> None:
+    """Run a statement that refuses to be in a transaction, and that needs no settings."""
+    await asyncpg.Connection.execute(_own(conn), sql)

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from atlas.audit.verify import verify
-from atlas.db.migrations import migrate
+from atlas.db.migrations import Migration, migrate
 from atlas.db.notifications import Listener
 from atlas.db.pool import open_pool
 from atlas.db.pooler import is_behind_pooler
@@ -109,3 +109,13 @@ async def test_a_database_is_migrated_through_it(databases: TestDatabases, tmp_p
     async with databases.database(migrated=False) as empty, pgbouncer(empty, tmp_path, mode="transaction") as url:
         done = await asyncio.gather(migrate(url), migrate(url))
         assert sorted(map(bool, done)) == [False, True]
+
+
+async def test_an_index_is_built_through_it_outside_of_a_transaction(databases: TestDatabases, tmp_path):
+    steps = [
+        Migration("1_first", "create table a (b int)"),
+        Migration("2_index", "-- Outside of a transaction.\ncreate index concurrently a_b on a (b);"),
+    ]
+    async with databases.database(migrated=False) as empty, pgbouncer(empty, tmp_path, mode="transaction") as url:
+        assert await migrate(url, steps) == ["1_first", "2_index"]
+        assert await migrate(url, steps) == []
