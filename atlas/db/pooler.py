@@ -23,16 +23,22 @@ def local_settings(settings: Mapping[str, str]) -> str:
     return " ".join(f"set local {name} = {_quote_literal(value)};" for name, value in settings.items())
 
 
+# A statement alone is a transaction of three messages here. Between them a process may freeze, with the locks of a
+# claim: the server then ends the session, before `offline` stops waiting for the lock of the gate (5 s).
+_ALONE = " set local idle_in_transaction_session_timeout = '2s';"
+
+
 class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg brings no types
     """A connection to a pooler. `settings` is what its transactions begin with."""
 
     settings = ""
+    _alone = ""
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:
         """Run a statement, in a transaction."""
         if query.startswith("BEGIN") and not self.is_in_transaction():
             # With this asyncpg begins a transaction. The settings go in the same message and cost no time of their own.
-            return await super().execute(f"{query} {self.settings}", timeout=timeout)
+            return await super().execute(f"{query} {self.settings}{self._alone}", timeout=timeout)
         if query.startswith(("COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")):
             return await super().execute(query, timeout=timeout)
         async with self._in_transaction():
@@ -52,8 +58,13 @@ class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg bri
         if self.is_in_transaction():
             yield
         else:
-            async with self.transaction():
-                yield
+            self._alone = _ALONE
+            try:
+                async with self.transaction():
+                    self._alone = ""
+                    yield
+            finally:
+                self._alone = ""
 
     def get_reset_query(self) -> str:
         """Nothing: there is no session to reset, only what `set_for_session` has added."""

@@ -14,6 +14,7 @@ from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.new_job import NewJob
+from tests.pgbouncer import without_pooler
 from tests.support import DANA, ROOT, until
 
 MOST_FILES = 14
@@ -23,6 +24,7 @@ OTHERS = ("/", "<", ".venv/", "tests/", "atlas/")
 A_JOB = (NewJob, ClaimedJob, JobContext, Finish, TurnResult)
 
 
+@without_pooler("its connections are one file more")
 async def test_a_job_passes_at_most_fourteen_files_of_the_engine_the_workers_and_the_audit_log(pool, serving, caplog):
     caplog.set_level(logging.INFO, "worker")
     async with pool.acquire() as conn, serving("test.noop", poll=60, lease=600) as worker:

@@ -70,7 +70,7 @@ IS_VALID = "select indisvalid from pg_index where indexrelid = to_regclass('atla
 async def test_an_index_is_built_while_others_write_and_other_processes_wait_to_migrate(empty_url):
     steps = [Migration("1_first", "create table a (b int)"), Migration("2_index", BUILD)]
     await migrate(empty_url, steps[:1])
-    writer = await asyncpg.connect(empty_url)
+    writer = await asyncpg.connect(direct_url(empty_url))
     try:
         async with writer.transaction():
             await writer.execute("insert into atlas.a values (1)")

@@ -22,6 +22,8 @@ from tests.support import DANA, given_tenant, until
 
 pytestmark = needs_pgbouncer
 
+IDLE = "select current_setting('idle_in_transaction_session_timeout')"
+
 
 @job("pooled.noop")
 async def noop(input: dict[str, int]) -> None:
@@ -52,6 +54,14 @@ async def test_every_statement_and_transaction_has_its_settings(pooled):
                 assert tuple(await conn.fetchrow(query)) == ("atlas_engine", "off", "7s")
 
     await asyncio.gather(*(settings() for _ in range(20)))
+
+
+async def test_a_process_that_freezes_within_a_statement_keeps_no_locks(pooled):
+    async with pooled.acquire() as conn:
+        assert await conn.fetchval(IDLE) == "2s"
+        async with conn.transaction():
+            assert await conn.fetchval(IDLE) != "2s"
+        assert await conn.fetchval(IDLE) == "2s"
 
 
 async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
