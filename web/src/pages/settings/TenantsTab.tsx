@@ -41,9 +41,9 @@ export function TenantsTab() {
     { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
     { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
     { key: "limits", header: "Limits", wideOnly: true, cell: (one) => <span className="mono truncate quiet">{Object.keys(one.limits).length === 0 ? "defaults" : visible(JSON.stringify(one.limits))}</span> },
-    { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <StatusChip status={one.removing_at === null ? "active" : "canceled"} label={one.removing_at === null ? "active" : "being removed"} /> },
+    { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <StatusChip {...stateOf(one)} /> },
     { key: "made", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
-    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
+    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && one.moving_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
   ];
   return (
     <Section title="Tenants" actions={isOperator && <Button kind="primary" icon={<Building2 size={14} aria-hidden />} onClick={() => setAdding(true)}>New tenant</Button>}>
@@ -63,6 +63,12 @@ export function TenantsTab() {
       {editing !== null && <EditTenant tenant={editing} onClose={() => setEditing(null)} />}
     </Section>
   );
+}
+
+function stateOf(tenant: Tenant): { status: string; label: string } {
+  if (tenant.removing_at !== null) return { status: "canceled", label: "being removed" };
+  if (tenant.moving_at !== null) return { status: "waiting", label: "moving" };
+  return { status: "active", label: "active" };
 }
 
 function NewTenant({ onClose }: { onClose: () => void }) {
