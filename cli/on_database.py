@@ -6,14 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from atlas.audit.lost_end import read_lost_end
 from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
 from atlas.cli.ids import find_id
 from atlas.cli.runtime import caller
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
 
 LIVE_WORKERS = statement("cli/sql/live_workers.sql")
+LOST_END = statement("cli/sql/lost_end.sql")
 
 
 class OnDatabase:
@@ -92,7 +92,7 @@ class OnDatabase:
             [*workers],
             read_programs(self._settings.home),
             await list_pauses(self._conn),
-            await read_lost_end(self._conn),
+            await fetch_value(self._conn, LOST_END),
         )
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
