@@ -1,6 +1,6 @@
 """PgBouncer in front of the tests' server, in its default configuration but for where things are.
 
-`ATLAS_TEST_POOLER=transaction make test` reaches the databases of all tests through one. A test that needs the server
+`make pooler-tests` sets ATLAS_TEST_POOLER=transaction: then the databases of all tests are reached through one. A test that needs the server
 itself, such as to listen, to end a session or to read its locks, takes `direct_url`, or is marked with `without_pooler`.
 """
 
