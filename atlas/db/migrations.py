@@ -147,7 +147,8 @@ async def _lock(conn: Connection) -> None:
     """
     while True:
         is_ours = await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK_KEY)
-        await conn.execute("select")
+        # However long it takes: the embedded server ends transactions that are idle for a minute.
+        await conn.execute("set local idle_in_transaction_session_timeout = 0; select")
         if is_ours:
             return
         await asyncio.sleep(TURN_SECONDS)

@@ -63,6 +63,15 @@ async def test_a_migration_that_waits_for_a_dump_holds_up_no_one_else(empty_url,
         await dump.close()
 
 
+async def test_a_migration_may_take_longer_than_a_transaction_may_be_idle(empty_url):
+    await fetch(
+        empty_url,
+        """do $$ begin execute format('alter database %I set idle_in_transaction_session_timeout = 100', current_database()); end $$""",
+    )
+
+    assert await migrate(empty_url, [Migration("1_long", "select pg_sleep(0.5)")]) == ["1_long"]
+
+
 BUILD = "-- Outside of a transaction.\n-- For reports.\ncreate index concurrently a_b on a (b) where b > 0;\n"
 IS_VALID = "select indisvalid from pg_index where indexrelid = to_regclass('atlas.a_b')"
 
