@@ -36,10 +36,12 @@ class PooledConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg bri
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:
         """Run a statement, in a transaction."""
-        if query.startswith("BEGIN") and not self.is_in_transaction():
-            # With this asyncpg begins a transaction. The settings go in the same message and cost no time of their own.
-            return await super().execute(f"{query} {self.settings}{self._alone}", timeout=timeout)
-        if query.startswith(("COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")):
+        verb = query.partition(";")[0].partition(" ")[0].upper()
+        if verb == "BEGIN" and not self.is_in_transaction():
+            # The settings go in the same message and cost no time of their own. Those of the caller come after them.
+            begin, _, rest = query.partition(";")
+            return await super().execute(f"{begin}; {self.settings}{self._alone}{rest}", timeout=timeout)
+        if verb in ("COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"):
             return await super().execute(query, timeout=timeout)
         async with self._in_transaction():
             return await super().execute(query, *args, timeout=timeout)

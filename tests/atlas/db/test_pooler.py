@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import structlog
 
+from atlas.api.db import Database
 from atlas.audit.verify import verify
 from atlas.db.migrations import Migration, migrate
 from atlas.db.notifications import Listener
@@ -12,7 +13,7 @@ from atlas.db.pool import open_pool
 from atlas.db.pooler import is_behind_pooler
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.typed_job import job
 from atlas.scheduler.leader import Leader
 from atlas.test_databases import TestDatabases
@@ -54,6 +55,19 @@ async def test_every_statement_and_transaction_has_its_settings(pooled):
                 assert tuple(await conn.fetchrow(query)) == ("atlas_engine", "off", "7s")
 
     await asyncio.gather(*(settings() for _ in range(20)))
+
+
+async def test_a_transaction_that_is_begun_by_a_statement_has_its_own_settings_too(pooled):
+    """As the API begins those of its callers, under the row-level security of their tenant."""
+    db = Database(pooled)
+    query = "select current_user::text, current_setting('jit'), current_setting('lock_timeout')"
+    async with db.connection() as conn:
+        async with db.flat_transaction(conn, SYSTEM_TENANT, lock_timeout="3s"):
+            assert tuple(await conn.fetchrow(query)) == ("atlas_tenant", "off", "3s")
+            await conn.execute("savepoint here; rollback to here")
+            assert tuple(await conn.fetchrow(query)) == ("atlas_tenant", "off", "3s")
+        assert not conn.is_in_transaction()
+        assert tuple(await conn.fetchrow(query)) == ("atlas_engine", "off", "7s")
 
 
 async def test_a_process_that_freezes_within_a_statement_keeps_no_locks(pooled):
