@@ -65,6 +65,7 @@ from atlas.api.routing import PREFIX, DirectApp
 from atlas.db.pool import Pool
 from atlas.db.prisma import load_client
 from atlas.engine.idempotency import delete_old_responses
+from atlas.engine.running_programs import report_running
 from atlas.engine.sessions import delete_expired_sessions
 from atlas.logs import get_logger
 from atlas.settings import Settings
@@ -185,7 +186,11 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     replica: Replica | None = app.state.api.replica
     if replica is not None:
         background.start(replica.run())
+    ending = asyncio.Event()
+    reporting = asyncio.create_task(report_running(app.state.api.db.pool, "api", ending))
     yield
+    ending.set()
+    await reporting
     await background.stop()
     if replica is not None:
         await replica.close()

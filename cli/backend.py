@@ -8,6 +8,7 @@ from uuid import UUID
 
 if TYPE_CHECKING:
     from atlas.cli.tenant_names import TenantNames
+    from atlas.db.versions import RunningVersion
     from atlas.engine.explanation import Explanation
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.find import Depth, JobRow
@@ -65,7 +66,7 @@ class JobDetails:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """The gate, the engine, the queue, the workers, the programs of `atlas up`, what the audit log lacks."""
+    """The gate, engine, queue, workers, programs of `atlas up`, pauses, what the audit log lacks, and the versions."""
 
     gate: "Gate"
     engine: "EngineState"
@@ -74,6 +75,7 @@ class StatusReport:
     programs: "list[ProgramState]"
     pauses: "list[Pause]"
     audit_lost_end: str | None
+    versions: "list[RunningVersion]"
 
 
 class Backend(Protocol):

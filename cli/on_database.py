@@ -13,6 +13,7 @@ from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.versions import running_versions
 from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
@@ -93,6 +94,7 @@ class OnDatabase:
             read_programs(self._settings.home),
             await list_pauses(self._conn),
             await fetch_value(self._conn, LOST_END),
+            await running_versions(self._conn),
         )
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:

@@ -22,6 +22,7 @@ from atlas.client import (
     RetryBudget,
     Unreachable,
 )
+from atlas.db.versions import RunningVersion
 from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.find import Depth, JobRow
@@ -139,7 +140,8 @@ class OverHttp:
         pauses = [Pause(**one.model_dump()) for one in found.pauses]
         programs = [ProgramState(**one.model_dump()) for one in found.programs]
         gate = Gate(**found.gate.model_dump())
-        return StatusReport(gate, engine, queue, [*workers], programs, pauses, found.audit_lost_end)
+        versions = [RunningVersion(**one.model_dump()) for one in found.versions]
+        return StatusReport(gate, engine, queue, [*workers], programs, pauses, found.audit_lost_end, versions)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:

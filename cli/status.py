@@ -1,6 +1,5 @@
 """`atlas status`, `atlas online`, `atlas offline`: the gate, the queue and the workers."""
 
-from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,16 +95,12 @@ def _text(found: StatusReport) -> list[str | TextTable]:
         rows_of_workers = [
             (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in found.workers
         ]
-        parts += [table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers), "", _versions_text(found)]
+        parts += [table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers), ""]
     else:
-        parts.append("No worker is running.")
+        parts += ["No worker is running.", ""]
+    if found.versions:
+        parts.append(f"Versions: {', '.join(map(str, found.versions))}.")
     return parts
-
-
-def _versions_text(found: StatusReport) -> str:
-    counted = Counter(worker["version"] for worker in found.workers).most_common()
-    shown = (f"{version} ({count} {'worker' if count == 1 else 'workers'})" for version, count in counted)
-    return f"Versions: {', '.join(shown)}."
 
 
 def _age(seconds: float | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from atlas.audit.sealer import run_sealer
 from atlas.db.notifications import Listener
 from atlas.db.pool import Pool
+from atlas.engine.running_programs import report_running
 from atlas.errors import AtlasError
 from atlas.scheduler.firing import FiringLoop
 from atlas.scheduler.maintenance import Maintenance
@@ -44,6 +45,7 @@ async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
             group.create_task(Maintenance(parts.pool).run(stop))
             group.create_task(run_sealer(parts.pool, parts.settings, stop))
             group.create_task(_run_recurring(parts.pool, stop))
+            group.create_task(report_running(parts.pool, "scheduler", stop))
     except BaseExceptionGroup as errors:
         # The caller shows one error, such as a key file that cannot be read, not a group.
         raise _own_error(errors) or errors from None

@@ -29,10 +29,12 @@ from atlas.client.models.system import (
     QueueDepth,
     SystemStatus,
     UsageShown,
+    VersionStatus,
     WorkerStatus,
 )
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
+from atlas.db.versions import running_versions
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, switch_engine, wait_until_closed
@@ -146,7 +148,7 @@ async def show_status(call: Calling) -> SystemStatus:
         gate, queue = await read_gate(conn), await queue_depth(conn)
         workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
         engine, pauses = await read_engine(conn), await list_pauses(conn)
-        lost = await read_lost_end(conn)
+        lost, versions = await read_lost_end(conn), await running_versions(conn)
     return SystemStatus(
         gate=_gate(gate),
         pauses=[PauseShown(**asdict(one)) for one in pauses],
@@ -155,6 +157,7 @@ async def show_status(call: Calling) -> SystemStatus:
         engine=EngineStatus.model_validate(engine),
         programs=[ProgramStatus.model_validate(one) for one in read_programs(call.api.settings.home)],
         audit_lost_end=lost,
+        versions=[VersionStatus(**asdict(one)) for one in versions],
     )
 
 

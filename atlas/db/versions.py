@@ -24,11 +24,18 @@ insert into {schema}.system_state (key, value, updated_by)
 values ('schema', jsonb_build_object('version', $1::text, 'oldest', $2::text), 'atlas migrate')
 on conflict (key) do update
 set value = excluded.value, updated_at = clock_timestamp(), updated_by = excluded.updated_by"""
+# A scheduler or an API reports three times a minute.
 _RUNNING = """
-select version, count(*)::int as workers, extract(epoch from clock_timestamp() - min(started_at))::float8 as seconds
-from {schema}.job_workers
-where dead_at is null and lease_expires_at > clock_timestamp()
-group by version"""
+select p.version, count(*) filter (where p.kind = 'worker')::int as workers,
+  count(*) filter (where p.kind = 'scheduler')::int as schedulers, count(*) filter (where p.kind = 'api')::int as apis,
+  extract(epoch from clock_timestamp() - min(p.started_at))::float8 as seconds
+from (
+  select 'worker' as kind, version, started_at from {schema}.job_workers
+  where dead_at is null and lease_expires_at > clock_timestamp()
+  union all
+  select kind, version, started_at from {schema}.running_programs
+  where seen_at > clock_timestamp() - interval '1 minute') p
+group by p.version"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +48,18 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True)
 class RunningVersion:
-    """A version of which workers run: how many, and for how long the first of them has."""
+    """A version of which programs run: how many of each kind, and for how long the first of them has."""
 
     version: str
     workers: int
+    schedulers: int
+    apis: int
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.version} ({self.workers} {'worker' if self.workers == 1 else 'workers'})"
+        counted = (("worker", self.workers), ("scheduler", self.schedulers), ("API", self.apis))
+        shown = [f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counted if count]
+        return f"{self.version} ({', '.join(shown)})"
 
 
 def is_older(version: str, than: str) -> bool:
@@ -92,8 +103,8 @@ async def is_ahead(conn: Connection, unknown: Sequence[str]) -> bool:
 
 
 async def running_versions(conn: Connection) -> list[RunningVersion]:
-    """The versions of the workers that are alive, the newest first."""
-    if not await _exists(conn, "job_workers"):
+    """The versions of the programs that run, the newest first."""
+    if not await _exists(conn, "job_workers") or not await _exists(conn, "running_programs"):
         return []
     found = [RunningVersion(*row) for row in await conn.fetch(_RUNNING.format(schema=schema_name()))]
     return sorted(found, key=lambda one: _numbers(one.version), reverse=True)

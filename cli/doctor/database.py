@@ -31,7 +31,7 @@ CLOCK = statement("cli/doctor/sql/clock.sql")
 NEWEST_POSTGRES = 18
 CONNECTIONS_NEEDED = 30
 WAL_MEGABYTES = 1024
-# For so long workers of two versions may run side by side: while machines are upgraded one by one.
+# For so long programs of two versions may run side by side: while machines are upgraded one by one.
 UPGRADE_SECONDS = 24 * 3600
 CLOCK_TOLERANCE = timedelta(seconds=2)
 MOST_NAMED = 5
@@ -192,7 +192,7 @@ async def _functions(conn: Connection) -> Diagnosis:
 
 
 async def _versions(conn: Connection) -> Diagnosis:
-    """Whether the workers are of one version, or are being upgraded."""
+    """Whether the programs are of one version, or are being upgraded."""
     try:
         running, made_by = await running_versions(conn), await read_version(conn)
     except asyncpg.InsufficientPrivilegeError as error:
@@ -200,10 +200,10 @@ async def _versions(conn: Connection) -> Diagnosis:
     too_old = [one for one in running if made_by and is_older(one.version, made_by.oldest)]
     return finding(
         "versions",
-        ", ".join(map(str, running)) or "no worker is running",
+        ", ".join(map(str, running)) or "no program is running",
         fail=bool(too_old),
         warn=len(running) > 1 and running[0].seconds > UPGRADE_SECONDS,
-        remedy="Start the workers of the older version again with the newer one: see docs/upgrade.md.",
+        remedy="Start the programs of the older version again with the newer one: see docs/upgrade.md.",
     )
 
 

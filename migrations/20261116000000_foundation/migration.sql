@@ -82,3 +82,13 @@ create table system_state (
   updated_at timestamptz(6) not null default clock_timestamp(),
   updated_by text not null
 );
+
+-- The schedulers and APIs that run. Each reports now and then; workers, which have leases, are in job_workers.
+create table running_programs (
+  id         uuid primary key,
+  kind       text not null check (kind in ('scheduler', 'api')),
+  version    text not null,
+  hostname   text not null,
+  started_at timestamptz(6) not null default clock_timestamp(),
+  seen_at    timestamptz(6) not null default clock_timestamp()
+);

@@ -36,6 +36,7 @@ OF_NOBODY = {
     "job_types",
     "job_workers",
     "mail_pace",
+    "running_programs",
     "share_clock",
     "scheduler_leader",
     "system_state",

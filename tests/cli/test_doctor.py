@@ -179,13 +179,20 @@ async def test_a_function_that_was_changed_in_the_database_is_named(atlas, owner
     assert "`atlas migrate`" in functions["remedy"]
 
 
-async def test_workers_of_two_versions_are_shown_and_a_warning_after_a_day(atlas, owner):
+async def test_programs_of_two_versions_are_shown_and_a_warning_after_a_day(atlas, owner):
     for number, version in enumerate(("0.9.0", "0.10.0", "0.10.0")):
         await register_worker(owner, f"vm:{number}:x", lease=60, job_types=["a.work"])
         await owner.execute("update atlas.job_workers set version = $1 where worker_id = $2", version, f"vm:{number}:x")
+    await owner.execute(
+        """insert into atlas.running_programs (id, kind, version, hostname, seen_at) values
+        (gen_random_uuid(), 'scheduler', '0.9.0', 'vm', clock_timestamp()),
+        (gen_random_uuid(), 'api', '0.10.0', 'vm', clock_timestamp() - interval '10 seconds'),
+        (gen_random_uuid(), 'api', '0.8.0', 'vm', clock_timestamp() - interval '2 minutes')"""
+    )
     versions = by_name((await atlas("doctor", "--json")).document)["versions"]
-    assert (versions["verdict"], versions["found"]) == ("ok", "0.10.0 (2 workers), 0.9.0 (1 worker)")
-    assert (await atlas("status")).stdout.endswith("\nVersions: 0.10.0 (2 workers), 0.9.0 (1 worker).\n")
+    both = "0.10.0 (2 workers, 1 API), 0.9.0 (1 worker, 1 scheduler)"
+    assert (versions["verdict"], versions["found"]) == ("ok", both)
+    assert (await atlas("status")).stdout.endswith(f"\nVersions: {both}.\n")
 
     await owner.execute("update atlas.job_workers set started_at = started_at - interval '2 days'")
     assert by_name((await atlas("doctor", "--json")).document)["versions"]["verdict"] == "warn"

@@ -123,6 +123,16 @@ class ProgramStatus(ApiModel):
     last_end: str | None
 
 
+class VersionStatus(ApiModel):
+    """A version of Atlas of which programs run."""
+
+    version: str
+    workers: int
+    schedulers: int
+    apis: int
+    seconds: float = Field(description="For how long the first of them has run.")
+
+
 class SystemStatus(ApiModel):
     """The gate, the queue, the workers, the engine, the programs of `atlas up`, and what the audit log lacks."""
 
@@ -136,6 +146,7 @@ class SystemStatus(ApiModel):
         default=None,
         description="What the audit log lacks of what was signed, after a failover or a restore. Null: nothing.",
     )
+    versions: list[VersionStatus] = Field(description="The versions of the programs that run, the newest first.")
 
 
 class FindingShown(ApiModel):

@@ -33,7 +33,7 @@ begin
   for one in
     select t.role, name, rights
     from (values
-      (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
+      (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, running_programs, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
