@@ -51,6 +51,7 @@ NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 _status = attrgetter("status")
 _output = attrgetter("output")
+_tenant = attrgetter("tenant_id")
 
 log = get_logger("worker")
 
@@ -276,7 +277,7 @@ class ClaimLoop:
         if request.jobs and not turn.closed:
             self._usage.claimed(contested=turn.contested)
             self._after = turn.after
-            self._fast_lane.claimed(turn.claimed)
+            self._fast_lane.serves(frozenset(map(_tenant, turn.claimed)))
             if turn.contested:
                 self._demand.prefetch.contested()
         if turn.pauses:

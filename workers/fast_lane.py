@@ -7,12 +7,12 @@ tenant that has used more than its share gets nothing.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from uuid import UUID
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_of_tenant
+from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.start_right import boot_seconds
 from atlas.workers.demand import Demand, Request
 from atlas.workers.worker_lease import WorkerLease
@@ -44,9 +44,9 @@ class FastLane:
         self._rests_until = 0.0
         self._rest = 0.0
 
-    def claimed(self, jobs: Sequence[ClaimedJob]) -> None:
-        """A call of the claim loop brought these."""
-        self._served = (self._served[1], frozenset([job.tenant_id for job in jobs]))
+    def serves(self, tenants: frozenset[UUID]) -> None:
+        """A call of the claim loop brought jobs of these."""
+        self._served = (self._served[1], tenants)
 
     def offer(self, payload: str) -> bool:
         """A job was enqueued, and this names its tenant and type. True if it is claimed here."""

@@ -3,7 +3,7 @@
 import io
 import shutil
 import subprocess
-import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,11 @@ def version_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if git is None or subprocess.run([git, "cat-file", "-e", COMMIT], cwd=ROOT, capture_output=True).returncode:
         pytest.skip(f"the history of this checkout does not reach back to {COMMIT[:12]}")
     packed = subprocess.run(
-        [git, "archive", COMMIT, "atlas", *FLOORS, *DATA], cwd=ROOT, capture_output=True, check=True
+        [git, "archive", "--format=zip", COMMIT, "atlas", *FLOORS, *DATA], cwd=ROOT, capture_output=True, check=True
     )
     folder = tmp_path_factory.mktemp("version_before")
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    with zipfile.ZipFile(io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder)
     for name in (*FLOORS, "migrations"):
         (folder / name).rename(folder / "atlas" / name)
     # The set-up generates it from schema.prisma, with a Node.js. Today's knows at least the columns of then.
