@@ -127,9 +127,9 @@ class VersionStatus(ApiModel):
     """A version of Atlas of which programs run."""
 
     version: str
-    workers: int
-    schedulers: int
-    apis: int
+    workers: int = Field(description="How many workers run it.")
+    schedulers: int = Field(description="How many schedulers run it.")
+    apis: int = Field(description="How many processes of the API run it.")
     seconds: float = Field(description="For how long the first of them has run.")
 
 
