@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+import structlog
 from typer.testing import CliRunner
 
 from atlas.cli.main import app, main
@@ -56,8 +57,10 @@ def engine(pool, database_url):
     kit = Kit(pool, database_url)
 
     async def work() -> None:
-        await kit.tick()
-        await kit.work()
+        # Its lines would stand in the output of a command that waits beside it.
+        with structlog.testing.capture_logs():
+            await kit.tick()
+            await kit.work()
 
     return work
 
