@@ -13,6 +13,7 @@ from atlas.engine.alerts import Alert, save_findings
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
+from tests.pgbouncer import without_pooler
 from tests.support import PROOF
 
 THINGS = 7
@@ -218,6 +219,7 @@ from pg_prepared_statements where statement like '%queued_tenants%' and statemen
 """
 
 
+@without_pooler("no statement stays prepared behind one")
 async def test_a_list_of_jobs_is_planned_once_on_a_connection(pool, admin):
     for _ in range(3):
         (await admin.get("/jobs")).raise_for_status()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from atlas.api.app import create_app
 from tests.api.conftest import QUICK, furnish
+from tests.pgbouncer import without_pooler
 
 ROOT = Path(__file__).parent.parent.parent
 MOST_FILES = 25
@@ -26,6 +27,7 @@ def files_and_functions(note):
     return profile
 
 
+@without_pooler("its connections are one file more")
 async def test_a_job_passes_few_files_from_the_request_to_its_audit_row(pool, database_url, settings):
     await pool.execute(WITH_SCHEMA)
     # Not started, so that no listener runs beside the request.
