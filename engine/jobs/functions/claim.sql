@@ -22,18 +22,19 @@ begin
     set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
         attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
     where ctid = any (array(
-        with first as materialized (
+        -- The last tenant, since the index begins with entries of jobs that were claimed just now.
+        with last as materialized (
           select coalesce(p_tenant, (
             select f.tenant_id from jobs f
             where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
-            order by f.tenant_id limit 1)) as tenant_id)
+            order by f.tenant_id desc limit 1)) as tenant_id)
         select j.ctid from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
-          and j.tenant_id = (select tenant_id from first)
+          and j.tenant_id = (select tenant_id from last)
           and case when p_tenant is null then not exists (
               select from jobs o
               where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
-                and o.tenant_id > (select tenant_id from first))
+                and o.tenant_id < (select tenant_id from last))
             else not exists (
               select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c)) end
           and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
