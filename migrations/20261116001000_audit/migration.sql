@@ -10,7 +10,7 @@ create table audit_log (
   actor_type  actor_type not null,
   actor_id    text not null,
   level       audit_level not null default 'info',
-  action      text not null check (action <> ''),
+  action      text not null,
   entity_type text not null,
   entity_id   text not null,
   message     text not null default '',

@@ -47,25 +47,26 @@ create table jobs (
   id                  uuid not null default gen_random_uuid(),
   tenant_id           uuid not null,
   status              job_status not null default 'queued',
-  job_type            text not null,
-  definition_id       uuid,
   priority            int not null default 0,
-  input               jsonb not null default '{}',
-  output              jsonb not null default '{}',
-  error               jsonb not null default '{}',
+  created_at          timestamptz(6) not null default clock_timestamp(),
+  updated_at          timestamptz(6) not null default clock_timestamp(),
   cost_cents          int not null default 0,
   retry_count         int not null default 0,
   max_retries         int not null default 3,
-  next_retry_at       timestamptz(6),
-  -- When its last wait ended: next_retry_at, which is null while a job is ready, or the time at which it was woken or retried.
-  due_at              timestamptz(6),
   attempt_count       int not null default 0,
   lost_count          int not null default 0,
+  source              job_source not null default 'manual',
   careful             boolean not null default false,
   -- Whether max_retries is the job's own. False: it is its type's, and who claims the job takes the type's number of that time.
   retries_chosen      boolean not null default true,
-  created_at          timestamptz(6) not null default clock_timestamp(),
-  updated_at          timestamptz(6) not null default clock_timestamp(),
+  job_type            text not null,
+  input               jsonb not null default '{}',
+  output              jsonb not null default '{}',
+  error               jsonb not null default '{}',
+  definition_id       uuid,
+  next_retry_at       timestamptz(6),
+  -- When its last wait ended: next_retry_at, which is null while a job is ready, or the time at which it was woken or retried.
+  due_at              timestamptz(6),
   started_at          timestamptz(6),
   finished_at         timestamptz(6),
   lease_expires_at    timestamptz(6),
@@ -76,7 +77,6 @@ create table jobs (
   dedupe_key          text,
   dedupe_hash         bytea,
   correlation_id      text,
-  source              job_source not null default 'manual',
   source_ref          text,
   created_by          text,
   timeout_seconds     int,
@@ -102,8 +102,7 @@ create table jobs (
   -- Postgres reads these anew for every statement: what admission checks and a wrong value could not harm is not among them.
   constraint jobs_running_has_a_worker check (status <> 'running' or claimed_by is not null),
   constraint jobs_ended_has_a_time check ((finished_at is not null) = (status >= 'succeeded')),
-  constraint jobs_dead_letter_is_failed check (dead_lettered_at is null or status = 'failed'),
-  constraint jobs_dedupe_is_whole check ((dedupe_key is null) = (dedupe_hash is null))
+  constraint jobs_dead_letter_is_failed check (dead_lettered_at is null or status = 'failed')
 ) with (
   fillfactor = 70,
   autovacuum_vacuum_scale_factor = 0.01,
@@ -126,15 +125,14 @@ create index jobs_own_lease on jobs (lease_expires_at) where lease_expires_at is
 create unique index jobs_dedupe on jobs (tenant_id, dedupe_hash)
   where dedupe_hash is not null and status in ('queued', 'running');
 create index jobs_tenant_queued on jobs (tenant_id, id) where status = 'queued';
--- Due later: delayed jobs, retries and suspended runs, for the list of those. A job that is ready at once is never in it.
--- Its condition is written unlike that of jobs_due, so that a list which repeats it can use no other index.
-create index jobs_tenant_waiting on jobs (tenant_id, id)
-  where status = 'queued' and case when next_retry_at is null then false else true end;
 create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeeded', 'failed', 'canceled');
--- What went wrong is rare among what ended; a job that succeeds is in neither of these, and one that failed in one of them.
-create index jobs_tenant_failed on jobs (tenant_id, id) where status in ('failed', 'canceled') and dead_lettered_at is null;
-create index jobs_dead_letters on jobs (tenant_id, id) where dead_lettered_at is not null;
--- The same in the order of their ends, for the latest failures.
+-- The lists of what is due later (delayed jobs, retries and suspended runs), of what failed or was canceled, and of dead letters.
+-- One index, since each costs every statement that writes jobs; what is ready, runs or succeeded is not in it. The functions is_listed
+-- and listed_as say the same: a list that calls them can use this index alone, behind row-level security too.
+create index jobs_tenant_listed on jobs (
+  (case when next_retry_at is not null then 'waiting' when dead_lettered_at is not null then 'dead_letter' else 'failed' end), tenant_id, id)
+  where case when next_retry_at is null then status in ('failed', 'canceled') else true end;
+-- What failed or was canceled in the order of its end, for the latest failures.
 create index jobs_tenant_failed_end on jobs (tenant_id, finished_at, id) where status in ('failed', 'canceled');
 -- What belongs to one request, wherever it is in a long history. Jobs without a correlation id are not in it and pay nothing.
 create index jobs_correlation on jobs (correlation_id, tenant_id, id) where correlation_id is not null;
