@@ -90,7 +90,7 @@ proof: setup
 		else echo "PgBouncer is not installed (Debian's package pgbouncer): the tests did not run through it."; fi
 
 # The quick tests of what talks to the database, with PgBouncer in transaction mode between them and the server.
-POOLED := tests/atlas/db tests/scheduler tests/audit tests/workers tests/engine tests/api
+POOLED := tests/atlas/db tests/scheduler tests/audit tests/workers tests/engine tests/api tests/cli
 pooler-tests: setup
 	ATLAS_TEST_POOLER=transaction $(QUICK) $(POOLED) -n 2 --dist worksteal
 
