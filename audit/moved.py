@@ -77,7 +77,7 @@ async def verify_parts(conn: Connection, tenant_id: UUID, report: Report) -> Non
     for part in parts:
         check, digest = checks[part.number]
         for problem in part_problems(part, check, digest.hexdigest()):
-            report.find("row", f"Part {part.number} of the tenant's audit log, from elsewhere, {problem}.")
+            report.find("row", f"Part {part.number} of the audit log that tenant {tenant_id} brought along {problem}.")
         report.rows += part.rows
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas.audit.missing_values import MissingValues
+from atlas.audit.moved import verify_parts
 from atlas.audit.reader import AuditReader, Row, number_of_time
 from atlas.audit.verifier.check import Verification
 from atlas.audit.verifier.export import RESTORED
@@ -25,6 +26,7 @@ STRAYS = statement("audit/sql/verify_strays.sql")
 PRIVATE = statement("audit/sql/verify_private.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
 NEVER_SEALED = statement("audit/sql/never_sealed.sql")
+IMPORTED_TENANTS = statement("audit/sql/imported_tenants.sql")
 
 Progress = Callable[[int, int], None]
 
@@ -57,7 +59,8 @@ async def verify(
 ) -> Report:
     """Verify the audit log and report what is wrong with it.
 
-    With `since`, rows sealed up to there are not read again; a row that was changed there afterwards is not found.
+    With `since`, rows sealed up to there are not read again, nor what tenants brought along from other installations; a
+    row that was changed there afterwards is not found.
     `outside` are notes kept elsewhere. `progress` is called with how many leaves of how many are done.
     """
     reader = await AuditReader.open(conn)
@@ -134,6 +137,9 @@ class _LogCheck:
             await self._values.look_at(rows)
         await self._strays()
         await self._missing_values()
+        if start is None:
+            for row in await fetch(self._conn, IMPORTED_TENANTS):
+                await verify_parts(self._conn, row["id"], self._report)
         return self._verification.finish(self._reader.state.now)
 
     async def _missing_values(self) -> None:

@@ -192,7 +192,9 @@ async def test_a_canceled_move_lets_the_tenant_go_on_and_a_repeated_export_is_th
         await old.export(await find_tenant(old.conn, SYSTEM_TENANT), tmp_path / "system.zip")
 
 
-async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewhere_and_comes_back(cells, tmp_path):
+async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewhere_and_comes_back(
+    cells, owner, tmp_path
+):
     old, new = cells
     acme = await given_full_tenant(old.conn)
     await old.export(acme, tmp_path / "acme.zip")
@@ -223,6 +225,13 @@ async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewher
     own = await old.conn.fetchval("select count(*) from atlas.audit_log where tenant_id = $1", acme.id)
     assert report.ok
     assert report.rows == own + sum(part.rows for part in done.manifest.audit)
+
+    await owner.execute(
+        "alter table atlas.audit_moved disable trigger all; delete from atlas.audit_moved where part = 2"
+    )
+    broken = await verify(old.conn, old.installation.keys, old.installation.notes)
+    assert kinds(broken) == {"row"}
+    assert all(f"Part 2 of the audit log that tenant {acme.id} brought" in one.message for one in broken.findings)
 
 
 async def test_a_file_that_was_changed_or_does_not_fit_is_refused_and_leaves_nothing(cells, tmp_path):
