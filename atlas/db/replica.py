@@ -35,12 +35,17 @@ class ReplicaUnusable(Exception):
     """The server is no standby of this primary, or lacks what the reader must see."""
 
 
+class TimelineUnknown(ReplicaUnusable):
+    """The server lacks the row that says since which failover this primary writes. It may arrive."""
+
+
 @dataclass(frozen=True, slots=True)
 class WalPosition:
-    """A position in the write-ahead log of a cluster."""
+    """A position in the write-ahead log of a cluster, on the timeline of its primary."""
 
     position: int
     cluster: int
+    timeline: int
 
 
 async def written(primary: Connection) -> WalPosition:
@@ -50,23 +55,31 @@ async def written(primary: Connection) -> WalPosition:
     return WalPosition(**row)
 
 
-async def replayed(replica: Connection, cluster: int) -> int:
-    """How far a standby of this cluster is. Raises ReplicaUnusable if it is none."""
+async def replayed(replica: Connection, primary: WalPosition) -> int:
+    """How far a standby of this primary is. Raises ReplicaUnusable if it is none."""
     row = await fetch_row(replica, REPLAYED)
     assert row is not None
-    if row["cluster"] != cluster:
+    if row["cluster"] != primary.cluster:
         raise ReplicaUnusable("it belongs to another cluster")
     if row["position"] is None:
         raise ReplicaUnusable("it is not a standby")
+    if row["timeline"] != primary.timeline:
+        raise TimelineUnknown("it does not follow the primary that a failover has made")
     return int(row["position"])
 
 
 async def until_replayed(replica: Connection, wanted: WalPosition, *, within: float) -> None:
     """Wait until a standby is as far as this. Raises ReplicaUnusable if it takes longer."""
     ends_at = time.monotonic() + within
-    while await replayed(replica, wanted.cluster) < wanted.position:
+    while True:
+        try:
+            if await replayed(replica, wanted) >= wanted.position:
+                return
+            lacking = ReplicaUnusable(f"it lacks what the primary had {within:g} s ago")
+        except TimelineUnknown as error:
+            lacking = error
         if time.monotonic() > ends_at:
-            raise ReplicaUnusable(f"it lacks what the primary had {within:g} s ago")
+            raise lacking
         await asyncio.sleep(POLL_SECONDS)
 
 

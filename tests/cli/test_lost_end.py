@@ -6,7 +6,9 @@ import pytest
 
 from atlas.audit.checkpoint import InconsistentTree
 from atlas.audit.sealer import seal_and_sign
+from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
+from atlas.db.replica import ReplicaUnusable, replayed, until_replayed, written
 from atlas.engine.alerts import find_alerts
 from atlas.settings import load_settings
 from tests.cluster.server import Server
@@ -95,6 +97,39 @@ async def test_a_promoted_standby_that_lacks_the_end_is_noticed_and_used_only_by
 
 
 async def follow(primary: Any) -> None:
-    """Wait until the standby has all that the primary has."""
+    """Wait until its standbys have all that the primary has."""
     caught_up = "select coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) from pg_stat_replication"
     await until(lambda: primary.fetchval(caught_up))
+
+
+async def test_a_standby_that_has_what_was_lost_is_not_read(primary):
+    behind, ahead = Server(primary), Server(primary)
+    try:
+        first = await connect(primary.url("postgres"))
+        await first.execute("create table lost (n int)")
+        await migrate(primary.url("postgres"))
+        before = await written(first)
+        behind.start()
+        ahead.start()
+        await until(lambda: first.fetchval("select count(*) = 2 from pg_stat_replication"))
+        await follow(first)
+        follower = await connect(ahead.url("postgres"))
+        assert await replayed(follower, before) >= before.position
+        behind.stop()
+        await first.execute("insert into lost select generate_series(1, 100000)")
+        await until_replayed(follower, await written(first), within=30)
+        await first.close()
+
+        primary.stop()
+        behind.start()
+        behind.promote()
+        second = await connect(behind.url("postgres"))
+        now = await written(second)
+        assert now.position < await replayed(follower, before)
+        with pytest.raises(ReplicaUnusable, match="does not follow the primary that a failover has made"):
+            await replayed(follower, now)
+        await follower.close()
+        await second.close()
+    finally:
+        behind.remove()
+        ahead.remove()
