@@ -208,12 +208,13 @@ class Executor:
                 if not _is_current(slot.task):
                     raise
                 finish = self._runner.closed(slot, job)
-            if slot.stopped_by() == "lost" and not self._is_closing:
+            if slot.reason == "lost" and not self._is_closing:
                 self._occupy_slots(-1)
-            was_cancelled = slot.task is not None and slot.task.cancelling() > 0
-            if was_cancelled and slot.task is not None:
-                await _end_cancellation(slot.task)
-            if slot.thread is not None and slot.stopped_by() == "stop":
+            task = slot.task
+            was_cancelled = task is not None and task.cancelling() > 0
+            if was_cancelled and task is not None:
+                await _end_cancellation(task)
+            if slot.thread is not None and slot.reason == "stop":
                 await self._wait_to_give_back(slot, job)
             if self._logs_ends:
                 self._runner.log_end(slot, job, finish)

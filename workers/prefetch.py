@@ -20,7 +20,9 @@ class Prefetch:
 
     def __init__(self) -> None:
         self._rate = 0.0
+        # How many ended since the window began, and how many of them were looked at.
         self._ended = 0
+        self._counted = 0
         self._window_began_at = time.monotonic()
         self._last_progress_at = self._window_began_at
         self._contested_until = 0.0
@@ -28,7 +30,7 @@ class Prefetch:
     @property
     def size(self) -> int:
         """How many jobs to hold beyond those that run."""
-        is_contested = time.monotonic() < self._contested_until
+        is_contested = self._count() < self._contested_until
         return int(self._rate * (CONTESTED_PREFETCH_SECONDS if is_contested else PREFETCH_SECONDS))
 
     def contested(self) -> None:
@@ -38,23 +40,30 @@ class Prefetch:
     @property
     def is_stalled(self) -> bool:
         """True when no job has begun or ended for a second."""
-        return time.monotonic() - self._last_progress_at > STALLED_SECONDS
+        return self._count() - self._last_progress_at > STALLED_SECONDS
 
     def job_began(self) -> None:
         self._last_progress_at = time.monotonic()
 
     def job_ended(self) -> None:
+        # Every job comes here: the clock is read for many together.
         self._ended += 1
-        now = time.monotonic()
-        self._last_progress_at = now
-        passed = now - self._window_began_at
-        if passed >= RATE_WINDOW_SECONDS:
-            self._rate = 0.5 * self._rate + 0.5 * self._ended / passed
-            self._ended = 0
-            self._window_began_at = now
 
     def reset(self) -> None:
         """Prefetch nothing until jobs end again."""
         self._rate = 0.0
-        self._ended = 0
+        self._ended = self._counted = 0
         self._window_began_at = time.monotonic()
+
+    def _count(self) -> float:
+        """Take the jobs into account that ended since the last look. Returns the time."""
+        now = time.monotonic()
+        if self._ended > self._counted:
+            self._counted = self._ended
+            self._last_progress_at = now
+            passed = now - self._window_began_at
+            if passed >= RATE_WINDOW_SECONDS:
+                self._rate = 0.5 * self._rate + 0.5 * self._ended / passed
+                self._ended = self._counted = 0
+                self._window_began_at = now
+        return now
