@@ -89,10 +89,9 @@ proof: setup
 	@if PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null; then $(MAKE) --no-print-directory pooler-tests; \
 		else echo "PgBouncer is not installed (Debian's package pgbouncer): the tests did not run through it."; fi
 
-# The quick tests of what talks to the database, with PgBouncer in transaction mode between them and the server.
-POOLED := tests/atlas/db tests/scheduler tests/audit tests/workers tests/engine tests/api tests/cli
+# The quick tests once more, with PgBouncer in transaction mode between them and the server.
 pooler-tests: setup
-	ATLAS_TEST_POOLER=transaction $(QUICK) $(POOLED) -n 2 --dist worksteal
+	ATLAS_TEST_POOLER=transaction $(OTHERS) -n 2 --dist worksteal
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup

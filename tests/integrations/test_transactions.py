@@ -12,10 +12,12 @@ from atlas import job
 from atlas.engine.jobs.types import registered
 from atlas.errors import DedupeConflict, InvalidInput, NotFound, Refused
 from tests.integrations.ways import WAYS, RolledBackError, call
+from tests.pgbouncer import without_pooler
 
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 
 
+@without_pooler("it maps every login to one of its own")
 @every_way
 async def test_a_job_exists_with_its_event_once_the_transaction_commits(shop, shop_jobs, way):
     made = await call(
@@ -39,6 +41,7 @@ async def test_nothing_is_left_of_a_transaction_that_rolls_back(shop, way):
     assert await shop.state() == "new"
 
 
+@without_pooler("it maps every login to one of its own")
 @every_way
 async def test_every_option_reaches_the_job(shop, way):
     terms = {
@@ -106,6 +109,7 @@ async def test_a_type_that_nothing_knows_is_accepted_if_asked(shop):
     assert job["job_type"] == "invoice.print"
 
 
+@without_pooler("it maps every login to one of its own")
 async def test_the_login_may_enqueue_and_nothing_else(shop):
     conn = await asyncpg.connect(shop.url)
     try:
@@ -124,6 +128,7 @@ async def test_the_login_may_enqueue_and_nothing_else(shop):
         await conn.close()
 
 
+@without_pooler("it maps every login to one of its own")
 async def test_a_login_without_the_grant_may_not_enqueue(shop):
     await shop.owner.execute(f"revoke atlas_enqueuer from {shop.login}")
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from atlas.testing import AtlasKit
+from tests.pgbouncer import without_pooler
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
@@ -48,6 +49,7 @@ def run_examples(folder: Path, url: str, *names: str) -> subprocess.CompletedPro
     )
 
 
+@without_pooler("it maps every login to one of its own")
 async def test_the_examples_pass_with_a_login_that_may_create_databases(login, tmp_path):
     done = run_examples(tmp_path, await login("createdb"), *EXAMPLES)
 
@@ -55,6 +57,7 @@ async def test_the_examples_pass_with_a_login_that_may_create_databases(login, t
     assert f"{''.join(EXAMPLES.values()).count('async def test_')} passed" in done.stdout
 
 
+@without_pooler("it maps every login to one of its own")
 async def test_a_login_that_may_not_create_databases_is_named_with_the_remedy(login, tmp_path):
     done = run_examples(tmp_path, await login("nocreatedb"), "conftest.py", "test_welcome.py")
 

@@ -25,6 +25,7 @@ from atlas.generated.errors import (
 from atlas.generated.models import Job, Tenant
 from atlas.prisma_client import AsyncpgPrisma, UnsupportedQuery, packaged_schema
 from atlas.prisma_client.read_schema import parse_schema
+from tests.pgbouncer import without_pooler
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,6 +111,7 @@ async def test_a_view_is_only_read(db, tenant):
             await write()
 
 
+@without_pooler("its sessions are not those of the connections")
 async def test_a_row_without_any_given_value_takes_all_its_defaults(clean_pool):
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none; create table atlas.ghosts (id serial primary key)")
@@ -149,6 +151,7 @@ async def sent(statements):
     return queries
 
 
+@without_pooler("a transaction around each statement sets the role")
 async def test_reads_and_plain_writes_are_one_statement_each(clean_pool, tenant):
     async with watched(clean_pool) as (client, statements):
         job = await client.job.create({"tenantId": tenant.id, "jobType": "x"})
@@ -173,6 +176,7 @@ async def test_reads_and_plain_writes_are_one_statement_each(clean_pool, tenant)
             assert len(queries) == 1, queries
 
 
+@without_pooler("a transaction around each statement sets the role")
 async def test_values_never_stand_in_the_text_of_a_statement(clean_pool, tenant):
     async with watched(clean_pool) as (client, statements):
         await client.job.create({"tenantId": tenant.id, "jobType": "needle", "claimedBy": "needle", "priority": 31337})
@@ -186,6 +190,7 @@ async def test_values_never_stand_in_the_text_of_a_statement(clean_pool, tenant)
     assert not [query for query in queries if "needle" in query or "31337" in query]
 
 
+@without_pooler("a transaction around each statement sets the role")
 async def test_a_partial_index_can_serve_an_enum_that_is_a_parameter(clean_pool, tenant):
     async with watched(clean_pool) as (client, statements):
         await client.job.find_many(where={"status": "running", "claimedBy": "w"})
@@ -197,6 +202,7 @@ async def test_a_partial_index_can_serve_an_enum_that_is_a_parameter(clean_pool,
     assert "jobs_running" in "\n".join(row[0] for row in plan)
 
 
+@without_pooler("a transaction around each statement sets the role")
 async def test_only_the_rows_of_a_page_are_cast_for_the_models(clean_pool, tenant):
     """A cast under the sort would be made for every row of the table."""
     async with watched(clean_pool) as (client, statements):
