@@ -90,8 +90,9 @@ proof: setup
 		else echo "PgBouncer is not installed (Debian's package pgbouncer): the tests did not run through it."; fi
 
 # The quick tests once more, with PgBouncer in transaction mode between them and the server.
+POOLED := ATLAS_TEST_POOLER=transaction $(OTHERS) -o cache_dir=.pytest_cache/pooler
 pooler-tests: setup
-	ATLAS_TEST_POOLER=transaction $(OTHERS) -n 2 --dist worksteal
+	$(POOLED) -n 2 --dist worksteal || $(POOLED) $(AGAIN)
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup

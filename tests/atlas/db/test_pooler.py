@@ -115,8 +115,9 @@ async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
         await asyncio.gather(*running)
 
 
-async def test_without_a_direct_address_programs_poll_and_say_so(pooler_url, database_url, monkeypatch):
+async def test_without_a_direct_address_programs_poll_and_say_so(pooler_url, database_url, monkeypatch, default_logs):
     monkeypatch.delenv("ATLAS_LISTEN_DATABASE_URL", raising=False)
+    monkeypatch.setattr("atlas.db.notifications.log", structlog.get_logger("notifications"))
     listener = Listener(pooler_url, ("jobs",), lambda _channel, _payload: None)
     with structlog.testing.capture_logs() as lines:
         await listener._run()
