@@ -62,6 +62,8 @@ def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_
     chart = page.get_by_role("slider", name=re.compile("^Jobs per minute"))
     box = chart.bounding_box()
     assert box is not None
+    last = chart.get_attribute("aria-valuemax")
+    assert last is not None
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 40)
     expect(chart).to_have_attribute("aria-valuetext", re.compile(r"\d\d:\d\d – .*enqueued \d+, finished \d+"))
     page.mouse.down()
@@ -69,6 +71,8 @@ def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"\?since=.*&until="))
     dragged = page.url
+    # Until the part has arrived, the chart shows the whole.
+    expect(chart).not_to_have_attribute("aria-valuemax", last)
 
     chart.focus()
     page.keyboard.press("End")
