@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import websockets
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -130,7 +131,8 @@ class Load:
         """The same as an application does it, over a pool of its own."""
         pool = await open_pool(self.ways[way], size=1)
         while True:
-            with suppress(*UNREACHABLE, DatabaseError):
+            # A proxy may lead to a standby for a while; the pool does not keep such a connection.
+            with suppress(*UNREACHABLE, DatabaseError, asyncpg.ReadOnlySQLTransactionError):
                 self.acknowledged.add(await _enqueue(pool, self._input))
                 self.last[f"application {way}"] = time.time()
             await asyncio.sleep(PAUSE_SECONDS)
