@@ -93,6 +93,7 @@ proof: setup
 POOLED := ATLAS_TEST_POOLER=transaction $(OTHERS) -o cache_dir=.pytest_cache/pooler
 pooler-tests: setup
 	$(POOLED) -n 2 --dist worksteal || $(POOLED) $(AGAIN)
+	ATLAS_TEST_POOLER=transaction $(BROWSER)
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup
