@@ -7,7 +7,7 @@ with active as materialized (
   union all
   (select tenant_id, job_type, 'running' from atlas.jobs where status = 'running' order by claimed_by, tenant_id limit 100000)
   union all
-  (select tenant_id, job_type, 'dead_letter' from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'dead_letter' order by tenant_id, id limit 100000)
+  (select tenant_id, job_type, 'dead_letter' from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id, id limit 100000)
 ),
 named_types as (
   select job_type from active group by job_type order by count(*) desc, job_type limit :most::int

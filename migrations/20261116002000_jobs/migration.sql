@@ -127,8 +127,8 @@ create unique index jobs_dedupe on jobs (tenant_id, dedupe_hash)
 create index jobs_tenant_queued on jobs (tenant_id, id) where status = 'queued';
 create index jobs_tenant_ended on jobs (tenant_id, id) where status in ('succeeded', 'failed', 'canceled');
 -- The lists of what is due later (delayed jobs, retries and suspended runs), of what failed or was canceled, and of dead letters.
--- One index, since each costs every statement that writes jobs; what is ready, runs or succeeded is not in it. The functions is_listed
--- and listed_as say the same: a list that calls them can use this index alone, behind row-level security too.
+-- One index, since each costs every statement that writes jobs; what is ready, runs or succeeded is not in it. The function is_listed
+-- says the same: a list that calls it can use this index alone, behind row-level security too.
 create index jobs_tenant_listed on jobs (
   (case when next_retry_at is not null then 'waiting' when dead_lettered_at is not null then 'dead_letter' else 'failed' end), tenant_id, id)
   where case when next_retry_at is null then status in ('failed', 'canceled') else true end;

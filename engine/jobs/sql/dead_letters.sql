@@ -4,7 +4,7 @@
 -- table.
 select d.id
 from atlas.jobs d
-where atlas.is_listed(d) and atlas.listed_as(d) = 'dead_letter'
+where atlas.is_listed(d, 'dead_letter')
   and (:tenant_id::uuid is null or d.tenant_id = :tenant_id)
   and (:job_type::text is null or d.job_type = :job_type)
   and d.error->>'outcome' is distinct from 'unknown'

@@ -22,11 +22,11 @@ queued_tenants as (
 -- the same of those that are due later, by the condition of their index
 waiting_tenants as (
   select coalesce(:tenant_id, (
-    select tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'waiting' order by tenant_id limit 1)) as tenant_id
+    select tenant_id from atlas.jobs j where atlas.is_listed(j, 'waiting') order by tenant_id limit 1)) as tenant_id
   where 'waiting' = any (:arms)
   union all
   select (
-    select j.tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'waiting' and j.tenant_id > t.tenant_id
+    select j.tenant_id from atlas.jobs j where atlas.is_listed(j, 'waiting') and j.tenant_id > t.tenant_id
     order by j.tenant_id limit 1)
   from waiting_tenants t
   where :tenant_id is null and t.tenant_id is not null
@@ -34,21 +34,21 @@ waiting_tenants as (
 -- the same of failed and canceled jobs without the dead letters, and of these
 failed_tenants as (
   select coalesce(:tenant_id, (
-    select tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'failed' order by tenant_id limit 1)) as tenant_id
+    select tenant_id from atlas.jobs j where atlas.is_listed(j, 'failed') order by tenant_id limit 1)) as tenant_id
   where 'failed' = any (:arms)
   union all
   select (
-    select j.tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'failed' and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+    select j.tenant_id from atlas.jobs j where atlas.is_listed(j, 'failed') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from failed_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
 dead_letter_tenants as (
   select coalesce(:tenant_id, (
-    select tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'dead_letter' order by tenant_id limit 1)) as tenant_id
+    select tenant_id from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id limit 1)) as tenant_id
   where 'dead_letter' = any (:arms)
   union all
   select (
-    select j.tenant_id from atlas.jobs j where atlas.is_listed(j) and atlas.listed_as(j) = 'dead_letter' and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+    select j.tenant_id from atlas.jobs j where atlas.is_listed(j, 'dead_letter') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from dead_letter_tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
@@ -96,7 +96,7 @@ floors as (
   union all
   select case when :most_read is not null then (
     select id from atlas.jobs j
-    where atlas.is_listed(j) and atlas.listed_as(j) = 'waiting'
+    where atlas.is_listed(j, 'waiting')
       and tenant_id = t.tenant_id
       and id < :before
       and (tenant_id, id) < (t.tenant_id, :before)
@@ -105,7 +105,7 @@ floors as (
   union all
   select case when :most_read is not null then (
     select id from atlas.jobs j
-    where atlas.is_listed(j) and atlas.listed_as(j) = 'failed'
+    where atlas.is_listed(j, 'failed')
       and tenant_id = t.tenant_id
       and id < :before
       and (tenant_id, id) < (t.tenant_id, :before)
@@ -114,7 +114,7 @@ floors as (
   union all
   select case when :most_read is not null then (
     select id from atlas.jobs j
-    where atlas.is_listed(j) and atlas.listed_as(j) = 'dead_letter'
+    where atlas.is_listed(j, 'dead_letter')
       and tenant_id = t.tenant_id
       and id < :before
       and (tenant_id, id) < (t.tenant_id, :before)
@@ -187,7 +187,7 @@ found as (
   (select j.* from waiting_tenants t
    cross join lateral (
      select * from atlas.jobs j
-     where atlas.is_listed(j) and atlas.listed_as(j) = 'waiting'
+     where atlas.is_listed(j, 'waiting')
        -- opaque to the planner as well: it would prefer the index of times
        and case when next_retry_at > clock_timestamp() then true else false end
        and tenant_id = t.tenant_id
@@ -202,7 +202,7 @@ found as (
   (select j.* from failed_tenants t
    cross join lateral (
      select * from atlas.jobs j
-     where atlas.is_listed(j) and atlas.listed_as(j) = 'failed'
+     where atlas.is_listed(j, 'failed')
        and status::text = any (:statuses)
        and tenant_id = t.tenant_id
        and id < :before
@@ -216,7 +216,7 @@ found as (
   (select j.* from dead_letter_tenants t
    cross join lateral (
      select * from atlas.jobs j
-     where atlas.is_listed(j) and atlas.listed_as(j) = 'dead_letter'
+     where atlas.is_listed(j, 'dead_letter')
        and tenant_id = t.tenant_id
        and id < :before
        and (tenant_id, id) < (t.tenant_id, :before)
