@@ -137,7 +137,7 @@ class AttemptRunner:
         try:
             if context.kept_log is not None:
                 note_log(context)
-            output = None if returned is None else dump_output(returned, limit=job_type.max_output)
+            output = dump_output(returned, limit=job_type.max_output)
             if context.redactor is not None:
                 redact_notes(context.redactor, context.notes)
                 output = None if output is None else context.redactor.json(output)

@@ -49,7 +49,7 @@ class WalPosition:
 
 
 async def written(primary: Connection) -> WalPosition:
-    """How far the primary is."""
+    """How far the primary is. Where its timeline is a new one, that is written down for its standbys to show."""
     row = await fetch_row(primary, WRITTEN)
     assert row is not None
     return WalPosition(**row)
