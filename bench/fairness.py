@@ -21,6 +21,7 @@ from uuid import UUID
 
 import uvloop
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from atlas.db.pool import Pool
@@ -220,7 +221,7 @@ async def measure(server: str, options: argparse.Namespace) -> None:
         try:
             found = quantiles(await peer_beside(server, name, options.heavy, jobs=options.light), n=100)
         except NotMeasured as error:
-            waits.add_row(name, str(error), "", "")
+            waits.add_row(name, escape(str(error)), "", "")
         else:
             ratio = f"{found[94] / alone[94]:.1f}"
             waits.add_row(f"{name} behind {options.heavy:,}", f"{found[49]:.2f}", f"{found[94]:.2f}", ratio)

@@ -11,16 +11,20 @@ from collections.abc import Callable
 from functools import lru_cache
 from uuid import UUID
 
-from atlas.db.pool import Pool
+from atlas.db.pool import Connection, Pool
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.start_right import boot_seconds
 from atlas.workers.demand import Demand, Request
 from atlas.workers.worker_lease import WorkerLease
 
-# It rests for so many times as long as its last call took, and twice as long after each that found nothing: several
-# workers ask for the same job, and one gets it.
+# It rests for so many times as long as its last call took, within bounds: a call that was slow once does not delay the
+# jobs of a second. After each that found nothing it rests twice as long: several workers ask for the same job, and one
+# gets it.
 RESTS = 10
-LONGEST_REST_SECONDS = 1.0
+LONGEST_REST_SECONDS = 0.05
+LONGEST_REST_AFTER_NOTHING_SECONDS = 1.0
+# No tenant has it: a call for it claims nothing.
+NO_TENANT = UUID(int=0)
 ONE_AHEAD = Request(prefetch=1)
 
 
@@ -38,6 +42,8 @@ class FastLane:
         self._served: tuple[frozenset[UUID], frozenset[UUID]] = (frozenset(), frozenset())
         self._wanted: tuple[UUID, str] | None = None
         self._new = asyncio.Event()
+        # Set once there is room for jobs ahead of others.
+        self._has_room = asyncio.Event()
         # Set while it claims nothing.
         self.idle = asyncio.Event()
         self.idle.set()
@@ -47,6 +53,8 @@ class FastLane:
     def serves(self, tenants: frozenset[UUID]) -> None:
         """A call of the claim loop brought jobs of these."""
         self._served = (self._served[1], tenants)
+        if not self._has_room.is_set() and self._demand.has_room_ahead:
+            self._has_room.set()
 
     def offer(self, payload: str) -> bool:
         """A job was enqueued, and this names its tenant and type. True if it is claimed here."""
@@ -64,20 +72,31 @@ class FastLane:
             return False
         self._wanted = (tenant_id, job_type)
         self.idle.clear()
+        self._has_room.set()
         self._new.set()
         return True
 
     async def serve(self) -> None:
-        """Claim what is offered, until cancelled. Raises when the server cannot be reached."""
-        while True:
-            await self._new.wait()
-            self._new.clear()
-            try:
-                await self._claim()
-            finally:
-                self.idle.set()
+        """Claim what is offered over one connection, until cancelled. Raises when the server cannot be reached."""
+        try:
+            await self._has_room.wait()
+            async with self._pool.acquire() as conn:
+                await self._warm_up(conn)
+                while True:
+                    await self._new.wait()
+                    self._new.clear()
+                    await self._claim(conn)
+                    self.idle.set()
+        finally:
+            self.idle.set()
 
-    async def _claim(self) -> None:
+    async def _warm_up(self, conn: Connection) -> None:
+        """Make the first call ahead: planning its statements takes longer than twenty others."""
+        claimant = self._lease.claimant
+        if claimant is not None:
+            await claim_of_tenant(conn, claimant, NO_TENANT, "", within=self._lease.seconds)
+
+    async def _claim(self, conn: Connection) -> None:
         claimant, wanted = self._lease.claimant, self._wanted
         if claimant is None or wanted is None:
             return
@@ -85,15 +104,17 @@ class FastLane:
         asked_at = boot_seconds()
         self._demand.in_flight.sent(ONE_AHEAD, finishes=0)
         try:
-            async with self._pool.acquire() as conn:
-                turn = await claim_of_tenant(conn, claimant, *wanted, within=self._lease.seconds)
+            turn = await claim_of_tenant(conn, claimant, *wanted, within=self._lease.seconds)
         finally:
             self._demand.in_flight.returned(ONE_AHEAD, finishes=0)
         now = time.monotonic()
-        least = RESTS * (now - began)
-        self._rest = least if turn.claimed else min(LONGEST_REST_SECONDS, max(least, 2 * self._rest))
+        self._rest = self._next_rest(now - began, found=bool(turn.claimed))
         self._rests_until = now + self._rest
         self._take(turn, claimant, asked_at)
+
+    def _next_rest(self, took: float, *, found: bool) -> float:
+        least = min(LONGEST_REST_SECONDS, RESTS * took)
+        return least if found else min(LONGEST_REST_AFTER_NOTHING_SECONDS, max(least, 2 * self._rest))
 
 
 @lru_cache(maxsize=1024)

@@ -1,40 +1,77 @@
 """The fast lane: a new job of another tenant starts although every call of a busy worker is on its way."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
+import pytest
+
+from atlas.engine.jobs.claim import claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA
 from tests.workers.handlers import STARTED
 
 
-async def test_a_new_job_of_another_tenant_does_not_wait_for_the_calls_in_flight(pool, given, serving):
-    """Both connections of the claim loop stand still with what they have to record."""
-    light = await pool.fetchval("insert into atlas.tenants (slug, name) values ('light', 'Light') returning id")
-    await given("test.noop", *({} for _ in range(2000)))
-    still, go_on = [], asyncio.Event()
-    STARTED.clear()
-    async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=50) as worker:
+@pytest.fixture
+async def light(pool):
+    """Another tenant than the one with the backlog."""
+    return await pool.fetchval("insert into atlas.tenants (slug, name) values ('light', 'Light') returning id")
 
-        async def stand_still():
-            if worker.finished >= 500:
-                still.append(True)
-                await go_on.wait()
 
-        worker.before_finish(stand_still)
-        async with asyncio.timeout(20):
-            while len(still) < 2:
-                await asyncio.sleep(0.01)
-        recorded = worker.finished
-        async with pool.acquire() as conn:
-            await enqueue(conn, NewJob("test.sleeps", {"seconds": 0}, light), actor=DANA)
-        async with asyncio.timeout(20):
-            while not STARTED:
-                await asyncio.sleep(0.01)
-        assert worker.finished == recorded
-        go_on.set()
-        async with asyncio.timeout(20):
-            while worker.finished < 2001:
-                await asyncio.sleep(0.05)
+@pytest.fixture
+def standing_still(given, serving):
+    """A worker behind a backlog whose two connections stand still with what they have to record, until the block ends."""
+
+    @asynccontextmanager
+    async def begin():
+        await given("test.noop", *({} for _ in range(2000)))
+        still, go_on = [], asyncio.Event()
+        STARTED.clear()
+        async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=50) as worker:
+
+            async def stand_still():
+                if worker.finished >= 500:
+                    still.append(True)
+                    await go_on.wait()
+
+            worker.before_finish(stand_still)
+            await until(lambda: len(still) == 2)
+            recorded = worker.finished
+            yield worker
+            assert worker.finished == recorded
+            go_on.set()
+            await until(lambda: worker.finished == 2000 + len(STARTED))
+
+    return begin
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def enqueue_light(pool, tenant):
+    async with pool.acquire() as conn:
+        await enqueue(conn, NewJob("test.sleeps", {"seconds": 0}, tenant), actor=DANA)
+
+
+async def test_a_new_job_of_another_tenant_does_not_wait_for_the_calls_in_flight(pool, light, standing_still):
+    async with standing_still():
+        await enqueue_light(pool, light)
+        await until(lambda: len(STARTED) == 1)
     once = await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded' and attempt_count = 1")
     assert once == 2001
+
+
+async def test_a_slow_call_does_not_keep_the_next_jobs_from_the_fast_lane(pool, light, standing_still, monkeypatch):
+    async def slowly(*arguments, **options):
+        await asyncio.sleep(0.2)
+        return await claim_of_tenant(*arguments, **options)
+
+    async with standing_still():
+        monkeypatch.setattr("atlas.workers.fast_lane.claim_of_tenant", slowly)
+        for number in (1, 2):
+            await enqueue_light(pool, light)
+            await until(lambda number=number: len(STARTED) == number)
+            await asyncio.sleep(0.1)
