@@ -302,26 +302,6 @@ async def returns(input: dict[str, Any]) -> Any:
             return {"x": 2**80}
 
 
-@job("test.marks")
-async def marks(input: dict[str, Any]) -> None:
-    """Leaves a mark outside of the database when it starts, and keeps its worker busy briefly."""
-    _mark(input["folder"])
-    threading.Event().wait(0.001)
-
-
-@job("test.marks_in_thread")
-def marks_in_thread(input: dict[str, Any]) -> None:
-    """The same in a thread."""
-    _mark(input["folder"])
-    threading.Event().wait(0.01)
-
-
-def _mark(folder: str) -> None:
-    began = time.clock_gettime(time.CLOCK_MONOTONIC)
-    with open(f"{folder}/{os.getpid()}", "a") as file:
-        file.write(f"{began}\n")
-
-
 @job("test.kills")
 async def kills(input: dict[str, Any]) -> None:
     """Takes its worker with it."""

@@ -18,10 +18,11 @@ async def start_worker(
     lease: float = 1.0,
     types: str = "test.effect",
     concurrency: int = 50,
+    app: str = "tests.workers.handlers",
     stderr: Any = asyncio.subprocess.DEVNULL,
 ) -> Any:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", types, "--app", "tests.workers.handlers"),
+        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", types, "--app", app),
         *("--concurrency", str(concurrency), "--poll-ms", "200"),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "ATLAS_LEASE_SECONDS": str(lease), "ATLAS_GRACE_SECONDS": "2"},

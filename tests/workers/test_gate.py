@@ -1,32 +1,48 @@
 """When taking Atlas offline has returned, no handler starts, in whatever state a worker is.
 
-Handlers mark their start in files, with the clock that all processes of a machine share. Workers prefetch under load,
-and are killed and frozen; a worker that is thawed while Atlas is offline must not start what it holds.
+Starts are marked in files, with the clock that all processes of a machine share. Workers prefetch under load, and are
+killed and frozen; a worker that is thawed while Atlas is offline must not start what it holds. A start is the time at
+which the worker has read its clock: one that is frozen right after it begins with the handler when it is thawed.
 """
 
 import asyncio
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.start_right import LAPSE_SECONDS
+from atlas.engine.jobs.start_right import LAPSE_SECONDS, boot_seconds
 from atlas.engine.jobs.typed_job import job
 from tests.support import DANA, PROOF, until
 from tests.workers.processes import Faults, workers
 
 TOGGLES, WORKERS = (80, 3) if PROOF else (2, 2)
 TYPES = ("test.marks", "test.marks_in_thread")
-OPTIONS = {"lease": 3, "types": ",".join(TYPES), "concurrency": 20}
+OPTIONS = {"lease": 3, "types": ",".join(TYPES), "concurrency": 20, "app": "tests.workers.marking"}
 # What the switch may take beside the time after which every right has lapsed, on a busy machine.
 SLACK_SECONDS = 10
 
 
-def marks(folder: Path) -> list[float]:
-    """When handlers began."""
-    return [float(line) for file in folder.iterdir() for line in file.read_text().splitlines()]
+class Mark(NamedTuple):
+    """When a worker read its clock before a start, and when the handler began."""
+
+    started_at: float
+    began_at: float
+
+
+def marks(folder: Path) -> list[Mark]:
+    """The marks of all handlers that began."""
+    lines = [line.split() for file in folder.iterdir() for line in file.read_text().splitlines()]
+    return [Mark(float(started), float(began)) for started, began in lines]
+
+
+def late(times: Iterable[float], closed: list[tuple[float, float]]) -> list[float]:
+    """How long after a call had returned these were, of those that were before the next one."""
+    return [at - returned for at in times for returned, ended in closed if returned < at < ended]
 
 
 async def _take_offline(conn):
@@ -66,22 +82,24 @@ async def test_no_handler_starts_after_offline_has_returned(pool, database_url, 
             await faults.strike(number)
             asked_at = time.monotonic()
             gate = await _take_offline(conn)
-            returned_at = time.clock_gettime(time.CLOCK_MONOTONIC)
+            returned_at = boot_seconds()
             longest = max(longest, time.monotonic() - asked_at)
             confirmed, lapsed = confirmed + gate.confirmed, lapsed + gate.workers - gate.confirmed
             await faults.thaw()
-            closed.append((returned_at, time.clock_gettime(time.CLOCK_MONOTONIC)))
+            closed.append((returned_at, boot_seconds()))
             await switch(conn, online=True, actor=DANA)
             await faults.replace()
         feeder.cancel()
     starts = marks(tmp_path)
-    late = [mark - began for mark in starts for began, ended in closed if began < mark < ended]
+    too_late = late((mark.started_at for mark in starts), closed)
+    frozen = len(late((mark.began_at for mark in starts), closed))
     released = await pool.fetchval("select count(*) from atlas.job_attempts where outcome = 'released'")
     print(
         f"gate: {TOGGLES} toggles, {len(starts)} starts, {released} prefetched jobs given back, {confirmed} confirmations,"
-        f" {lapsed} rights lapsed, the switch took at most {longest:.2f} s, {len(late)} starts after it had returned"
+        f" {lapsed} rights lapsed, the switch took at most {longest:.2f} s, {len(too_late)} starts after it had returned,"
+        f" {frozen} handlers began after it that had started before"
     )
-    assert late == []
+    assert too_late == []
     assert released > 0
     assert confirmed > 0
     assert lapsed > 0
