@@ -23,16 +23,17 @@ import asyncpg
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
-from atlas.engine.jobs.finish import Finish, WorkerTime, take_turn
+from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.start_right import StartRights, boot_seconds
-from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, release
+from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
 from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
 from atlas.workers.fast_lane import FastLane
 from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.outcomes import record_and_claim, split_outcomes
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
@@ -43,14 +44,8 @@ PAUSE_SECONDS = 0.5
 FAST_LANE_SECONDS = 0.02
 # A drain whose claim was refused although the gate is open asks again after this long.
 REFUSED_SECONDS = 0.1
-# Characters of the outputs that are recorded together. More would take longer than a lease on a slow connection, and
-# Postgres takes no statement of a gigabyte.
-LARGEST_CALL = 16 * 2**20
-# What Postgres raises for an outcome that it cannot store.
-NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 _status = attrgetter("status")
-_output = attrgetter("output")
 _tenant = attrgetter("tenant_id")
 
 log = get_logger("worker")
@@ -256,13 +251,25 @@ class ClaimLoop:
                 # The handler of the last job may have recorded it, without a call.
                 self._check_drain(TurnResult(), request)
             return False
-        finishes = self._take_outbox()
+        finishes, self._outbox = split_outcomes(self._outbox)
         usage = self._usage.take()
         hints = self._demand.hints
         asked_at = boot_seconds()
         in_flight.sent(request, finishes=len(finishes))
         try:
-            turn = await self._finish_and_claim(conn, claimant, finishes, request, usage)
+            if finishes and self.before_finish is not None:
+                await self.before_finish()
+            # A connection that does not respond must not outlive the lease.
+            turn = await record_and_claim(
+                conn,
+                claimant,
+                finishes,
+                request,
+                held=self._held,
+                after=self._after,
+                usage=usage,
+                within=self._lease.seconds,
+            )
             if turn.closed and self._drain.when_empty:
                 await self._check_gate(conn, turn)
         except BaseException:
@@ -296,64 +303,12 @@ class ClaimLoop:
             await asyncio.sleep(0)
         return True
 
-    def _take_outbox(self) -> list[Finish]:
-        """The outcomes to record next: all, unless their outputs are too large for one statement."""
-        taken, self._outbox = self._outbox, []
-        size = 0
-        for count, output in enumerate(map(_output, taken)):
-            if output is not None:
-                size += len(output)
-                if size > LARGEST_CALL and count:
-                    self._outbox = taken[count:]
-                    return taken[:count]
-        return taken
-
     def _request(self) -> Request:
         if self._phase is not Phase.CLAIMING or self._reconciler.is_running:
             return NO_JOBS
         in_flight = self._demand.in_flight
         request = self._demand.request(ended=in_flight.finishes + len(self._outbox))
         return self._drain.limit(request, in_flight=in_flight.jobs)
-
-    async def _finish_and_claim(
-        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request, usage: WorkerTime | None
-    ) -> TurnResult:
-        if finishes and self.before_finish is not None:
-            await self.before_finish()
-        try:
-            # A connection that does not respond must not outlive the lease.
-            return await take_turn(
-                conn,
-                claimant,
-                finishes,
-                slots=request.slots,
-                prefetch=request.prefetch,
-                alone=request.alone,
-                after=self._after,
-                usage=usage,
-                within=self._lease.seconds,
-            )
-        except NOT_STORABLE as error:
-            log.error("outcomes are recorded one by one", worker_id=claimant.id, jobs=len(finishes), reason=str(error))
-            together = TurnResult(again=True)
-            for one in finishes:
-                turn = await self._finish_one(conn, claimant, one)
-                together.lost += turn.lost
-                together.canceled += turn.canceled
-            return together
-
-    async def _finish_one(self, conn: Connection, claimant: Claimant, finish: Finish) -> TurnResult:
-        """Record one outcome, as a failure if it cannot be stored as it is."""
-        try:
-            return await take_turn(conn, claimant, [finish], within=self._lease.seconds)
-        except NOT_STORABLE as error:
-            job = self._held.get(finish.job_id)
-            if job is None:
-                return TurnResult()
-            log.error("an outcome could not be stored", **job.log_facts(claimant.id), reason=str(error))
-            refusal = PermanentError(f"The outcome could not be stored: {error}.")
-            failure = decide(job, claimant.id, refusal, ATLAS)
-            return await take_turn(conn, claimant, [failure], within=self._lease.seconds)
 
     async def _check_gate(self, conn: Connection, turn: TurnResult) -> None:
         """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""

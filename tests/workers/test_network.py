@@ -192,13 +192,14 @@ async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_go
         swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", lose_response)
+    monkeypatch.setattr("atlas.workers.outcomes.take_turn", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")
     assert [(one.id, one.attempt) for turn in swallowed for one in turn.claimed] == [(job_id, 2)]
 
 
+@pytest.mark.long
 async def test_a_worker_on_a_dead_connection_stops_its_handlers_before_its_lease_is_over(
     pool, proxy, given, eventually
 ):
@@ -219,6 +220,7 @@ async def test_a_worker_on_a_dead_connection_stops_its_handlers_before_its_lease
     assert late < timedelta(0)
 
 
+@pytest.mark.long
 async def test_a_worker_that_lost_its_lease_does_not_renew_it(pool, given, serving, eventually, monkeypatch):
     """Its last renewal was recorded, but the response was lost: the jobs it stopped must not stay its own."""
     away = False
