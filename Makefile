@@ -65,7 +65,7 @@ test: setup style
 # Tests wait for much of their time, so two cores have work for five processes. One of them has the browser tests: Playwright
 # keeps an event loop running, beside which no other can run. What failed beside others, on a machine that may be busy, is run
 # once more alone, and must pass there. Each of the two runs has its own list of what failed.
-QUICK := $(PYTEST) -m "not slow"
+QUICK := $(PYTEST) -m "not slow and not long"
 OTHERS := $(QUICK) --ignore tests/web
 BROWSER := $(QUICK) tests/web -o cache_dir=.pytest_cache/browser
 AGAIN := --last-failed --last-failed-no-failures none
@@ -89,11 +89,12 @@ proof: setup
 	@if PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null; then $(MAKE) --no-print-directory pooler-tests; \
 		else echo "PgBouncer is not installed (Debian's package pgbouncer): the tests did not run through it."; fi
 
-# The quick tests once more, with PgBouncer in transaction mode between them and the server.
-POOLED := ATLAS_TEST_POOLER=transaction $(OTHERS) -o cache_dir=.pytest_cache/pooler
+# All but the slow tests once more, with PgBouncer in transaction mode between them and the server.
+POOLED := ATLAS_TEST_POOLER=transaction $(PYTEST) -m "not slow"
+POOLED_OTHERS := $(POOLED) --ignore tests/web -o cache_dir=.pytest_cache/pooler
 pooler-tests: setup
-	$(POOLED) -n 2 --dist worksteal || $(POOLED) $(AGAIN)
-	ATLAS_TEST_POOLER=transaction $(BROWSER)
+	$(POOLED_OTHERS) -n 2 --dist worksteal || $(POOLED_OTHERS) $(AGAIN)
+	$(POOLED) tests/web -o cache_dir=.pytest_cache/browser
 
 # The long ones: an hour of mixed load with random faults.
 soak: setup

@@ -1,6 +1,7 @@
 """Fixtures: a server for the session, a database for each test."""
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
@@ -72,6 +73,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None:
         remove_leftovers(Path(tempfile.gettempdir()), FILES_PREFIX, hours=24)
         config.option.basetemp = tempfile.mkdtemp(prefix=FILES_PREFIX)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out what is loaded by now: it took an eighth of the time of the test processes."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

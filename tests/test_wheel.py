@@ -80,6 +80,7 @@ def test_the_wheel_brings_the_web_pages(venv):
     assert {path.suffix for path in (pages / "assets").iterdir()} >= {".js", ".css", ".br", ".gz"}
 
 
+@pytest.mark.long
 async def test_every_program_of_the_wheel_finds_its_files(venv, tmp_path):
     """SQL is read where it is imported."""
     code = """

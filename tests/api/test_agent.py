@@ -220,6 +220,7 @@ async def test_one_host_has_a_bounded_number_of_requests_that_wait(world, host, 
     assert other.status_code == 204
 
 
+@pytest.mark.long
 async def test_waiting_hosts_query_for_their_own_jobs_and_not_at_every_enqueue(world, host, place, pool, admin, looks):
     polls = [asyncio.create_task(host.get(place, params={"wait": 6})) for _ in range(20)]
     await asyncio.sleep(1.0)

@@ -261,6 +261,7 @@ async def grow_account(server, pool, settings, seals=1):
         await seal_and_sign(pool, settings)
 
 
+@pytest.mark.long
 async def test_readers_that_stop_reading_hold_no_connection(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(atlas.api.export, "READ_SECONDS", 3.0)
     world = server.world

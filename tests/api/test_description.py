@@ -21,6 +21,7 @@ CALLERS = [("all", "operator"), ("acme", "tenant_admin"), ("acme", "host"), ("ac
 CONFIG = Path(__file__).parent / "schemathesis.toml"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600 if PROOF else 300)
 @pytest.mark.parametrize("who", CALLERS if PROOF else CALLERS[:1], ids=lambda who: who[1])
 async def test_every_response_is_as_described(server, tmp_path, who):

@@ -195,6 +195,7 @@ async def test_bytes_of_a_body_that_was_answered_keep_no_connection(dial, hasty)
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_client_that_reads_nothing_is_cut_off(server, hasty):
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -92,6 +92,7 @@ async def test_a_lost_connection_fails_one_request_and_never_the_next(database_u
         await behind.close()
 
 
+@pytest.mark.long
 async def test_a_silent_database_does_not_block_requests_for_ever(database_url, settings, pool, monkeypatch):
     monkeypatch.setattr(atlas.api.db, "HUNG_SECONDS", 0.5)
     monkeypatch.setattr(atlas.api.db, "ACQUIRE_SECONDS", 1)
@@ -149,6 +150,7 @@ async def test_a_frozen_database_ends_reads_in_time_and_blames_no_caller(databas
         await behind.close()
 
 
+@pytest.mark.long
 async def test_it_is_ready_again_over_new_connections_when_the_old_ones_went_silent(
     database_url, settings, pool, monkeypatch
 ):

@@ -148,6 +148,7 @@ async def test_every_list_returns_each_item_once_whatever_the_page_size(things, 
             assert [name_of(one) for one in await pages(operator, path, limit, **filters)] == whole, path
 
 
+@pytest.mark.long
 async def test_items_added_between_two_pages_shift_nothing(things, admin):
     async def arrive():
         await admin.post("/jobs", json={"job_type": "y.work"})
@@ -169,6 +170,7 @@ async def test_items_removed_between_two_pages_hide_no_other(things, admin):
     assert [item["id"] for item in rest["items"]] == before[3:]
 
 
+@pytest.mark.long
 async def test_pages_are_never_larger_than_two_hundred(things, spec, operator):
     for path in paged(spec, things):
         for wrong in ({"limit": 201}, {"limit": 0}, {"cursor": "x'\0"}, {"cursor": ""}):

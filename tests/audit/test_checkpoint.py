@@ -269,6 +269,7 @@ async def lose_the_end(conn, owner, installation) -> int:
     return size
 
 
+@pytest.mark.long
 async def test_a_signer_that_abandons_a_lost_end_says_so_and_verification_reports_it(conn, owner, installation):
     size = await lose_the_end(conn, owner, installation)
     await write(conn, 2)

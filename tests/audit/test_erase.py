@@ -73,6 +73,7 @@ async def test_nothing_to_erase_writes_nothing(conn):
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'ERASED'") == 0
 
 
+@pytest.mark.long
 async def test_many_values_are_recorded_in_events_of_a_bearable_size(conn):
     await record(conn, event(1, tenant_id=TENANTS[0]), personal={"to": ["ann@example.org"] * 2500})
     assert await erase(conn, "ann@example.org", actor=CALLER) == 2500

@@ -197,6 +197,7 @@ def test_whatever_is_done_to_the_file_shows(file, installation, tmp_path):
         assert kind in kinds(verify_export(damaged, installation.keys, installation.notes)), f"damage {number}"
 
 
+@pytest.mark.long
 def test_a_file_with_any_byte_changed_is_read_to_a_verdict_and_nearly_always_refused(file, installation, tmp_path):
     """A few changes mean the same: the spare bits of base64, the case of a hexadecimal digit."""
     random, damaged, found = Random(6), tmp_path / "fuzzed.jsonl", 0
@@ -543,6 +544,7 @@ async def test_an_empty_range_of_a_tenant_has_the_number_that_it_had_reached(con
     assert any("begins after the tenant's row 3" in notice for notice in report.notices)
 
 
+@pytest.mark.long
 async def test_exporting_and_verifying_hold_only_a_part_of_the_log_in_memory(conn, installation, tmp_path):
     for _ in range(6):
         await write_many(conn, 1000, message="long " * 1000)

@@ -39,6 +39,7 @@ async def restore(source: str, target: str) -> None:
     await load.communicate(text)
 
 
+@pytest.mark.long
 async def test_a_restored_audit_log_goes_on_in_an_epoch_of_its_own(conn, database_url, second_cluster, installation):
     await audit_log(conn, installation, seals=5)
     await write(conn, 3)
@@ -63,6 +64,7 @@ async def test_a_restored_audit_log_goes_on_in_an_epoch_of_its_own(conn, databas
     await pool.close()
 
 
+@pytest.mark.long
 async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_identifier(
     conn, owner, database_url, second_cluster, installation
 ):
@@ -92,6 +94,7 @@ async def test_a_restore_shows_by_its_transaction_ids_where_the_cluster_has_no_i
     await pool.close()
 
 
+@pytest.mark.long
 async def test_a_backup_that_lacks_the_end_gets_no_signature_until_the_loss_is_accepted(
     conn, database_url, second_cluster, installation
 ):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from atlas.audit.record import record
 from atlas.audit.seal import seal
 from atlas.audit.verifier.tree import split
@@ -14,6 +16,7 @@ from tests.support import PROOF
 SECONDS = 30.0 if PROOF else 2.5
 
 
+@pytest.mark.long
 async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, conn, installation):
     async with writers(database_url, quick=6, slow=3):
         deaths = await kill_sealers(database_url, every=0.2, seconds=SECONDS)
@@ -53,6 +56,7 @@ async def test_a_sealer_that_reads_rows_before_the_horizon_loses_the_row_that_co
     assert "row" in kinds(await verify(conn, []))
 
 
+@pytest.mark.long
 async def test_the_storm_sees_the_rows_that_the_wrong_order_loses(database_url, conn):
     async with writers(database_url, quick=6, slow=1):
         for _ in range(60):

@@ -402,6 +402,7 @@ UNTOLD = {
 }
 
 
+@pytest.mark.long
 async def test_a_value_that_was_taken_away_is_a_finding_in_any_column(tampered, installation):
     await tampered.execute("alter table atlas.audit_log alter id set default 100001")
     await record(tampered, event(1, tenant_id=TENANTS[0]), personal={"to": "ann@example.org"})

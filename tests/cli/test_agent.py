@@ -5,6 +5,7 @@ import signal
 import sys
 
 import orjson
+import pytest
 
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import get_job
@@ -16,6 +17,7 @@ from tests.support import DANA
 __all__ = ["server", "settings"]
 
 
+@pytest.mark.long
 async def test_a_host_runs_its_jobs_with_a_token_of_its_own_until_a_signal(atlas, server, conn, tmp_path):
     host = server.world.hosts["acme"]
     made = await atlas(

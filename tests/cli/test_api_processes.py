@@ -76,6 +76,7 @@ async def group(tmp_path, database_url, owner):
     await process.wait()
 
 
+@pytest.mark.long
 async def test_every_process_serves_and_one_that_dies_is_replaced_and_all_stop_together(group, owner):
     tenant = await given_tenant(owner)
     await publish(owner, "report.build")

@@ -416,6 +416,7 @@ async def test_a_loss_is_accepted_although_a_scheduler_signs_at_the_same_time(au
     assert "\nabandons " in note
 
 
+@pytest.mark.long
 async def test_a_new_key_is_made_once_its_epoch_has_begun(audit, key, database_url):
     await audit("verify")
     (key.parent / "audit.key").unlink()

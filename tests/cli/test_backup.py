@@ -27,6 +27,7 @@ async def backup(atlas, tmp_path, pool, database_url):
     return tmp_path / "backup"
 
 
+@pytest.mark.long
 async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, backup, tmp_path):
     signed = (tmp_path / "home" / "keys" / "audit.pub").read_text()
     elsewhere = {"DATABASE_URL": None, "ATLAS_HOME": str(tmp_path / "new")}
@@ -80,6 +81,7 @@ async def test_a_restore_refuses_what_is_not_a_backup_was_changed_or_would_repla
     assert "Set ATLAS_SCHEMA=atlas" in other.refusal
 
 
+@pytest.mark.long
 async def test_a_restore_into_a_database_with_other_tables_leaves_them_alone_and_goes_on_after_a_crash(
     atlas, backup, databases, tmp_path, monkeypatch
 ):

@@ -68,6 +68,7 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.long
 async def test_a_worker_that_starts_on_a_full_disk_begins_when_there_is_room(database_url, owner, pool, tmp_path):
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=DANA)
@@ -94,6 +95,7 @@ async def test_a_server_without_a_free_connection_is_named(atlas, owner, databas
     assert "raise max_connections" in refusal
 
 
+@pytest.mark.long
 async def test_an_operator_has_a_connection_when_all_others_are_taken(atlas, tmp_path):
     server = await start_embedded(tmp_path / "home", settings={**TEST_SETTINGS, "max_connections": "15"})
     taken = []
@@ -113,6 +115,7 @@ async def test_an_operator_has_a_connection_when_all_others_are_taken(atlas, tmp
         server.release()
 
 
+@pytest.mark.long
 async def test_a_locked_table_is_named_with_who_holds_it(atlas, owner):
     async with owner.transaction():
         await owner.execute("lock table atlas.jobs, atlas.system_state")

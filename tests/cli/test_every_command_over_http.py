@@ -186,6 +186,7 @@ def arguments(command: str, given: str, things: dict[str, Any]) -> list[str]:
     return [*command.split(), *(word.format(**things) for word in given.split(" ") if word)]
 
 
+@pytest.mark.long
 async def test_every_command_works_on_the_api_alone(remote, things, tmp_path):
     wrong = []
     for command, given in WORKING.items():

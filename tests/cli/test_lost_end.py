@@ -28,6 +28,7 @@ async def primary():
     server.remove()
 
 
+@pytest.mark.long
 async def test_a_promoted_standby_that_lacks_the_end_is_noticed_and_used_only_by_order(primary, atlas, tmp_path):
     standby = Server(primary)
     # As people name both: whichever takes writes.
@@ -102,6 +103,7 @@ async def follow(primary: Any) -> None:
     await until(lambda: primary.fetchval(caught_up))
 
 
+@pytest.mark.long
 async def test_a_standby_that_has_what_was_lost_is_not_read(primary):
     behind, ahead = Server(primary), Server(primary)
     try:

@@ -22,6 +22,7 @@ async def test_migrate_applies_everything_once_and_says_so(atlas, databases: Tes
     assert (second.code, second.stdout) == (0, "Nothing to do: all migrations are applied.\n")
 
 
+@pytest.mark.long
 async def test_migrate_says_what_is_missing_and_what_that_locks_without_changing_anything(atlas, owner):
     up_to_date = await atlas("migrate", "--check")
     assert (up_to_date.code, up_to_date.stdout) == (0, "Nothing to do: all migrations are applied.\n")

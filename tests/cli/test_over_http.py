@@ -233,6 +233,7 @@ async def test_the_audit_log_is_read_and_followed_by_the_beginning_of_an_id(atla
     assert job != other
 
 
+@pytest.mark.long
 async def test_the_audit_log_is_followed_over_http(remote, atlas, server, tmp_path):
     job = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]
     other = (await atlas("enqueue", "report.build", "--tenant", "acme", "--json")).document["id"]

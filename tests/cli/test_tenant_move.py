@@ -114,6 +114,7 @@ class Callers:
         assert all(isinstance(one, asyncio.CancelledError) for one in ended), ended
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("processes", "callers", "seconds"), [(1, 4, 0.5), pytest.param(3, 16, 20.0, marks=pytest.mark.slow)]
 )

@@ -37,6 +37,7 @@ async def acme(atlas) -> str:
     return str(id)
 
 
+@pytest.mark.long
 async def test_every_list_names_the_tenant_by_slug_and_its_json_has_both(atlas, acme):
     for command, key in LISTS:
         shown = await atlas(*command.split())

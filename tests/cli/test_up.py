@@ -60,6 +60,7 @@ async def up(tmp_path: Path):
             await process.wait()
 
 
+@pytest.mark.long
 async def test_an_embedded_home_survives_kill_9_and_is_found_as_it_was(up, atlas, tmp_path):
     first, before = await up("worker")
     gate = (await atlas("status", "--json", DATABASE_URL=None)).document["gate"]
@@ -128,6 +129,7 @@ async def alive(conn, count: int) -> bool:
     return await conn.fetchval("select count(*) from atlas.job_workers where dead_at is null") == count
 
 
+@pytest.mark.long
 async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, atlas, database_url):
     conn_settings = {"DATABASE_URL": database_url}
     first, _ = await up("worker", **conn_settings)
@@ -153,6 +155,7 @@ async def test_the_operator_token_of_the_environment_is_used_instead_of_a_new_on
     assert not (tmp_path / "home" / "operator-token").exists()
 
 
+@pytest.mark.long
 async def test_a_token_that_was_revoked_is_replaced(up, atlas, database_url):
     first, before = await up("worker", DATABASE_URL=database_url)
     first.terminate()

@@ -130,6 +130,7 @@ async def test_neither_types_nor_all_is_wrong_usage(atlas):
     assert (await atlas("worker", "--types", "x", "--except", "y")).code == 2
 
 
+@pytest.mark.long
 async def test_a_worker_for_all_leaves_what_it_excepts_to_others(atlas, conn, tmp_path):
     await ask_for_a_note(conn, tmp_path / "note")
     others = ("--all", "--app", "notes", "--drain", "--json", "--except")

@@ -15,10 +15,12 @@ RUN_ELSEWHERE = {
     "prisma.md": ROOT / "tests" / "engine" / "jobs" / "test_prisma_page.py",
     "testing.md": ROOT / "tests" / "testing" / "test_page.py",
 }
+# The pages that people read first; `make proof` runs all.
+READ_FIRST = {"README.md", "jobs.md", "handlers.md", "limits.md"}
 # One shows what a login sees that does not exist.
-MARKS = {"troubleshooting.md": without_pooler("it maps every login to one of its own")}
+MARKS = {"troubleshooting.md": [without_pooler("it maps every login to one of its own")]}
 RUNNABLE = [
-    pytest.param(page, marks=MARKS.get(page.name, ()))
+    pytest.param(page, marks=[*MARKS.get(page.name, ()), *([] if page.name in READ_FIRST else [pytest.mark.long])])
     for page in PAGES
     if blocks_of(page, *RUN) and page.name not in RUN_ELSEWHERE
 ]

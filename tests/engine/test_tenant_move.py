@@ -192,6 +192,7 @@ async def test_a_canceled_move_lets_the_tenant_go_on_and_a_repeated_export_is_th
         await old.export(await find_tenant(old.conn, SYSTEM_TENANT), tmp_path / "system.zip")
 
 
+@pytest.mark.long
 async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewhere_and_comes_back(
     cells, owner, tmp_path
 ):

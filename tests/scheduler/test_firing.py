@@ -123,6 +123,7 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
     assert len(rows) == len({row["due_at"] for row in rows}) == len(await jobs_of(pool, trigger))
 
 
+@pytest.mark.long
 async def test_events_published_while_schedulers_are_killed_fire_each_trigger_once(
     pool, conn, acme, scheduler, eventually
 ):
@@ -150,6 +151,7 @@ async def test_events_published_while_schedulers_are_killed_fire_each_trigger_on
     assert jobs == distinct == events * triggers
 
 
+@pytest.mark.long
 async def test_a_running_scheduler_is_on_time_by_the_databases_clock_and_stops_in_good_order(
     pool, conn, acme, owner, scheduler, eventually
 ):
@@ -203,6 +205,7 @@ async def firing(pool, database_url):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["fire_events", "fire_schedules"])
 async def test_what_cannot_be_fired_is_left_out_and_fires_when_its_cause_is_gone(
     conn, acme, firing, eventually, monkeypatch, kind
@@ -251,6 +254,7 @@ async def test_a_poll_whose_connection_went_silent_is_repeated_over_another(
         await through.close()
 
 
+@pytest.mark.long
 async def test_a_poll_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
     monkeypatch.setattr("atlas.scheduler.firing.TRANSACTION_SECONDS", 1.0)
     whole = triggers.fire_schedules.fire_all

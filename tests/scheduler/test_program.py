@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from atlas.engine.recurring import list_recurring
 from atlas.scheduler.maintenance import Maintenance
 
 
+@pytest.mark.long
 async def test_a_module_registers_its_functions_and_the_audit_log_is_sealed(pool, conn, scheduler, eventually):
     running = await scheduler("--app", "tests.scheduler.functions")
     await eventually("select outcome from atlas.recurring_runs where recurring_id = 'tidy often'", equals="succeeded")
@@ -19,6 +22,7 @@ async def test_a_module_registers_its_functions_and_the_audit_log_is_sealed(pool
     assert await pool.fetchval("select outcome from atlas.recurring_runs where recurring_id = 'sleep'") == "stopped"
 
 
+@pytest.mark.long
 async def test_a_run_of_a_process_that_was_killed_is_lost_and_due_again(pool, conn, scheduler, eventually):
     running = await scheduler("--app", "tests.scheduler.functions")
     await eventually("select exists (select from atlas.recurring_runs where recurring_id = 'sleep')")

@@ -49,6 +49,7 @@ def run_examples(folder: Path, url: str, *names: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.long
 @without_pooler("it maps every login to one of its own")
 async def test_the_examples_pass_with_a_login_that_may_create_databases(login, tmp_path):
     done = run_examples(tmp_path, await login("createdb"), *EXAMPLES)
@@ -57,6 +58,7 @@ async def test_the_examples_pass_with_a_login_that_may_create_databases(login, t
     assert f"{''.join(EXAMPLES.values()).count('async def test_')} passed" in done.stdout
 
 
+@pytest.mark.long
 @without_pooler("it maps every login to one of its own")
 async def test_a_login_that_may_not_create_databases_is_named_with_the_remedy(login, tmp_path):
     done = run_examples(tmp_path, await login("nocreatedb"), "conftest.py", "test_welcome.py")

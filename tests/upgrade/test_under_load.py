@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import asyncpg
+import pytest
 
 from atlas import job
 from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate
@@ -33,6 +34,7 @@ async def nothing(input: dict[str, Any]) -> None:
     """A job that only passes through."""
 
 
+@pytest.mark.long
 async def test_migrate_runs_beside_busy_programs_and_nothing_fails_or_is_lost(database_url, owner, monkeypatch):
     monkeypatch.setattr("atlas.db.migrations.LOCK_SECONDS", 1)
     monkeypatch.setattr("atlas.db.migrations.REST_SECONDS", 0.2)

@@ -75,6 +75,7 @@ def test_a_row_is_proved_in_the_browser_and_not_after_it_was_changed(site, visit
         expect(verifier.get_by_text(sentence)).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
     page = visit("/audit", role="tenant_admin", tenant="acme")
     expect(page.get_by_role("grid", name="audit log")).to_be_visible()
@@ -112,6 +113,7 @@ def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
     expect(operator.get_by_role("row").filter(has_text="PARCEL_SENT")).to_contain_text("acme")
 
 
+@pytest.mark.long
 def test_each_role_sees_the_parts_that_it_may(visit: Visit):
     admin = visit("/audit", role="tenant_admin", tenant="acme")
     expect(admin.get_by_role("tab")).to_have_text(["Log", "Seals and checkpoints", "Verifications"])

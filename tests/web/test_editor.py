@@ -4,6 +4,7 @@ import json
 import re
 
 import httpx
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import PHONE, Visit, serious_violations
@@ -98,6 +99,7 @@ def test_a_workflow_is_written_mended_tried_and_published(visit: Visit):
     assert serious_violations(page) == []
 
 
+@pytest.mark.long
 def test_versions_are_compared_rolled_back_and_run(site: Site, visit: Visit):
     with httpx.Client(base_url=site.address, headers=site.world.headers("acme", "tenant_admin")) as client:
         first = json.loads(MENDED)
@@ -144,6 +146,7 @@ def test_versions_are_compared_rolled_back_and_run(site: Site, visit: Visit):
     expect(row).to_contain_text("1 succeeded")
 
 
+@pytest.mark.long
 def test_the_editor_fits_a_phone_and_is_for_those_who_may_publish(visit: Visit):
     page = visit("/workflows/new", role="tenant_admin", tenant="acme", size=PHONE, theme="dark", axe=True)
     expect(page.get_by_text("Ready to publish")).to_be_visible()

@@ -128,6 +128,7 @@ def test_the_whole_guide(installation: Installation, browser: Browser):
     context.close()
 
 
+@pytest.mark.long
 def test_the_guide_says_what_a_role_or_an_installation_lacks(visit: Visit):
     page = visit("/first-run", role="auditor", tenant="acme", size=PHONE)
     expect(page.get_by_text("Your role, auditor, may not enqueue jobs.")).to_be_visible()

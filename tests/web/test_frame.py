@@ -94,6 +94,7 @@ def test_everything_is_reached_by_the_keyboard(visit: Visit):
     expect(page).to_have_url(re.compile("/jobs/0192f0c1-2b3c-7d4e-8f90-123456789abc$"))
 
 
+@pytest.mark.long
 def test_a_chosen_tenant_stays_chosen_from_page_to_page(visit: Visit):
     page = visit("/")
     page.get_by_role("button", name="Tenant: all tenants").click()
@@ -134,6 +135,7 @@ def test_the_gate_is_switched_with_a_reason_and_every_page_shows_it(visit: Visit
         expect(one.get_by_test_id("offline")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_page_outlives_a_restart_of_the_api(site, visit: Visit):
     page = visit("/")
     live = page.locator("[data-live]")
@@ -157,6 +159,7 @@ def test_no_page_has_a_serious_violation_of_accessibility(visit: Visit, theme):
     assert {path: ones for path, ones in found.items() if ones} == {}
 
 
+@pytest.mark.long
 def test_pages_fit_a_phone(visit: Visit):
     page = visit("/", size=PHONE)
     for path, title in {**PAGES, **BESIDE}.items():

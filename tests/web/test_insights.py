@@ -102,6 +102,7 @@ async def add_idle_things(site: Site) -> str:
         return str((await add_trigger(conn, site.world.acme.id, described, actor=DANA)).id)
 
 
+@pytest.mark.long
 def test_a_trigger_and_a_worker_say_why_they_do_nothing(site: Site, visit: Visit):
     trigger = site.run(add_idle_things(site))
     page = visit("/workers?worker=box-9:1:idle", axe=True)

@@ -147,6 +147,7 @@ def test_the_palette_finds_things_and_does_them(site: Site, visit: Visit, tenant
     assert page.evaluate(height) == 28
 
 
+@pytest.mark.long
 def test_a_view_is_kept_and_another_person_opens_it(site: Site, visit: Visit, tenant: UUID):
     given_jobs(site, NewJob("report.build", {"name": "q1", "fails": True}, tenant))
     page = visit("/jobs?tenant=night&status=dead_letter&last=24h", axe=True)

@@ -56,6 +56,7 @@ def test_an_operator_sees_what_flows_what_failed_and_what_needs_a_person(site: S
     expect(page).to_have_url(re.compile("/dead-letters"))
 
 
+@pytest.mark.long
 def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_menu(visit: Visit):
     page = visit("/?last=6h", axe=True)
     expect(page.get_by_role("button", name="Remove the filter Time last 6 hours")).to_be_visible(timeout=SLOW)
@@ -95,6 +96,7 @@ def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_
     expect(page.get_by_role("heading", name="Jobs per hour")).to_be_visible(timeout=SLOW)
 
 
+@pytest.mark.long
 def test_tenants_stand_side_by_side_and_a_quiet_one_needs_no_one(site: Site, visit: Visit):
     site.run(begin(site, "quiet"))
     page = visit("/", theme="dark", axe=True)

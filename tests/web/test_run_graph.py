@@ -115,6 +115,7 @@ def test_a_run_is_followed_in_its_graph_then_forked_and_compared(site: Site, vis
     expect(row).to_contain_text("the same", timeout=30_000)
 
 
+@pytest.mark.long
 def test_a_declared_run_shows_what_it_left_out_and_what_is_to_come(site: Site, visit: Visit, admin: httpx.Client):
     assert admin.post("workflows", json={"document": DOCUMENT}).status_code == 201
     run_id = ask_for(admin, "gifts", {"gifts": ["book", "tea", "sock"], "card": False})

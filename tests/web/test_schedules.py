@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.conftest import Visit, serious_violations
@@ -62,6 +63,7 @@ def test_an_event_is_published_and_listed_with_its_context(visit: Visit):
     expect(page.get_by_role("grid", name="Events").get_by_text("invoice.paid").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_workers_are_for_operators_and_hosts_for_their_tenant(visit: Visit):
     page = visit("/workers", axe=True)
     page.get_by_role("grid", name="Workers").get_by_text("alive").first.click()

@@ -80,6 +80,7 @@ async def test_a_frozen_worker_is_replaced_and_its_late_finish_refused(pool, dat
     assert await pool.fetchval("select max(attempt) from effects") == 2
 
 
+@pytest.mark.long
 async def test_a_stopped_worker_leaves_nothing_running_and_counts_nothing(
     pool, database_url, given, effects, eventually
 ):

@@ -257,6 +257,7 @@ async def test_a_command_continues_through_an_outage_shorter_than_its_lease(brie
     assert job.output == {"exit_code": 0, "stdout_tail": "::progress 40 halfway\nwent"}
 
 
+@pytest.mark.long
 async def test_a_command_is_killed_when_its_lease_expires_during_an_outage(brief, proxy):
     job_id = await brief.job("a", "wait")
     async with brief.agent(proxy.address) as agent:

@@ -44,6 +44,7 @@ async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_ur
     assert sorted(name for names in applied for name in names) == EVERYTHING
 
 
+@pytest.mark.long
 async def test_a_migration_that_waits_for_a_dump_holds_up_no_one_else(empty_url, monkeypatch):
     monkeypatch.setattr("atlas.db.migrations.LOCK_SECONDS", 1)
     monkeypatch.setattr("atlas.db.migrations.REST_SECONDS", 0.1)

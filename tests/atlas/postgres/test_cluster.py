@@ -110,6 +110,7 @@ async def test_the_next_user_of_a_server_replaces_a_guardian_that_was_killed(hom
     await until(lambda: not guardians(home))
 
 
+@pytest.mark.long
 async def test_what_was_committed_is_there_after_the_server_was_killed(home):
     first, url = await use_in_a_process(home)
     await query(url, "create table kept as select 42 as n")

@@ -108,6 +108,7 @@ async def test_priority_orders_the_jobs_of_one_tenant_and_passes_no_other(conn):
     assert urgent in [job.id for job in turn.claimed]
 
 
+@pytest.mark.long
 async def test_worker_seconds_follow_the_weights_whatever_the_jobs_take(conn):
     tenants = [await given_tenant(conn, f"w{n}", f'{{"weight": {n}}}') for n in (1, 2, 4)]
     for tenant in tenants:

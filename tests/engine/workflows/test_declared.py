@@ -431,6 +431,7 @@ async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_muc
     assert run.error["compensated"] == ["pay/pay#2", "pay/pay"]
 
 
+@pytest.mark.long
 async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
     step, input = heavy(1), {"text": "ab " * 25_000, "items": [*range(16)]}
     began = time.thread_time()
@@ -445,6 +446,7 @@ async def test_the_event_loop_gets_its_turn_between_templates(kit, holds):
     assert max(holds) < 10 * one  # and not 32
 
 
+@pytest.mark.long
 async def test_a_large_input_and_a_large_template_leave_the_event_loop_to_others(kit, holds):
     """In one go, the input takes 0.5 s to check, and the template 0.6 s to compile."""
     parts = [*({"const": number} for number in range(300)), {"type": "integer"}]

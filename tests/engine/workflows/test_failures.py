@@ -319,6 +319,7 @@ async def test_canceling_a_waiting_run_cancels_its_children_and_theirs(kit):
         await verb(kit, cancel_run, run.id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("side", [False, True])
 async def test_a_workflow_that_calls_itself_without_end_fails_at_the_deepest(kit, side):
     run = await kit.run("wf.chain", {"deepest": None, "side": side})
@@ -328,6 +329,7 @@ async def test_a_workflow_that_calls_itself_without_end_fails_at_the_deepest(kit
     assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs") == 50
 
 
+@pytest.mark.long
 async def test_a_chain_of_children_is_canceled_to_its_end(kit):
     run = await kit.run("wf.chain", {"deepest": 50, "side": False})
     assert await verb(kit, cancel_run, run.id) == "canceled"

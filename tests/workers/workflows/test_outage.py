@@ -99,6 +99,7 @@ async def _outages(home: Path) -> None:
         await crash_server(home, down=0.3)
 
 
+@pytest.mark.long
 async def test_all_runs_end_though_postgres_is_stopped_and_started_under_them(server, tmp_path):
     assert atlas.workers.workflows
     url = server.url("outage")

@@ -3,6 +3,8 @@
 import asyncio
 import random
 
+import pytest
+
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import registered
@@ -50,6 +52,7 @@ async def cancel_some(pool) -> None:
             await cancel_many(conn, chosen, actor=APPROVER)
 
 
+@pytest.mark.long
 async def test_a_storm_of_runs_leaves_nothing_open_nothing_wrong_and_no_orphans(kit):
     calls.clear()
     stop = asyncio.Event()
