@@ -23,7 +23,7 @@ import asyncpg
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
-from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.finish import Finish, WorkerTime, take_turn
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.start_right import StartRights, boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release
@@ -33,7 +33,7 @@ from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
 from atlas.workers.fast_lane import FastLane
 from atlas.workers.held_jobs import HeldJobs
-from atlas.workers.outcomes import record_and_claim, split_outcomes
+from atlas.workers.outcomes import NOT_STORABLE, record_one_by_one
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
@@ -44,8 +44,12 @@ PAUSE_SECONDS = 0.5
 FAST_LANE_SECONDS = 0.02
 # A drain whose claim was refused although the gate is open asks again after this long.
 REFUSED_SECONDS = 0.1
+# Characters of the outputs that are recorded together. More would take longer than a lease on a slow connection, and
+# Postgres takes no statement of a gigabyte.
+LARGEST_CALL = 16 * 2**20
 
 _status = attrgetter("status")
+_output = attrgetter("output")
 _tenant = attrgetter("tenant_id")
 
 log = get_logger("worker")
@@ -251,7 +255,7 @@ class ClaimLoop:
                 # The handler of the last job may have recorded it, without a call.
                 self._check_drain(TurnResult(), request)
             return False
-        finishes, self._outbox = split_outcomes(self._outbox)
+        finishes = self._take_outbox()
         usage = self._usage.take()
         hints = self._demand.hints
         asked_at = boot_seconds()
@@ -259,17 +263,7 @@ class ClaimLoop:
         try:
             if finishes and self.before_finish is not None:
                 await self.before_finish()
-            # A connection that does not respond must not outlive the lease.
-            turn = await record_and_claim(
-                conn,
-                claimant,
-                finishes,
-                request,
-                held=self._held,
-                after=self._after,
-                usage=usage,
-                within=self._lease.seconds,
-            )
+            turn = await self._finish_and_claim(conn, claimant, finishes, request, usage)
             if turn.closed and self._drain.when_empty:
                 await self._check_gate(conn, turn)
         except BaseException:
@@ -303,12 +297,45 @@ class ClaimLoop:
             await asyncio.sleep(0)
         return True
 
+    def _take_outbox(self) -> list[Finish]:
+        """The outcomes to record next: all, unless their outputs are too large for one statement."""
+        taken, self._outbox = self._outbox, []
+        size = 0
+        for count, output in enumerate(map(_output, taken)):
+            if output is not None:
+                size += len(output)
+                if size > LARGEST_CALL and count:
+                    self._outbox = taken[count:]
+                    return taken[:count]
+        return taken
+
     def _request(self) -> Request:
         if self._phase is not Phase.CLAIMING or self._reconciler.is_running:
             return NO_JOBS
         in_flight = self._demand.in_flight
         request = self._demand.request(ended=in_flight.finishes + len(self._outbox))
         return self._drain.limit(request, in_flight=in_flight.jobs)
+
+    async def _finish_and_claim(
+        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request, usage: WorkerTime | None
+    ) -> TurnResult:
+        try:
+            # A connection that does not respond must not outlive the lease.
+            return await take_turn(
+                conn,
+                claimant,
+                finishes,
+                slots=request.slots,
+                prefetch=request.prefetch,
+                alone=request.alone,
+                after=self._after,
+                usage=usage,
+                within=self._lease.seconds,
+            )
+        except NOT_STORABLE as error:
+            return await record_one_by_one(
+                conn, claimant, finishes, self._held, reason=error, within=self._lease.seconds
+            )
 
     async def _check_gate(self, conn: Connection, turn: TurnResult) -> None:
         """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""

@@ -192,7 +192,7 @@ async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_go
         swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", lose_response)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")

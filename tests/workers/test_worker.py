@@ -65,7 +65,7 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain,
             alone.append(len(finishes))
         return turn
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
     worker = await drain()
     assert worker.finished == 3000
     assert sum(alone) < 2000  # The last batch of each connection finds nothing more to claim.
@@ -155,8 +155,8 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
         sizes.append(sum(len(one.output) for one in finishes))
         return await take_turn(conn, claimant, finishes, **more)
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", watched)
-    monkeypatch.setattr("atlas.workers.outcomes.LARGEST_CALL", 50_000)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.LARGEST_CALL", 50_000)
     jobs = await given("test.large", *({"n": n} for n in [20_000] * 30 + [60_000]))
     await drain(concurrency=40)
     assert await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") == len(jobs)
@@ -480,7 +480,7 @@ async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, d
             worker._claim_loop.hint()  # as when a job was committed after the claim had looked
         return turn
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
     async with asyncio.timeout(10):
         await worker.run()
     assert len(drained) > 1
@@ -500,7 +500,7 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
             asked_beside_what_runs.append((len(finishes), asked["slots"]))
         return await take_turn(conn, claimant, finishes, **asked)
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
     await worker.run()
     assert worker.finished == 4
     # One more look at the start, for what came while the first was under way; then outcomes alone.
@@ -529,7 +529,7 @@ async def test_a_drain_does_not_end_by_a_claim_older_than_its_own_finish(
             await asyncio.sleep(0.1)
         return turn
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", tangled)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", tangled)
     async with asyncio.timeout(10):
         await worker.run()
     assert (await row(pool, job_id))["status"] == "succeeded"
@@ -547,7 +547,7 @@ async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(
             stopped.set()
         return turn
 
-    monkeypatch.setattr("atlas.workers.outcomes.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
     async with serving() as worker, asyncio.timeout(10):
         await stopped.wait()
     found = await row(pool, job_id)
