@@ -69,6 +69,7 @@ def site_packages(venv: Path) -> Path:
     return found
 
 
+@pytest.mark.long
 def test_the_wheel_brings_one_package(venv):
     names = {path.name for path in site_packages(venv).iterdir()} - {"dependencies.pth", "prisma.py"}
     assert sorted(name.split("-")[0] for name in names) == ["atlas", "atlas_jobs"]

@@ -15,7 +15,7 @@ import atlas.api.routing
 from tests.api.test_matrix import BODIES, body_of, filled
 from tests.support import PROOF
 
-FUZZED = 20_000 if PROOF else 600
+FUZZED = 20_000 if PROOF else 300
 JOB = {"job_type": "x.work"}
 MIB = 1024 * 1024
 

@@ -163,6 +163,7 @@ async def test_every_marked_address_is_read_there_whole(pool, world, paused, ope
         assert (await operator.head(route.path.removeprefix("/api/v1"))).status_code == 200
 
 
+@pytest.mark.long
 async def test_a_replica_that_is_gone_costs_nobody_an_answer_and_is_used_when_it_is_back(
     pool, world, replica, auditor, standby
 ):

@@ -327,6 +327,7 @@ def test_rows_without_a_seal_do_not_belong_into_a_range_that_ends_early(file, in
     assert kinds(verify_export(path, installation.keys)) == {"export"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("bounds", [{}, {"since": -1}, {"until": 1}, {"since": -1, "until": 1}, {"until": 60}])
 async def test_every_honest_export_verifies_also_when_its_end_is_not_signed_yet(

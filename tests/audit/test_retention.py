@@ -147,6 +147,7 @@ update atlas.audit_seal set sealed_at = '2099-01-01T00:00:00+00', system_identif
 where n = {n}"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [

@@ -50,6 +50,7 @@ async def test_an_error_is_one_line(atlas, tmp_path):
     assert (await atlas("definition", "edit", "x")).code == 2
 
 
+@pytest.mark.long
 async def test_a_worker_runs_the_definitions_it_is_given(atlas):
     await atlas("online")
     await atlas("definition", "add", SYNC)

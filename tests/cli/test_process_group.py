@@ -89,6 +89,7 @@ async def test_neighbours_of_one_kind_stop_together_after_those_that_started_lat
     assert b"did not stop in time" not in words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["exit", "kill"])
 async def test_a_program_that_ends_is_started_again_and_the_others_go_on(start, tmp_path, end):
     parent = await start("first", "second:ends:3")

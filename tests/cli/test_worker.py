@@ -51,6 +51,7 @@ async def ask_for_a_note(conn, file: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", ["1", "2"])
 async def test_a_drain_runs_what_is_due_and_ends(atlas, conn, tmp_path, processes):
     for number in range(3):
@@ -112,6 +113,7 @@ async def test_the_file_for_probes_is_touched_again_and_again_and_one_that_canno
     assert call.args == ("ATLAS_ALIVE_FILE cannot be written",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [

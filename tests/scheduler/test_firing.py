@@ -171,6 +171,7 @@ async def test_a_running_scheduler_is_on_time_by_the_databases_clock_and_stops_i
     assert await pool.fetchval(LEADER) is None
 
 
+@pytest.mark.long
 async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, conn, acme, scheduler, eventually):
     schedule = await given_schedule(conn, acme, "* * * * *", misfire="latest")
     on_event = await given_event_trigger(conn, acme)

@@ -36,6 +36,7 @@ async def test_a_run_of_a_process_that_was_killed_is_lost_and_due_again(pool, co
     assert (function.due_in < 0, function.last_outcome, function.worker_id) == (True, "lost", None)
 
 
+@pytest.mark.long
 async def test_a_module_that_cannot_be_imported_is_refused_before_anything_runs(conn, scheduler, tmp_path):
     running = await scheduler("--app", "tests.scheduler.nowhere")
 

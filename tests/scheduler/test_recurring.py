@@ -274,6 +274,7 @@ async def test_a_run_that_outlasts_its_lease_keeps_it(conn, recurring):
     assert (await ended(conn)).last_outcome == "succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away", ["refuses", "hangs"])
 async def test_a_run_whose_lease_cannot_be_renewed_ends_before_another_process_takes_it(
     conn, recurring, monkeypatch, away

@@ -62,6 +62,7 @@ def test_a_link_signs_in_once_and_leaves_no_trace_in_the_address(site, visit: Vi
     expect(second.get_by_role("alert")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_rail_shows_what_a_role_may_read(visit: Visit):
     operator = visit("/").get_by_role("navigation", name="Pages")
     enqueuer = visit("/", role="enqueuer", tenant="acme").get_by_role("navigation", name="Pages")

@@ -33,6 +33,7 @@ async def metered(site: Site, tenant_id: UUID, *, jobs: int) -> None:
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.long
 def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, visit: Visit):
     good, bad = ("report.build", {"name": "good"}), ("report.build", {"name": "annual", "fails": True})
     tenant = site.run(begin(site, "measured", good, good, good, bad, ("report.once", {})))

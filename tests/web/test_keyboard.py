@@ -109,6 +109,7 @@ def test_a_night_without_a_mouse(site: Site, visit: Visit, tenant: UUID):
     assert serious_violations(page) == []
 
 
+@pytest.mark.long
 def test_the_palette_finds_things_and_does_them(site: Site, visit: Visit, tenant: UUID):
     [job] = given_jobs(site, NewJob("report.build", {"name": "q4"}, tenant))
     page = visit("/", axe=True)

@@ -135,6 +135,7 @@ def test_atlas_is_switched_off_with_a_reason_and_on_again(visit: Visit):
         expect(page.get_by_test_id("offline")).to_have_count(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", ["enqueuer", "auditor"])
 def test_everyone_who_reads_jobs_has_an_overview(visit: Visit, role):
     page = visit("/", role=role, tenant="acme")

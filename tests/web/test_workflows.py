@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.conftest import Visit, serious_violations
@@ -48,6 +49,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     expect(requester).to_have_url(f"{site.address}/runs")
 
 
+@pytest.mark.long
 def test_a_run_is_signaled_and_canceled(visit: Visit):
     page = visit("/runs", role="tenant_admin", tenant="other")
     expect(page.get_by_text("No runs yet")).to_be_visible()

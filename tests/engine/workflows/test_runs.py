@@ -360,6 +360,7 @@ async def test_a_workflow_that_swallows_everything_still_waits(kit):
     assert (await kit.get(run.id)).status == "succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "input",
     [

@@ -48,6 +48,7 @@ async def seconds(pool: Any, job_id: Any) -> float:
     return took / 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text", "status"),
     [

@@ -797,6 +797,7 @@ async def test_a_token_that_cannot_be_sent_is_no_token(post, server, token):
     assert SECRET not in str(job.error)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["slow_body", "slow_head"])
 async def test_a_response_that_never_ends_does_not_block_the_next_token(post, server, monkeypatch, part):
     monkeypatch.setattr(entra_token, "FETCH_SECONDS", 0.5)
