@@ -187,6 +187,9 @@ async def test_a_days_limit_holds_when_many_engines_decide_at_once(kit):
                 await take_intents(conn, name, limit=2)
 
     await asyncio.gather(*(engine(f"engine {n}") for n in range(5)))
+    async with kit.pool.acquire() as conn:
+        # What each passed over because another was deciding it.
+        await take_intents(conn, "the last engine", limit=30)
 
     states = [await status_of(kit, one) for one in asked]
     assert (states.count("queued"), states.count("blocked")) == (5, 25)
