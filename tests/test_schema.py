@@ -120,6 +120,7 @@ async def test_the_migrated_database_is_what_the_schema_draws(owner):
     assert await differences(owner, SCHEMA) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "drift",
     [

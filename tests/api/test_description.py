@@ -92,6 +92,7 @@ async def test_every_name_is_described_and_no_description_is_of_nothing(spec):
     assert {name.rpartition(".")[2] for name in DESCRIPTIONS} - used == set()
 
 
+@pytest.mark.long
 async def test_every_model_has_an_example_that_fits_it(spec):
     for model, schema in spec["components"]["schemas"].items():
         if "properties" in schema:

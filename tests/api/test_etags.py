@@ -46,6 +46,7 @@ async def etag(client, kind, ids):
     return (await client.get(filled(THINGS[kind][0], ids))).headers["etag"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", THINGS)
 async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, kind):
     operator = editors[0]
@@ -70,6 +71,7 @@ async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, k
     assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": "unquoted"}), 422, "header.If-Match")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", THINGS)
 async def test_of_concurrent_edits_of_one_state_one_succeeds(ids, editors, kind):
     clients = editors if kind in ("trigger", "host", "server", "workflow", "webhook") else editors[:1] * 2

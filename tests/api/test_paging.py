@@ -181,6 +181,7 @@ async def test_pages_are_never_larger_than_two_hundred(things, spec, operator):
     assert (await operator.get(steps, params={"cursor": "W10"})).status_code == 422
 
 
+@pytest.mark.long
 async def test_a_run_with_large_steps_is_shown_in_small_pages(pool, world, things, admin):
     await pool.execute(
         """insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status, output)

@@ -429,6 +429,7 @@ async def recorder(owner):
         await owner.execute(TRIGGER.format(name))
 
 
+@pytest.mark.long
 async def test_every_change_of_a_table_has_an_event_or_is_named_as_not_audited(owner, recorder, conn, jobs, things):
     worker, job = await given_claimed(conn, "s")
     await finish(conn, worker, [snooze(job, 60.0)])

@@ -109,6 +109,7 @@ def test_a_command_on_the_database_loads_what_it_needs_alone(loaded, database_ur
     assert not any(name.startswith(("atlas.audit", "atlas.workers", "atlas.client")) for name in modules)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "model"),
     some(
@@ -144,6 +145,7 @@ def test_a_command_with_typed_calls_loads_one_table_and_no_library_that_it_does_
     assert len(modules) < 540
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["audit tail --json", "audit verify --json", "recurring list", "usage", "sign-in"])
 def test_other_commands_load_no_library_that_they_do_not_use(loaded, database_url, command):
     modules = loaded(*command.split(), DATABASE_URL=database_url)

@@ -19,6 +19,7 @@ def shell(tmp_path, database_url, known_types):
     return call
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("redirection", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 async def test_a_stream_that_is_closed_does_not_end_a_command_half_way(shell, conn, redirection):
     ran = await shell(redirection, "enqueue", "a.work", "--json")
@@ -32,6 +33,7 @@ async def test_an_input_from_a_stream_that_is_closed_is_no_object(shell):
     assert "the text on stdin" in (await shell("<&-", "enqueue", "a.work", "--input", "-")).refusal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [("status",), ("status", "--json"), ("jobs", "list"), ("audit", "tail")])
 async def test_output_that_cannot_be_written_is_an_error_with_its_reason(atlas, shell, arguments):
     await atlas("enqueue", "a.work")

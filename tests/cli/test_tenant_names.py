@@ -51,6 +51,7 @@ async def test_every_list_names_the_tenant_by_slug_and_its_json_has_both(atlas, 
             assert "acme" in shown.stdout, command
 
 
+@pytest.mark.long
 async def test_one_job_and_one_run_name_their_tenant(atlas, acme):
     [job] = (await atlas("jobs", "list", "--tenant", acme, "--json")).document["jobs"]
     [asked] = (await atlas("workflow", "requests", "--tenant", "acme", "--json")).document["requests"]

@@ -110,6 +110,7 @@ async def test_everything_of_a_tenant_arrives_with_its_provable_audit_log(cells,
     assert orjson.loads(event)["digest"] == done.digest
 
 
+@pytest.mark.long
 async def test_nothing_of_a_tenant_that_moves_changes_where_it_was(cells, tmp_path):
     old, _ = cells
     conn = old.conn

@@ -41,6 +41,7 @@ async def test_nothing_is_left_of_a_transaction_that_rolls_back(shop, way):
     assert await shop.state() == "new"
 
 
+@pytest.mark.long
 @without_pooler("it maps every login to one of its own")
 @every_way
 async def test_every_option_reaches_the_job(shop, way):

@@ -46,6 +46,7 @@ def test_a_person_signs_in_where_the_link_leads_and_signs_out(site, visit: Visit
     expect(page.get_by_role("heading", name="Sign in to Atlas")).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_link_signs_in_once_and_leaves_no_trace_in_the_address(site, visit: Visit):
     async def make() -> str:
         async with site.pool.acquire() as conn:

@@ -77,6 +77,7 @@ def test_the_whole_story_of_a_mail(visit: Visit):
     expect(page.locator("[data-status=succeeded]").first).to_be_visible(timeout=20_000)
 
 
+@pytest.mark.long
 def test_filters_are_in_the_address_and_new_jobs_do_not_push_what_is_read(site: Site, visit: Visit):
     tenant = site.world.other.id
     later = [NewJob("a.work", {"n": n}, tenant, delay=timedelta(hours=1), correlation_id="order-7") for n in range(3)]
@@ -110,6 +111,7 @@ def test_filters_are_in_the_address_and_new_jobs_do_not_push_what_is_read(site: 
     expect(page.get_by_role("status").filter(has_text="It is not due until")).to_be_visible()
 
 
+@pytest.mark.long
 def test_many_jobs_are_canceled_together_with_a_reason(site: Site, visit: Visit):
     tenant = site.world.acme.id
     jobs = [NewJob("b.work", {}, tenant, delay=timedelta(hours=1), correlation_id="bulk") for _ in range(5)]

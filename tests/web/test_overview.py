@@ -111,6 +111,7 @@ def test_tenants_stand_side_by_side_and_a_quiet_one_needs_no_one(site: Site, vis
     expect(tenants).to_have_count(0)
 
 
+@pytest.mark.long
 def test_atlas_is_switched_off_with_a_reason_and_on_again(visit: Visit):
     operator, admin = visit("/"), visit("/", role="tenant_admin", tenant="acme", size=PHONE)
     gate, seen = operator.get_by_role("region", name="Gate"), admin.get_by_role("region", name="Gate")

@@ -76,6 +76,7 @@ async def received(result: Any) -> Any:
     return one.model_dump(mode="json") if hasattr(one, "model_dump") else one
 
 
+@pytest.mark.long
 async def test_both_clients_read_the_same(atlas, sync, things):
     # What changes from call to call.
     passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series", "get_insights"}

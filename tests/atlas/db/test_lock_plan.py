@@ -1,5 +1,7 @@
 """`atlas migrate --check`: what a migration would lock is found on a copy, and the database is only read."""
 
+import pytest
+
 from atlas.db.lock_plan import PlannedStep, plan_locks
 from atlas.db.migrations import Migration, migrate
 from tests.atlas.db.test_migrations import fetch
@@ -18,6 +20,7 @@ PENDING = [
 ]
 
 
+@pytest.mark.long
 async def test_each_migration_names_the_tables_it_locks_who_waits_and_for_how_long(empty_url, monkeypatch):
     monkeypatch.setattr("atlas.db.lock_plan.READ_RATE", 1000)
     monkeypatch.setattr("atlas.db.lock_plan.REWRITE_RATE", 1000)
@@ -51,6 +54,7 @@ async def test_a_new_database_has_nothing_to_lock(empty_url):
     assert await plan_locks(empty_url, [APPLIED]) == [PlannedStep("1_first")]
 
 
+@pytest.mark.long
 async def test_installing_the_functions_locks_no_table(database_url, owner):
     await owner.execute("""update atlas.system_state set value = value || '{"sha256": ""}' where key = 'functions'""")
 

@@ -128,6 +128,7 @@ async def test_many_rows_need_not_name_the_same_fields(workshop):
     assert await workshop.badge.create_many([{}, {}]) == 2
 
 
+@pytest.mark.long
 async def test_more_rows_than_one_statement_can_carry_are_still_all_or_nothing(workshop):
     rows = [{"name": f"p{number}", "email": str(number), "key": "k"} for number in range(12_000)]
     assert await workshop.person.create_many(rows) == 12_000

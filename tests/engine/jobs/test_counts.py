@@ -81,6 +81,7 @@ async def do_everything(conn: Any) -> None:
         await make_due(conn, job_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["count first", "count last", "meter first"])
 async def test_the_counts_kept_are_those_of_the_table(conn, pool, order):
     if order == "count first":
@@ -135,6 +136,7 @@ async def test_rows_that_came_past_the_audit_log_are_noticed_and_counted(conn, p
     assert not await counts_are_due(conn)
 
 
+@pytest.mark.long
 async def test_a_summary_behind_row_level_security_costs_the_same_beside_others(conn, owner):
     mine, other = await given_tenant(conn), await given_tenant(conn, "other")
     await owner.execute(FILL, mine, 700, MIXED, 1000)

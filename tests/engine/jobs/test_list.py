@@ -96,6 +96,7 @@ async def test_a_list_behind_row_level_security_costs_the_same_beside_others(con
             assert now <= all_tenants * 1.5 + 150, said
 
 
+@pytest.mark.long
 async def test_what_is_active_or_failed_is_listed_without_reading_what_succeeded(conn, owner):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(3)]
     await owner.execute(FILL, tenants[0], OTHERS // 2, [], 1)
@@ -106,6 +107,7 @@ async def test_what_is_active_or_failed_is_listed_without_reading_what_succeeded
             assert await cost_of_a_page(conn, tenants[0], {"statuses": (status,)}) < 60, status
 
 
+@pytest.mark.long
 async def test_what_is_due_later_is_listed_without_reading_what_is_due(conn, owner):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(3)]
     await owner.execute(FILL, tenants[0], OTHERS // 4, ["queued"] * 100, 1)
@@ -153,6 +155,7 @@ async def test_a_page_far_back_costs_what_the_first_one_costs(conn, owner):
         assert far <= first + 20, wanted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [None, *STATUSES])
 async def test_pages_that_end_before_they_find_anything_lead_to_all_of_it(conn, owner, status):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(2)]
@@ -190,6 +193,7 @@ async def test_what_was_created_before_a_time_is_on_the_second_page(conn, owner)
         assert [job.id for job in page.jobs] == [job.id for job in oldest]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("crowd", [0, 3])
 async def test_every_filter_finds_what_it_names_page_by_page(conn, owner, crowd):
     tenants = [await given_tenant(conn, f"t{n}") for n in range(1 + crowd)]

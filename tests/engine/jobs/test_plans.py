@@ -104,6 +104,7 @@ async def test_a_claim_costs_the_same_behind(conn, owner, crowd, values):
     assert crowded <= empty * 1.5 + 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("crowd", "values"), CROWDS)
 async def test_an_idle_worker_s_claim_costs_the_same_behind(conn, owner, crowd, values):
     for _ in range(8):

@@ -60,6 +60,7 @@ def table(minutes: list[tuple[datetime, datetime]], fixed: bool, meant: Callable
     return {at for wall, at in first.items() if meant(wall)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ZONES.split(",") if PROOF else ["Australia/Lord_Howe", *ZONES.split(",")[::20]])
 def test_around_every_clock_change_each_due_time_comes_exactly_once(name):
     zone = ZoneInfo(name)

@@ -41,6 +41,7 @@ async def scans(owner) -> dict[str, int]:
     return {row["relname"]: row["seq_scan"] for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("analyzed", [False, True])
 async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
     await owner.execute(FILL)

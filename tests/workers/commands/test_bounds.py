@@ -114,6 +114,7 @@ async def test_other_jobs_go_on_while_a_program_floods(define, order, given, ser
     assert took < 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text", "limits", "sign"),
     [

@@ -101,6 +101,7 @@ async def test_a_malformed_retry_after_is_ignored(post, server, asked):
     assert (await post.finish(job_id)).status == "succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("play", "unknown"),
     [

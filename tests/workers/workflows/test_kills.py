@@ -72,6 +72,7 @@ def reruns(lines: list[str]) -> int:
     return again
 
 
+@pytest.mark.long
 async def test_one_run_killed_at_every_boundary_in_turn(kit, victims, log):
     run_id = await kit.ask("victim")
     await kit.tick()
