@@ -44,6 +44,7 @@ def proof(page: Page):
     return page.get_by_role("dialog")
 
 
+@pytest.mark.long
 def test_a_row_is_proved_in_the_browser_and_not_after_it_was_changed(site, visit: Visit):
     id = site.run(add_event(site, "INVOICE_PAID", "Paid 10 euros"))
     page = visit("/audit", role="auditor", tenant="acme")

@@ -53,6 +53,7 @@ def event(page: Page, name: str) -> Locator:
     return page.get_by_role("listbox", name="Events").get_by_role("option", name=re.compile(name))
 
 
+@pytest.mark.long
 def test_a_run_is_followed_in_its_graph_then_forked_and_compared(site: Site, visit: Visit, admin: httpx.Client):
     run_id = ask_for(admin, "order", {"number": "o-1", "is_lost": True})
     page = visit(f"/runs/{run_id}", role="tenant_admin", tenant="acme", axe=True)

@@ -146,6 +146,7 @@ async def test_an_outcome_is_recorded_when_only_the_connections_of_the_claim_loo
     assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
+@pytest.mark.long
 async def test_reconciling_without_a_response_is_repeated(given, serving, eventually, monkeypatch):
     looks = 0
 

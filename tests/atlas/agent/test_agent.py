@@ -236,6 +236,7 @@ async def test_a_job_that_is_canceled_on_its_way_to_the_host_does_not_start(brie
     assert brief.starts("a") == []
 
 
+@pytest.mark.long
 async def test_a_command_continues_through_an_outage_shorter_than_its_lease(brief, proxy):
     job_id = await brief.job("a", "wait")
     async with brief.agent(proxy.address):
@@ -393,6 +394,7 @@ async def test_a_stopped_agent_lets_its_command_end_and_reports(box):
     assert (await get_job(box.conn, waiting)).status == "queued"
 
 
+@pytest.mark.long
 async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box):
     job_id = await box.job("a", "wait", max_retries=0)
     async with box.process() as agent:

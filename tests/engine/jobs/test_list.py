@@ -141,6 +141,7 @@ async def test_a_page_of_what_is_rare_is_bounded_in_a_long_history(conn, owner):
             assert cost < 600, one
 
 
+@pytest.mark.long
 async def test_a_page_far_back_costs_what_the_first_one_costs(conn, owner):
     mine = await given_tenant(conn)
     await owner.execute(FILL, mine, OTHERS // 2, ["failed", "queued"], 5)
