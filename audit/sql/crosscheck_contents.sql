@@ -1,5 +1,6 @@
 -- The newest jobs whose content differs from their events: type or tenant from JOB_CREATED, the digests of input and output where
--- events have them, the cost, the outputs of a run's steps, attempts that are missing, and a sent mail without its ledger.
+-- events have them, the cost, the outputs of a run's steps, attempts that are missing, times that do not fit the status, and a sent
+-- mail without its ledger.
 -- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
 -- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded, and those of a run that was
 -- suspended.
@@ -7,7 +8,7 @@
 -- compares aggregates of two tables.
 select w.id, w.wrong
 from (
-  select id, tenant_id, job_type, input, output, status, cost_cents, attempt_count from atlas.jobs order by id desc limit :limit
+  select id, tenant_id, job_type, input, output, status, cost_cents, attempt_count, finished_at, dead_lettered_at from atlas.jobs order by id desc limit :limit
 ) j
 cross join lateral (
   select
@@ -38,6 +39,7 @@ cross join lateral (
     case when j.job_type <> 'ENGINE_RUN' and (
       select count(*) from atlas.job_attempts t where t.job_id = j.id and t.attempt_no < j.attempt_count)
       < j.attempt_count - 1 then 'attempts' end,
+    case when (j.finished_at is not null) <> (j.status >= 'succeeded') or (j.dead_lettered_at is not null and j.status <> 'failed') then 'times' end,
     case when e.mailed and j.output->>'provider' <> 'outbox' and not exists (select from atlas.mail_ledger m where m.job_id = j.id) then 'mail ledger' end
   ], null) as wrong
 ) w

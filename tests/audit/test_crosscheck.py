@@ -106,6 +106,8 @@ CONTENT_CHANGES = [
     ("update atlas.jobs set cost_cents = 0 where job_type = 'tried'", "cost"),
     ("update atlas.jobs set cost_cents = 1 where job_type = 'a'", "cost"),
     ("delete from atlas.job_attempts where job_id = (select id from atlas.jobs where job_type = 'tried')", "attempts"),
+    ("update atlas.jobs set finished_at = null where job_type = 'audited'", "times"),
+    ("update atlas.jobs set dead_lettered_at = now() where job_type = 'audited'", "times"),
 ]
 
 

@@ -145,11 +145,11 @@ begin
   return query
   update jobs
   set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
-      attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
+      attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
   where ctid = any (picked) and status = 'queued' and (start_by is null or start_by > clock_timestamp())
   returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
     case when retries_chosen then max_retries end, lost_count,
     timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),
-    extract(epoch from start_by - clock_timestamp())::float8,
-    extract(epoch from finish_by - clock_timestamp())::float8;
+    case when start_by is not null then extract(epoch from start_by - clock_timestamp())::float8 end,
+    case when finish_by is not null then extract(epoch from finish_by - clock_timestamp())::float8 end;
 end $$;
