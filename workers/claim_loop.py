@@ -41,8 +41,6 @@ from atlas.workers.worker_lease import WorkerLease
 
 CONNECTIONS = 2
 PAUSE_SECONDS = 0.5
-# How long the fast lane may keep other calls waiting.
-FAST_LANE_SECONDS = 0.02
 # A drain whose claim was refused although the gate is open asks again after this long.
 REFUSED_SECONDS = 0.1
 # Characters of the outputs that are recorded together. More would take longer than a lease on a slow connection, and
@@ -245,8 +243,7 @@ class ClaimLoop:
         if self._reconciler.is_due:
             await self._reconciler.run(conn, calls_in_flight=in_flight.calls)
         if not self._fast_lane.idle.is_set():
-            # A short call goes before a long one, which would take its processor.
-            await wait_for(self._fast_lane.idle, within=FAST_LANE_SECONDS)
+            await self._fast_lane.let_pass()
         claimant = self._lease.claimant
         if claimant is None:
             return False

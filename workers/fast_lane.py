@@ -13,6 +13,7 @@ from uuid import UUID
 from atlas.db.pool import Connection, Pool
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.start_right import boot_seconds
+from atlas.waiting import wait_for
 from atlas.workers.demand import Demand, Request
 from atlas.workers.worker_lease import WorkerLease
 
@@ -22,6 +23,8 @@ from atlas.workers.worker_lease import WorkerLease
 RESTS = 10
 LONGEST_REST_SECONDS = 0.05
 LONGEST_REST_AFTER_NOTHING_SECONDS = 1.0
+# How long one of its calls may keep others waiting.
+GOES_FIRST_SECONDS = 0.02
 # No tenant has it: a call for it claims nothing.
 NO_TENANT = UUID(int=0)
 ONE_AHEAD = Request(prefetch=1)
@@ -48,6 +51,7 @@ class FastLane:
         # Set while it claims nothing.
         self.idle = asyncio.Event()
         self.idle.set()
+        self._goes_first_until = 0.0
         self._rests_until = 0.0
         self._rest = 0.0
 
@@ -70,12 +74,20 @@ class FastLane:
             # Heard twice: from this process and from the server.
             return True
         serves_it = claimant.job_types is None or job_type in claimant.job_types
-        if not (serves_it and self.idle.is_set()) or time.monotonic() < self._rests_until:
+        now = time.monotonic()
+        if not (serves_it and self.idle.is_set()) or now < self._rests_until:
             return False
         self._wanted = (tenant_id, job_type)
+        self._goes_first_until = now + GOES_FIRST_SECONDS
         self.idle.clear()
         self._new.set()
         return True
+
+    async def let_pass(self) -> None:
+        """Wait for its call, which is short: a long one would take its processor. All calls together wait once."""
+        left = self._goes_first_until - time.monotonic()
+        if left > 0:
+            await wait_for(self.idle, within=left)
 
     async def serve(self) -> None:
         """Claim what is offered over one connection, until cancelled. Raises when the server cannot be reached."""

@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from atlas.engine.jobs.claim import claim_of_tenant
+from atlas.engine.jobs.claim import TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
+from atlas.workers.fast_lane import NO_TENANT
 from tests.support import DANA
 from tests.workers.handlers import STARTED
 
@@ -75,3 +76,27 @@ async def test_a_slow_call_does_not_keep_the_next_jobs_from_the_fast_lane(pool, 
             await enqueue_light(pool, light)
             await until(lambda number=number: len(STARTED) == number)
             await asyncio.sleep(0.1)
+
+
+async def test_a_call_that_gets_no_response_keeps_others_waiting_once(pool, light, given, serving, monkeypatch):
+    monkeypatch.setattr("atlas.workers.fast_lane.GOES_FIRST_SECONDS", 2.0)
+    calls, responds = 0, asyncio.Event()
+
+    async def silent(conn, claimant, tenant_id, job_type, *, within):
+        nonlocal calls
+        calls += 1
+        if tenant_id != NO_TENANT:
+            await responds.wait()
+        return TurnResult()
+
+    monkeypatch.setattr("atlas.workers.fast_lane.claim_of_tenant", silent)
+    await given("test.noop", *({} for _ in range(2000)))
+    async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=10) as worker:
+        await until(lambda: calls == 1)
+        while calls == 1:
+            await enqueue_light(pool, light)
+            await asyncio.sleep(0.005)
+        left = 2000 - worker.finished
+        assert left > 300, "the backlog was served before the fast lane was used"
+        await until(lambda: worker.finished >= 2000)
+        responds.set()
