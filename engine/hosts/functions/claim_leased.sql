@@ -92,7 +92,8 @@ begin
       end if;
       return query
       update jobs
-      set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_claimant,
+      -- The guard reads the clock before: a job that it lets start in time did so.
+      set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_claimant,
           attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
       where id = best.id and status = 'queued' and (start_by is null or start_by > clock_timestamp())
       returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,

@@ -19,7 +19,8 @@ begin
      and (p_lease is not null or pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker))) then
     return query
     update jobs
-    set status = 'running', started_at = clock_timestamp(), updated_at = clock_timestamp(), claimed_by = p_worker,
+    -- The guard reads the clock before: a job that it lets start in time did so.
+    set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
         attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
     where ctid = any (array(
         -- The last tenant, since the index begins with entries of jobs that were claimed just now.
