@@ -31,7 +31,8 @@ RUN = "ENGINE_RUN"
 # A tenant, or None for all of them.
 Room = UUID | None
 
-_PLACE = re.compile(r"(\d{1,9})\.(\d{1,20}:\d{1,20}:[\d,]{0,2000})")
+# How a place is written: an epoch, and a snapshot as Postgres writes it.
+PLACE = r"([0-9]{1,9})\.([0-9]{1,20}:[0-9]{1,20}:(?:[0-9]{1,20}(?:,[0-9]{1,20}){0,249})?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def write_place(place: LogPosition) -> str:
 
 def place_of(text: str) -> LogPosition | None:
     """The place that a client sends back; None if it is not one."""
-    found = _PLACE.fullmatch(text)
+    found = re.fullmatch(PLACE, text)
     if found is None:
         return None
     low, high, running = found[2].split(":")

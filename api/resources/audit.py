@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 from starlette.responses import Response
 
 from atlas.api.export import Export
-from atlas.api.live.changes import place_of, write_place
+from atlas.api.live.changes import PLACE, place_of, write_place
 from atlas.api.models.common import Document, Timestamp
 from atlas.api.paging import Limit
 from atlas.api.problems import Forbidden
@@ -90,7 +90,12 @@ async def show_new(
     call: Calling,
     filters: Filters,
     place: Annotated[
-        str | None, Query(max_length=2100, description="From the response before; none: from now on.")
+        str | None,
+        Query(
+            max_length=2100,
+            description="From the response before; none: from now on.",
+            json_schema_extra={"pattern": f"^{PLACE}$"},
+        ),
     ] = None,
 ) -> NewEntries:
     """Each row once, also one whose transaction took long. Call it every second or two."""

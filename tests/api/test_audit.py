@@ -172,7 +172,7 @@ async def test_the_log_is_followed_without_a_gap(audit_log, admin, world, pool):
         await enqueue_many(conn, [NewJob("x.work", {}, world.other.id) for _ in range(MOST_NEW + 1)], actor=DANA)
     assert await new() == ([], True)
     assert await new() == ([], False)
-    for wrong in ("x", "1.5:3:", "1.1:2:7"):
+    for wrong in ("x", "1.5:3:", "1.1:2:7", "1.1:9:,", "1.1:9:5,"):
         assert (await admin.get("/audit/new", params={"place": wrong})).status_code == 422
     place = "7.1:2:"
     assert await new() == ([], True)

@@ -64,7 +64,7 @@ async def test_a_stale_edit_is_refused_and_changes_nothing(ids, conn, editors, k
     assert received["remedy"].startswith("Read it again")
     assert await etag(operator, kind, ids) == second
     assert await conn.fetchval("select count(*) from atlas.audit_log") == events
-    for wanted in (f"{first}, {second}", "*"):
+    for wanted in (f"{first}, {second}", f'"a,b",{second}', "*"):
         assert (await edit(operator, kind, ids, 2, **{"If-Match": wanted})).is_success
     assert (await edit(operator, kind, ids, 3)).is_success  # an edit that names no state edits any
     assert_problem(await edit(operator, kind, ids, 2, **{"If-Match": f"W/{second}"}), 412)
