@@ -195,11 +195,13 @@ class Recorder:
         """SHA-256 over the outputs of all steps; None where a record was cut off, and may or may not be stored."""
         if len(self._written) < self.new_steps:
             return None
-        written = {(one.branch, one.position): one.output for one in self._written if one.output is not None}
-        outputs = self.history.outputs() | written
+        outputs = self.history.outputs()
+        for one in self._written:
+            if one.output is not None:
+                outputs[one.branch, one.position] = one.output
         digest = hashlib.sha256()
-        for branch, position in sorted(outputs):
-            digest.update(f"{branch} {position} {outputs[branch, position]}\n".encode())
+        for (branch, position), output in sorted(outputs.items()):
+            digest.update(f"{branch} {position} {output}\n".encode())
         return digest.hexdigest()
 
     def _cannot_record(self, step: StepPosition, error: Exception) -> Never:

@@ -30,27 +30,29 @@ declare
   parents uuid[];
   runs uuid[];
 begin
-  -- Two ways to the same end. Most batches hold plain successes, which need half of the work.
+  -- Two ways to the same end. Most batches hold plain successes, which need half of the work: either no event comes with its bytes,
+  -- and all are alike but for their ids, or every one does.
   -- The fence stands in a case, opaque to the planner, so that the key is the only way in.
   if every_status = 'succeeded' and every_action is not null and every_level = 'info' and every_message = ''
-     and every_attempt is not null and cardinality(p_meta) = 1 and not every_meta ? 'output_sha256'
-     and num_nulls(p_error, p_delay, p_used, p_cost, p_body, p_detail, p_private) = 7 then
+     and every_attempt is not null and num_nulls(p_error, p_delay, p_used, p_cost, p_detail, p_private) = 6
+     and (case when p_body is null then cardinality(p_meta) = 1 and not every_meta ? 'output_sha256'
+               else array_position(p_body, null) is null end) then
     select b.opening, b.closing into opening, closing
     from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
     with fin as (
       update jobs j
       set status = 'succeeded', output = coalesce(u.output, j.output), finished_at = clock_timestamp(), updated_at = clock_timestamp(),
           lease_expires_at = null
-      from unnest(p_id, p_output) u(id, output)
+      from unnest(p_id, p_output, p_meta, p_body) u(id, output, meta, body)
       where j.id = u.id
         and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = every_attempt
                   and case when j.lease_expires_at is null then alive else j.lease_expires_at > clock_timestamp() end
             then true else false end
-      returning j.id, j.tenant_id, j.parent_run_id as parent, case when j.job_type = 'ENGINE_RUN' then j.id end as run),
+      returning j.id, j.tenant_id, j.parent_run_id as parent, case when j.job_type = 'ENGINE_RUN' then j.id end as run, u.meta, u.body),
     aud as (
       insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-      select f.tenant_id, 'system', p_worker, 'info', every_action, 'job', f.id, '', every_meta,
-        convert_to(opening || f.id::text || closing || f.tenant_id::text || '"}', 'UTF8')
+      select f.tenant_id, 'system', p_worker, 'info', every_action, 'job', f.id, '', coalesce(f.meta, every_meta),
+        coalesce(f.body, convert_to(opening || f.id::text || closing || f.tenant_id::text || '"}', 'UTF8'))
       from fin f)
     select array_agg(f.id), array_agg(f.parent) filter (where f.parent is not null), array_agg(f.run) filter (where f.run is not null)
     into done, parents, runs from fin f;

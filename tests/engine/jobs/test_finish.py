@@ -83,6 +83,26 @@ async def test_the_bytes_of_a_plain_success_are_the_same_by_itself_and_among_oth
         assert (row["message"], row["level"], orjson.loads(row["meta"])) == ("", "info", {"attempt": 1})
 
 
+@pytest.mark.parametrize("with_bytes", [3, 2], ids=["every event has its bytes", "one has none"])
+async def test_successes_keep_the_facts_of_each(conn, with_bytes):
+    await enqueue_many(conn, [NewJob("mixed", {"n": n}) for n in range(3)], actor=DANA)
+    worker = await given_worker(conn, "mixed")
+    jobs = await claim(conn, worker, limit=3)
+    notes = [Notes(audit_meta={"n": n}) if n < with_bytes else None for n in range(3)]
+    outcomes = [succeed(job, worker.id, f'{{"pages": {n}}}', "JOB_SUCCEEDED", notes[n]) for n, job in enumerate(jobs)]
+    assert [one.body is not None for one in outcomes] == [n < with_bytes for n in range(3)]
+    assert (await finish(conn, worker, outcomes)).lost == []
+
+    for n, job in enumerate(jobs):
+        [row] = await conn.fetch(
+            "select * from atlas.audit_log where entity_id = $1 and action <> 'JOB_CREATED'", str(job.id)
+        )
+        facts = {"attempt": 1, "n": n} if n < with_bytes else {"attempt": 1}
+        assert orjson.loads(row["meta"]) == orjson.loads(row["body"])["meta"] == facts
+        assert orjson.loads(row["body"])["entity_id"] == str(job.id)
+        assert orjson.loads((await load(conn, job.id))["output"]) == {"pages": n}
+
+
 async def test_a_failure_with_retries_left_waits_and_says_why(conn):
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
