@@ -7,6 +7,7 @@ commit can look for the id it chose.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -26,11 +27,19 @@ from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import hide, split_secrets, store_secrets
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
+# What most jobs have nothing of beside their type and input.
+TERMS = (
+    *("priority", "delay", "run_at", "max_retries", "correlation_id", "source", "source_ref", "timeout_seconds"),
+    *("definition_id", "parent_run_id"),
+)
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
+ENQUEUE_PLAIN = ENQUEUE.without(*TERMS)
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 
 # Where the meta of JOB_CREATED has it, the statement writes the digest.
 INPUT_DIGEST = "input_sha256"
+NO_TERMS = (None,) * len(TERMS)
+_terms = attrgetter(*TERMS)
 ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
 
 
@@ -50,7 +59,11 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
     if _takes_many(job) or active_tracer() is not None:
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     try:
-        made = await fetch_value(conn, ENQUEUE, **_values(job, checked(job), actor))
+        values = _values(job, checked(job), actor)
+        if _terms(job) == NO_TERMS:
+            made = await fetch_value(conn, ENQUEUE_PLAIN, **values)
+        else:
+            made = await fetch_value(conn, ENQUEUE, **values, **_chosen(job))
     except asyncpg.PostgresError as error:
         if (refused := refusal(error)) is None:
             raise
@@ -150,7 +163,7 @@ def _without_secrets(job: NewJob) -> NewJob:
 
 
 def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
-    """One job as the values of its statement."""
+    """What every job has, as the values of its statement."""
     job_type = canonical(job.job_type)
     meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
     return {
@@ -162,18 +175,14 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "actor_id": actor.id,
         "meta": meta,
         "body": _body(job, meta, actor),
-        "priority": job.priority or 0,
-        "delay": None if job.delay is None else job.delay.total_seconds(),
-        "run_at": job.run_at,
-        "max_retries": job.max_retries,
         "type_retries": _known_retries(job_type),
-        "correlation_id": job.correlation_id,
-        "source": job.source or "manual",
-        "source_ref": job.source_ref,
-        "timeout_seconds": job.timeout_seconds,
-        "definition_id": job.definition_id,
-        "parent_run_id": job.parent_run_id,
     }
+
+
+def _chosen(job: NewJob) -> dict[str, Any]:
+    """What it has beside them."""
+    chosen = dict(zip(TERMS, _terms(job), strict=True))
+    return chosen if job.delay is None else {**chosen, "delay": job.delay.total_seconds()}
 
 
 def _known_retries(job_type: str) -> int | None:

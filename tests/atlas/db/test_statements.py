@@ -17,6 +17,13 @@ def test_each_name_gets_one_number_in_the_order_of_its_first_use():
     assert (made.sql, made.names) == ("select $1, $2, $1", ("b", "a"))
 
 
+def test_a_statement_without_some_of_its_parameters_has_null_in_their_places():
+    made = parse("select :b::int, :a, ':b'")
+
+    assert (made.without("b").sql, made.without("b").names) == ("select null::int, $1, ':b'", ("a",))
+    assert made.names == ("b", "a")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -129,9 +129,7 @@ async def test_expiry_and_claim_race_and_each_job_meets_one_of_them(pool):
         while await expire_queued(conn):
             pass
         statuses = dict(await conn.fetch("select status::text, count(*) from atlas.jobs group by 1"))
-        late = await conn.fetchval(
-            "select count(*) from atlas.jobs where status = 'running' and started_at > start_by"
-        )
+        late = await conn.fetchval("select count(*) from atlas.jobs where status = 'running' and started_at > start_by")
         canceled = await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CANCELED'")
     assert len(claimed) == len(set(claimed)) == statuses.get("running", 0)
     assert canceled == statuses.get("canceled", 0)

@@ -28,6 +28,18 @@ async def test_a_job_is_queued_with_its_audit_row(conn):
     assert (event["action"], event["actor_type"], event["actor_id"]) == ("JOB_CREATED", "user", "dana")
 
 
+async def test_a_job_of_which_nothing_more_is_said_is_stored_as_one_that_says_the_defaults(conn):
+    plain = await given_job(conn, "report.build", input={"month": 3})
+    said = await given_job(conn, "report.build", input={"month": 3}, priority=0, source="manual", delay=timedelta())
+
+    rows = [dict(await load(conn, job_id)) for job_id in (plain, said)]
+    for row in rows:
+        for name in ("id", "created_at", "updated_at", "due_at"):
+            row.pop(name, None)
+    assert rows[0] == rows[1]
+    assert (rows[0]["priority"], rows[0]["source"], rows[0]["max_retries"]) == (0, "manual", 3)
+
+
 async def test_the_bytes_of_the_event_say_what_its_columns_say(conn):
     job_id = await given_job(conn, "report.build")
 
