@@ -350,7 +350,13 @@ class ClaimLoop:
         """Act on what a call returned."""
         had_solo_job = self._held.has_solo_job
         if finishes:
-            self._drop_finished(turn, claimant, finishes)
+            recorded = self._held.drop_finished(turn, claimant.id, finishes)
+            self.outcomes.update(map(_status, recorded))
+            # One that was to be requeued and was canceled meanwhile is canceled.
+            stopped = [job for job_id, _ in turn.canceled if (job := self._held.get(job_id))]
+            self._outbox += [
+                decide(job, claimant.id, JobCanceled("Canceled before its retry."), ATLAS) for job in stopped
+            ]
         if request.jobs:
             self._take(turn, may_start=may_start)
             if turn.next_token is not None:
@@ -372,24 +378,6 @@ class ClaimLoop:
         if self._token_timer is not None:
             self._token_timer.cancel()
         self._token_timer = asyncio.get_running_loop().call_later(seconds, self.hint)
-
-    def _drop_finished(self, turn: TurnResult, claimant: Claimant, finishes: list[Finish]) -> None:
-        """Drop the jobs whose outcome was recorded or refused. One that was to be requeued and canceled is canceled."""
-        for job_id, attempt in turn.lost:
-            job = self._held.get(job_id)
-            known = {} if job is None else job.log_facts(claimant.id)
-            facts = {**known, "job_id": str(job_id), "attempt_no": attempt, "worker_id": claimant.id}
-            log.warning("outcome refused: already recorded, or lease lost", **facts)
-        recorded = finishes
-        canceled = {job_id for job_id, _ in turn.canceled}
-        if canceled or turn.lost:
-            lost = {job_id for job_id, _ in turn.lost}
-            self._held.drop_finished([one for one in finishes if one.job_id in lost])
-            recorded = [one for one in finishes if one.job_id not in lost and one.job_id not in canceled]
-        self.outcomes.update(map(_status, recorded))
-        self._held.drop_finished(recorded)
-        stopped = JobCanceled("Canceled before its retry.")
-        self._outbox += [decide(job, claimant.id, stopped, ATLAS) for job in map(self._held.get, canceled) if job]
 
     def _take(self, turn: TurnResult, *, may_start: bool, first: bool = False) -> None:
         """Hold and run what was claimed, behind what waits for a slot or before it."""

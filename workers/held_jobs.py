@@ -5,9 +5,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from uuid import UUID
 
-from atlas.engine.jobs.claim import ClaimedJob
+from atlas.engine.jobs.claim import ClaimedJob, TurnResult
 from atlas.engine.jobs.finish import Finish
+from atlas.logs import get_logger
 from atlas.waiting import wait_for
+
+log = get_logger("worker")
 
 
 class HeldJobs:
@@ -47,14 +50,30 @@ class HeldJobs:
         self._jobs.pop(job_id, None)
         self._were_dropped()
 
-    def drop_finished(self, finishes: Iterable[Finish]) -> None:
-        """Hold these jobs no longer, unless as a later attempt: the worker's other connection may have claimed it."""
+    def drop_finished(self, turn: TurnResult, worker: str, finishes: Sequence[Finish]) -> Sequence[Finish]:
+        """Drop the jobs whose outcome was recorded or refused by this call, and return what was recorded."""
+        recorded = finishes
+        if turn.canceled or turn.lost:
+            for job_id, attempt in turn.lost:
+                job = self._jobs.get(job_id)
+                known = {} if job is None else job.log_facts(worker)
+                facts = {**known, "job_id": str(job_id), "attempt_no": attempt, "worker_id": worker}
+                log.warning("outcome refused: already recorded, or lease lost", **facts)
+            lost = {job_id for job_id, _ in turn.lost}
+            self._drop_attempts(one for one in finishes if one.job_id in lost)
+            kept = lost | {job_id for job_id, _ in turn.canceled}
+            recorded = [one for one in finishes if one.job_id not in kept]
+        self._drop_attempts(recorded)
+        self._were_dropped()
+        return recorded
+
+    def _drop_attempts(self, finishes: Iterable[Finish]) -> None:
+        """Drop these, unless they are held as a later attempt: the worker's other connection may have claimed it."""
         jobs = self._jobs
         for one in finishes:
             job = jobs.get(one.job_id)
             if job is not None and job.attempt == one.attempt:
                 del jobs[one.job_id]
-        self._were_dropped()
 
     def clear(self) -> None:
         """Hold nothing any more."""
