@@ -117,6 +117,7 @@ async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_
     worker = Worker(through, proxy.url, WorkerOptions(["test.sleeps"], poll=0.1, lease=4))
     running = asyncio.create_task(worker.run())
     [job_id] = await given("test.sleeps", {"seconds": 7.5})
+    await eventually("select count(*) from atlas.job_workers", equals=1)
     # The heartbeat has its own connection, from its first beat on.
     registered = await pool.fetchval("select lease_expires_at from atlas.job_workers")
     await eventually("select lease_expires_at > $1 from atlas.job_workers", registered, equals=True)
