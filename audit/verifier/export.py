@@ -84,16 +84,14 @@ class _WholeExport(ExportLines):
         self.report = self._verification.report
         made_at = datetime.fromisoformat(manifest["exported_at"])
         self._end = LogEnd(made_at, int(manifest["epoch"]), bool(manifest["restored"]))
+        self._until = made_at if manifest["to_the_end"] else min(made_at, datetime.fromisoformat(manifest["until"]))
         super().__init__(personal=manifest["personal"])
 
     def finish(self) -> Report:
         to_the_end = self._manifest["to_the_end"]
         self.check_end()
         self._personal.finish(has_all_events=to_the_end)
-        until = now = self._end.now
-        if not to_the_end:
-            until = min(now, datetime.fromisoformat(self._manifest["until"]))
-        self._verification.finish(now, to_the_end=to_the_end, until=until)
+        self._verification.finish(self._end.now, to_the_end=to_the_end, until=self._until)
         if self.report.unsealed:
             self.report.notices.append(f"{self.report.unsealed} rows are not sealed yet: nothing proves them so far.")
         if self._end.restored:

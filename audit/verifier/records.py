@@ -96,6 +96,8 @@ def seal_of(record: dict[str, Any]) -> Seal:
     """A seal from its line."""
     facts = {name: value for name, value in record.items() if name != "type"}
     facts.update({name: base64.b64decode(facts[name], validate=True) for name in _BYTES})
+    # The other times are read with the line; this one is looked at when all lines were.
+    time_of_text(facts["sealed_at"])
     return Seal(**{**facts, "tenants": tuple(tuple(one) for one in facts["tenants"])})
 
 

@@ -1,6 +1,7 @@
 """Exports verify without a database, without Atlas, and in constant memory; every change of the file is found."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -225,6 +226,20 @@ def test_a_line_that_cannot_be_read_is_named_with_the_reason(file, installation,
     for damage, message in UNREADABLE:
         path.write_bytes(b"".join(damage(lines_of(file))))
         assert message in [finding.message for finding in verify_export(path, installation.keys).findings]
+
+
+def test_a_time_that_is_none_is_named_with_its_line(file, installation, tmp_path):
+    path, lines = tmp_path / "unreadable.jsonl", lines_of(file)
+    sealed = next(n for n, line in enumerate(lines) if b'"sealed_at"' in line)
+    manifest = {**json.loads(lines[0]), "to_the_end": False, "until": "then"}
+    for number, damaged in (
+        (sealed, re.sub(rb'("sealed_at": *"[^"]*)0:00"', rb'\1/:00"', lines[sealed])),
+        (0, json.dumps(manifest).encode() + b"\n"),
+    ):
+        assert damaged != lines[number]
+        path.write_bytes(b"".join([*lines[:number], damaged, *lines[number + 1 :]]))
+        messages = [finding.message for finding in verify_export(path, installation.keys).findings]
+        assert any(f"Line {number + 1} of the export cannot be read" in one for one in messages), messages
 
 
 def test_a_checkpoint_that_cannot_be_trusted_is_named_as_people_do(file, installation, tmp_path):
