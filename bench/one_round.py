@@ -24,14 +24,14 @@ async def measure(name: str, url: str, scale: int) -> dict[str, float]:
             await drain.measure_worker(url, jobs=5000)
             return {"drain, jobs/s": await drain.measure_worker(url, jobs=100_000 // scale)}
         case "enqueue":
-            rates = await enqueue.measure(url, singly=3000 // scale, bulk=50_000 // scale, repeats=1)
+            rates = await enqueue.measure(url, singly=10_000 // scale, bulk=100_000 // scale, repeats=1)
             return {"enqueue singly, jobs/s": rates.single[0], "enqueue in bulk, jobs/s": rates.bulk[0]}
         case "latency":
             waited = await latency.measure(url, jobs=200 // scale + 20, deaf_jobs=1, repeats=1)
             return {"enqueue to start, p50 ms": waited.p50}
         case "workflows":
             async with ground(url, "workflows") as (pool, own):
-                figures = await workflows.run(pool, own, runs=1000 // scale, rounds=1)
+                figures = await workflows.run(pool, own, runs=2000 // scale, rounds=3)
             return {"workflows of five steps, runs/s": figures["runs_per_second"]}
     raise ValueError(f"there is no measurement {name}")
 

@@ -47,6 +47,7 @@ _COLUMNS = (
 )
 # A column that holds nothing but its default is not sent.
 _DEFAULTS = {
+    "attempts": 1,
     "branches": "",
     "kinds": "step",
     "statuses": "succeeded",

@@ -3,7 +3,7 @@
 -- Returns the numbers of those refused because their run is lost, whether the gate is open, and whether something is paused.
 -- busy: a reaper is looking at this worker; ask again.
 -- p_again: the response to the same call was lost; what is stored already counts as done.
--- Arrays that say the usual throughout (the run's own branch, a step, that succeeded at its first attempt) are passed as null.
+-- Arrays that say the usual throughout (the first attempt of the run, its own branch, a step, that succeeded at once) are passed as null.
 -- Locks: worker. Called by engine/workflows/step_store.py.
 create or replace function record_steps(
   p_worker text, p_again boolean, p_run uuid[], p_attempt int[], p_branch text[], p_position int[], p_name text[], p_kind text[],
@@ -36,7 +36,7 @@ begin
     from unnest(p_run, p_attempt, p_branch, p_position, p_name, p_kind, p_status, p_attempts, p_seconds, p_input, p_output, p_error)
       u(run_id, attempt, branch, position, name, kind, status, attempts, seconds, input, output, error)
     join jobs j on j.id = u.run_id
-      and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = u.attempt then true else false end;
+      and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then true else false end;
     get diagnostics written = row_count;
   else
     with u as materialized (
@@ -45,7 +45,7 @@ begin
         p_known)
         u(run_id, attempt, branch, position, name, kind, status, attempts, seconds, input, output, error, known)
       join jobs j on j.id = u.run_id
-        and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = u.attempt then true else false end),
+        and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then true else false end),
     ended as (
       update workflow_steps s
       set status = coalesce(u.status, 'succeeded')::step_status, attempts = coalesce(u.attempts, greatest(s.attempts, 1)),
@@ -67,7 +67,7 @@ begin
     select array_agg(u.n) into lost
     from unnest(p_run, p_attempt) with ordinality u(run_id, attempt, n)
     left join jobs j on j.id = u.run_id
-    where case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = u.attempt then false else true end;
+    where case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then false else true end;
   end if;
   if p_reset is not null then
     -- A run that gets on is as good as new: no retries used, no losses counted.
