@@ -32,14 +32,15 @@ TERMS = (
     *("priority", "delay", "run_at", "max_retries", "correlation_id", "source", "source_ref", "timeout_seconds"),
     *("definition_id", "parent_run_id"),
 )
+NO_TERMS = (None,) * len(TERMS)
+_terms = attrgetter(*TERMS)
+
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = ENQUEUE.without(*TERMS)
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 
 # Where the meta of JOB_CREATED has it, the statement writes the digest.
 INPUT_DIGEST = "input_sha256"
-NO_TERMS = (None,) * len(TERMS)
-_terms = attrgetter(*TERMS)
 ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
 
 

@@ -37,8 +37,10 @@ begin
      and every_attempt is not null and num_nulls(p_error, p_delay, p_used, p_cost, p_detail, p_private) = 6
      and (case when p_body is null then cardinality(p_meta) = 1 and not every_meta ? 'output_sha256'
                else array_position(p_body, null) is null end) then
-    select b.opening, b.closing into opening, closing
-    from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
+    if p_body is null then
+      select b.opening, b.closing into opening, closing
+      from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
+    end if;
     with fin as (
       update jobs j
       set status = 'succeeded', output = coalesce(u.output, j.output), finished_at = clock_timestamp(), updated_at = clock_timestamp(),

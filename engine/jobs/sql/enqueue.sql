@@ -9,10 +9,12 @@ with made as (
          when :run_at::timestamptz > statement_timestamp() then :run_at::timestamptz end,
     coalesce(:max_retries::int, :type_retries::int, y.max_retries, 3),
     :max_retries::int is not null,
-    :correlation_id, coalesce(:source::text::atlas.job_source, 'manual'), :source_ref, :actor_id, :timeout_seconds, :definition_id, :parent_run_id
+    :correlation_id, coalesce(:source::text::atlas.job_source, 'manual'), :source_ref, :actor_id, :timeout_seconds,
+    :definition_id, :parent_run_id
   from atlas.tenants o
   left join atlas.job_types y on y.key = :job_type
-  where o.id = :tenant_id and o.removing_at is null and o.moving_at is null and not o.limits ? 'rate' and y.concurrency_key is null and y.rate is null
+  where o.id = :tenant_id and o.removing_at is null and o.moving_at is null and not o.limits ? 'rate'
+    and y.concurrency_key is null and y.rate is null
   returning id
 )
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
