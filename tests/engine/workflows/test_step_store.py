@@ -4,10 +4,13 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from atlas.engine.jobs.claim import Claimant, claim
+from atlas.engine.jobs.lease import register_worker
 from atlas.engine.workflows import step_store
+from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
-from atlas.engine.workflows.step_store import StepStore
+from atlas.engine.workflows.step_store import StepStore, record_steps
 from atlas.ids import new_id
 
 # Set by the tests that use them.
@@ -73,6 +76,27 @@ async def test_a_step_whose_response_was_lost_is_recorded_once_and_does_not_run_
     assert run.status == "succeeded"
     assert calls == [False, False, True, False]
     assert ran == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_a_step_of_an_earlier_attempt_is_refused(kit, owner):
+    for _ in range(2):
+        await kit.ask("store.steps")
+    await kit.tick()
+    worker = Claimant("worker", ["ENGINE_RUN"])
+    async with kit.pool.acquire() as conn:
+        await register_worker(conn, worker.id, lease=60, job_types=["ENGINE_RUN"])
+        first, again = await claim(conn, worker, limit=2)
+        await owner.execute("update atlas.jobs set attempt_count = 2 where id = $1", again.id)
+
+        def outcome(run_id, attempt):
+            return StepCheckpoint(
+                run_id, attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False
+            )
+
+        alike = [outcome(first.id, 1), outcome(again.id, 1)]
+        assert await record_steps(conn, alike, worker_id=worker.id) == [True, None]
+        mixed = [outcome(first.id, 2), outcome(again.id, 2), outcome(again.id, 1)]
+        assert await record_steps(conn, mixed, worker_id=worker.id) == [None, True, None]
 
 
 async def test_histories_are_read_by_a_few_at_a_time(pool, monkeypatch):
