@@ -472,12 +472,14 @@ async def test_a_tenant_has_its_share_of_the_live_connections_and_no_more(server
 
 
 async def test_a_second_watcher_takes_no_events_from_the_first(world, admin, monkeypatch):
-    real, asked, go = atlas.api.live.hub.read_place, [], asyncio.Event()
+    real, begun, go = atlas.api.live.hub.read_place, asyncio.Event(), asyncio.Event()
 
     async def slow_for_the_second(conn):
-        asked.append(conn)
-        if len(asked) == 2:
+        if asyncio.current_task() is second:
+            begun.set()
             await go.wait()
+        else:
+            await begun.wait()
         return await real(conn)
 
     monkeypatch.setattr(atlas.api.live.hub, "read_place", slow_for_the_second)

@@ -420,12 +420,16 @@ async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_muc
     monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": "{{ item }}"}}
     steps = [
-        {"id": "w", "job": "wf.double", "with": {"x": 1}},
+        {"id": "w", "sleep": "1h"},
         {**heavy(3), "needs": ["w"]},
         {"id": "pay", "each": [1, 2], "job": "wf.double", "with": {"x": "{{ item }}"}, "onFailure": undo},
     ]
     await save(kit, doc(*steps))
     run = await kit.run("d", {"text": "ab " * 8_000, "items": [*range(30)]})
+    # Both have paid, whatever was faster.
+    await kit.pass_time(timedelta(hours=1))
+    await kit.work()
+    run = await kit.get(run.id)
 
     assert run.error["message"].startswith("The templates of the run take too much work together.")
     assert run.error["compensated"] == ["pay/pay#2", "pay/pay"]
