@@ -32,6 +32,8 @@ TEST_SETTINGS = {
     "shared_buffers": "64MB",
     "max_connections": "400",
     "autovacuum_naptime": "60s",
+    # Files are copied by the kernel.
+    "file_copy_method": "clone",
 }
 
 # The template of Postgres itself.
@@ -81,14 +83,16 @@ class _AdminThread:
 class TestDatabases:
     """A server for a test session: the one in DATABASE_URL, or an embedded one in `folder`.
 
-    Several test processes may share a folder; they then share the server and its template.
+    Several test processes may share a folder; they then share the server and its template. With `compact` the template
+    is made 0.3 s slower, and each copy of it 4 ms faster: that is for runs of hundreds of tests.
     """
 
     __test__ = False  # for pytest: not a test class
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    def __init__(self, folder: Path, url: str | None = None, *, compact: bool = False) -> None:
         self.folder = folder
         self._url = url
+        self._compact = compact
         self._embedded: EmbeddedPostgres | None = None
         self._admin = _AdminThread()
         # By template, the databases that were made ahead.
@@ -112,6 +116,8 @@ class TestDatabases:
             except asyncpg.DuplicateDatabaseError:
                 return
             await migrate(self.url(self._template))
+            if self._compact:
+                await self._make_compact(self._template)
 
     def stop(self) -> None:
         """Stop using the server, once all databases are dropped."""
@@ -165,6 +171,21 @@ class TestDatabases:
                 " start a Postgres of their own.",
             ) from error
         return name
+
+    async def _make_compact(self, name: str) -> None:
+        """Leave out of the catalogs what changes have left there, and the maps of their free space.
+
+        Other tables are as new as before: the planner would know of one that was vacuumed that it is empty.
+        """
+        conn = await connect(self.url(name), application="atlas tests")
+        try:
+            catalogs = await conn.fetchval(
+                "select string_agg(oid::regclass::text, ', ') from pg_class"
+                " where relnamespace = 'pg_catalog'::regnamespace and relkind = 'r'"
+            )
+            await conn.execute(f"vacuum full {catalogs}")
+        finally:
+            await conn.close()
 
     async def _drop(self, name: str) -> None:
         await self._execute(f'drop database if exists "{name}" with (force)')

@@ -100,7 +100,7 @@ def databases(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     # What lies in memory would take it until the next boot.
     remove_leftovers(server_folder(testrun_uid).parent, SERVER_PREFIX, hours=1)
     kind = TestDatabases if POOLER is None else PooledDatabases
-    server = kind(server_folder(testrun_uid), os.environ.get("DATABASE_URL"))
+    server = kind(server_folder(testrun_uid), os.environ.get("DATABASE_URL"), compact=True)
     asyncio.run(server.start())
     if isinstance(server, PooledDatabases):
         folder = tmp_path_factory.mktemp("pooler")
