@@ -13,7 +13,9 @@ from atlas.test_databases import TestDatabases
 from tests.support import ROOT
 from tests.web.site import Site
 
-CHROMIUM = os.environ.get("ATLAS_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+# The one without windows first: it takes a third less processor time for these tests.
+PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
+CHROMIUM = os.environ.get("ATLAS_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), "")
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
