@@ -14,12 +14,33 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_steps
+from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.workers.worker import Worker, WorkerOptions
 
 assert atlas.workers.workflows
 REQUESTER = Actor("user", "ada")
 APPROVER = Actor("user", "grace")
+
+
+def first_step(run_id: UUID, attempt: int) -> StepCheckpoint:
+    """How the first step of a run ended in one of its attempts."""
+    return StepCheckpoint(
+        run_id,
+        attempt,
+        branch="",
+        position=0,
+        name="a",
+        kind="step",
+        status="succeeded",
+        attempts=1,
+        seconds=0.0,
+        input=None,
+        output="1",
+        error=None,
+        known=None,
+        reset=False,
+    )
 
 
 class Kit:

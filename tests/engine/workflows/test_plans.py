@@ -10,11 +10,11 @@ from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.history import StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.history import Suspension, Wait
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.step_store import load_histories, record_steps
 from atlas.engine.workflows.suspend import suspend_runs
-from tests.engine.workflows.kit import REQUESTER
+from tests.engine.workflows.kit import REQUESTER, first_step
 
 CROWD = 20_000
 TABLES = ("jobs", "workflow_runs", "workflow_steps", "intents", "events", "approvals", "audit_log")
@@ -57,10 +57,7 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
         await request_workflows(conn, SYSTEM_TENANT, asked, requested_by=REQUESTER)
         await take_intents(conn, "engine")
         jobs = await claim(conn, worker, limit=60)
-        marks = [
-            StepCheckpoint(one.id, one.attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False)
-            for one in jobs
-        ]
+        marks = [first_step(one.id, one.attempt) for one in jobs]
         await record_steps(conn, marks, worker_id=worker.id)
         await record_steps(conn, marks, True, worker_id=worker.id)
         leaving = [

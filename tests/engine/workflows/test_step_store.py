@@ -7,11 +7,11 @@ from typing import Any
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.workflows import step_store
-from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.step_store import StepStore, record_steps
 from atlas.ids import new_id
+from tests.engine.workflows.kit import first_step
 
 # Set by the tests that use them.
 seen: dict[str, Any] = {}
@@ -88,14 +88,9 @@ async def test_a_step_of_an_earlier_attempt_is_refused(kit, owner):
         first, again = await claim(conn, worker, limit=2)
         await owner.execute("update atlas.jobs set attempt_count = 2 where id = $1", again.id)
 
-        def outcome(run_id, attempt):
-            return StepCheckpoint(
-                run_id, attempt, "", 0, "a", "step", "succeeded", 1, 0.0, None, "1", None, None, False
-            )
-
-        alike = [outcome(first.id, 1), outcome(again.id, 1)]
+        alike = [first_step(first.id, 1), first_step(again.id, 1)]
         assert await record_steps(conn, alike, worker_id=worker.id) == [True, None]
-        mixed = [outcome(first.id, 2), outcome(again.id, 2), outcome(again.id, 1)]
+        mixed = [first_step(first.id, 2), first_step(again.id, 2), first_step(again.id, 1)]
         assert await record_steps(conn, mixed, worker_id=worker.id) == [None, True, None]
 
 
