@@ -27,6 +27,7 @@ SERVER_PREFIX = "atlas-tests-"
 FILES_PREFIX = "atlas-test-files-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
+FIRST = ("test_wheel.py", "test_description.py")
 
 # A busy machine is slow, and fixtures of a function serve all its examples; a hundred of them at full size.
 _UNCHECKED = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
@@ -83,8 +84,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the wheel: the last tests are shared out one by one, and each process would build it."""
-    items.sort(key=lambda item: item.path.name != "test_wheel.py")
+    """Begin with what must not come last.
+
+    The last tests are shared out one by one, and each process would build the wheel. The longest tests of `make proof`,
+    of the API's description, would run alone.
+    """
+    items.sort(key=lambda item: item.path.name not in FIRST)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
