@@ -17,6 +17,7 @@ AtlasError                          a cause and a remedy that can be shown to a 
 │   └── MigrationError              the migration files and the database disagree
 ├── EmbeddedPostgresError           the embedded server could not be started
 └── LeaseLost                       the job belongs to another worker now
+    └── NotClaimed                  the caller never claimed the job, or has finished it
 Errors that only one module raises are defined there and extend these.
 """
 
@@ -169,8 +170,15 @@ class EmbeddedPostgresError(AtlasError):
 class LeaseLost(AtlasError):
     """The job belongs to another worker now; this one must not record a result."""
 
-    def __init__(self, job_id: object, attempt: int) -> None:
+    def __init__(self, job_id: object, attempt: int, *, remedy: str = "") -> None:
         super().__init__(
             f"Job {job_id}, attempt {attempt}, is no longer leased to this worker.",
-            remedy="Raise ATLAS_LEASE_SECONDS, or look for a handler that blocks the event loop.",
+            remedy=remedy or "Raise ATLAS_LEASE_SECONDS, or look for a handler that blocks the event loop.",
         )
+
+
+class NotClaimed(LeaseLost):
+    """The caller never claimed the job, or has finished it already."""
+
+    def __init__(self, job_id: object, *, remedy: str) -> None:
+        AtlasError.__init__(self, f"Job {job_id} is not claimed by this caller.", remedy=remedy)

@@ -31,6 +31,7 @@ ADMIT = statement("engine/sql/admit.sql")
 # The job of a workflow run. Only the engine makes it, from an intent that policy allowed or for a run's child.
 ENGINE_RUN = "ENGINE_RUN"
 NOT_A_JOB = "is for the runs of workflows: ask for the workflow by its name"
+REQUEST_RUN = "Request the run with `request_workflow(conn, tenant_id, workflow, input, requested_by)`."
 
 _EMPTY = {"input_schema": "{}", "argv": "[]", "env": "{}"}
 
@@ -66,7 +67,7 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
 def admitted(job: NewJob, terms: Admission) -> NewJob:
     """Return the job ready to enqueue, or raise the reason why it is refused."""
     if terms.key == ENGINE_RUN:
-        raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")])
+        raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")], remedy=REQUEST_RUN)
     known = registered().get(terms.key)
     if terms.near is not None and known is None and not (job.allow_unknown or job.needs_host):
         raise unknown_name("The job", "job_type", terms.key, terms.near)

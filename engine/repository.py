@@ -25,9 +25,12 @@ from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import canonical, dump_output, registered
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
-from atlas.errors import LeaseLost
+from atlas.errors import LeaseLost, NotClaimed
 
 RETRIES = statement("engine/sql/retries.sql")
+
+_CLAIM_FIRST = "Claim jobs with `claim`, and finish each of them once, with the repository that claimed it."
+_KEEP = "Call `heartbeat` while the job runs, or give JobsRepository a longer `lease`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class EnqueueJob:
 class JobsRepository:
     """Enqueue, claim and finish jobs over any connection, in the transaction it has.
 
-    One instance is one claimant. It finishes only jobs it claimed, and only under a live lease: else LeaseLost.
+    One instance is one claimant. It finishes only jobs it claimed (else NotClaimed), and only under a live
+    lease (else LeaseLost).
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class JobsRepository:
         lease = self.claimant.lease or 60.0
         if await heartbeat_job(conn, self.claimant.id, job.id, job.attempt, lease=lease) is None:
             self._held.pop(job_id, None)
-            raise LeaseLost(job_id, job.attempt)
+            raise LeaseLost(job_id, job.attempt, remedy=_KEEP)
 
     async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
         """running → succeeded."""
@@ -128,7 +132,7 @@ class JobsRepository:
 
     def _held_job(self, job_id: UUID) -> ClaimedJob:
         if job_id not in self._held:
-            raise LeaseLost(job_id, 0)
+            raise NotClaimed(job_id, remedy=_CLAIM_FIRST)
         return self._held[job_id]
 
     async def _finish(self, conn: Connection, job: ClaimedJob, row: Finish) -> None:
@@ -139,7 +143,7 @@ class JobsRepository:
             turn = await finish(conn, self.claimant, [decide(job, self.claimant.id, stopped, self._policy_of(job))])
         if turn.lost:
             self._held.pop(job.id, None)
-            raise LeaseLost(job.id, job.attempt)
+            raise LeaseLost(job.id, job.attempt, remedy=_KEEP)
         # In the caller's transaction this may be rolled back; the job is then still held.
         if not conn.is_in_transaction():
             self._held.pop(job.id, None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -18,6 +18,7 @@ import orjson
 from atlas.bounds import LARGEST_INPUT
 from atlas.db.pg_json import byte_size, is_larger, read_stored
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claimed_job
@@ -30,8 +31,11 @@ from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, 
 from atlas.engine.secrets.key import SecretsUnreadable
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.secrets.store import reveal
-from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost, NotFound, Refused
+from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost, NotClaimed, NotFound, Refused
 from atlas.logs import get_logger
+
+if TYPE_CHECKING:
+    from atlas.generated.types import JobRunWhereInput
 
 HOST_SEEN = statement("engine/hosts/sql/host_seen.sql")
 CLAIM = statement("engine/hosts/sql/claim_leased.sql")
@@ -91,10 +95,6 @@ class JobLease:
     holder: LeaseHolder
     job_id: UUID
     attempt: int
-
-    def lost(self) -> LeaseLost:
-        """The error of a call that comes too late."""
-        return LeaseLost(self.job_id, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ async def renew_lease(conn: Connection, lease: JobLease, *, seconds: float) -> b
     """Renew a job's lease. Returns True when the job was asked to stop: the holder should end it and report."""
     asked_to_stop = await heartbeat_job(conn, **_named(lease), lease=seconds)
     if asked_to_stop is None:
-        raise lease.lost()
+        raise await _lost(conn, lease)
     if lease.holder.host_id is not None:
         await fetch_value(conn, HOST_SEEN, host_id=lease.holder.host_id, agent=None)
     return asked_to_stop
@@ -184,7 +184,7 @@ async def report_leased_progress(
     if message is not None:
         message = held.redactor.cut(message, at_end=True)
     if not await report_progress(conn, **_named(lease), percent=percent, message=message):
-        raise lease.lost()
+        raise await _lost(conn, lease)
 
 
 async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], notes: Notes) -> str:
@@ -264,12 +264,25 @@ def _claimed(row: Any) -> ClaimedJob:
 async def _held(conn: Connection, lease: JobLease) -> _Held:
     row = await fetch_row(conn, HELD, **_named(lease))
     if row is None:
-        raise lease.lost()
+        raise await _lost(conn, lease)
     *columns, described, asked_to_stop, is_audited = row
     job = claimed_job(columns, time.monotonic())
     policy = lease.holder.policy if described is None else policy_of(orjson.loads(described))
     _, redactor = await reveal(conn, job.id, job.tenant_id, job.input)
     return _Held(job, policy, asked_to_stop, redactor or Redactor({}), is_audited)
+
+
+async def _lost(conn: Connection, lease: JobLease) -> LeaseLost:
+    """The error of a call about a job that its caller does not hold: too late, or about an attempt it never claimed."""
+    attempt: JobRunWhereInput = {
+        "jobId": str(lease.job_id),
+        "attemptNo": lease.attempt,
+        "workerId": lease.holder.name,
+    }
+    if await prisma_on(conn).jobrun.find_first(where=attempt) is None:
+        return NotClaimed(lease.job_id, remedy="Claim it first, and report the attempt that the claim returned.")
+    remedy = "Renew the lease at least every third of `lease_seconds`, and report each attempt once."
+    return LeaseLost(lease.job_id, lease.attempt, remedy=remedy)
 
 
 async def _finish(conn: Connection, lease: JobLease, held: _Held, ending: Finish, notes: Notes) -> str:
@@ -279,7 +292,7 @@ async def _finish(conn: Connection, lease: JobLease, held: _Held, ending: Finish
         ending = _canceled(lease, held, notes)
         turn = await finish(conn, lease.holder.claimant, [ending])
     if turn.lost:
-        raise lease.lost()
+        raise await _lost(conn, lease)
     return ending.status
 
 

@@ -15,7 +15,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma_client import AtlasPrisma
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.repository import EnqueueJob, JobsRepository
-from atlas.errors import InvalidInput, LeaseLost
+from atlas.errors import InvalidInput, LeaseLost, NotClaimed
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
 from tests.support import DANA
 
@@ -84,7 +84,7 @@ async def test_it_ends_only_what_it_claimed(conn):
     jobs, others = JobsRepository(), JobsRepository()
     job_id = await jobs.enqueue(conn, EnqueueJob("invoice.send"))
     await others.claim(conn)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(NotClaimed, match="is not claimed by this caller. Claim jobs with `claim`"):
         await jobs.mark_success(conn, job_id)
 
 
@@ -95,7 +95,7 @@ async def test_a_lapsed_lease_refuses_the_ending_and_the_job_comes_back(conn):
     await jobs.heartbeat(conn, job.id)
     await conn.execute("update atlas.jobs set lease_expires_at = clock_timestamp() - interval '1 second'")
 
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="Call `heartbeat` while the job runs, or give JobsRepository a longer `lease`"):
         await jobs.heartbeat(conn, job.id)
     assert [row[2] for row in await reap(conn)] == ["requeued"]
     with pytest.raises(LeaseLost):

@@ -35,7 +35,8 @@ begin
     ('job_type', 'has between 1 and 200 characters', '', coalesce(length(kind), 0) not between 1 and 200),
     -- What needs more than an insert is made by those who can do it: secrets are encrypted outside of the database.
     ('job_type', format('%L is not made by atlas.enqueue: it needs more than one statement', kind),
-      'Enqueue it over the API, by the command line or with NewJob in Python.',
+      case when kind = 'ENGINE_RUN' then 'Request the run over the API, by `atlas workflow run` or with request_workflow in Python.'
+           else 'Enqueue it over the API, by the command line or with NewJob in Python.' end,
       kind in ('SERVER_START', 'SERVER_STOP', 'SERVER_RESTART', 'ENGINE_RUN', 'HTTP_CALL')
         or jsonb_path_exists(published.input_schema, '$.**."x-secret" ? (@ == true)')),
     ('job_type', format('%L is a definition that is disabled', kind), 'An operator can make it active again.', command.is_active = false),

@@ -35,7 +35,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants import add_tenant
-from atlas.errors import Conflict, InvalidInput, LeaseLost, NotFound, Refused
+from atlas.errors import Conflict, InvalidInput, LeaseLost, NotClaimed, NotFound, Refused
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
 from tests.support import DANA, PROOF
 
@@ -241,16 +241,18 @@ async def test_the_sweep_requeues_a_silent_hosts_job_and_its_late_report_is_refu
     again = await fetched(conn, host)
     assert again.lease == lease_of(host, job_id, 2)
 
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="is no longer leased to this worker. Renew the lease"):
         await complete(conn, late.lease, {}, Notes())
     with pytest.raises(LeaseLost):
         await renew_lease(conn, late.lease, seconds=30)
     with pytest.raises(LeaseLost):
         await report_leased_progress(conn, late.lease, percent=1, message=None)
-    with pytest.raises(LeaseLost):
+    with pytest.raises(NotClaimed, match="is not claimed by this caller. Claim it first"):
         await complete(conn, JobLease(host_holder(uuid4()), job_id, 2), {}, Notes())
+    with pytest.raises(NotClaimed):
+        await complete(conn, lease_of(host, job_id, 3), {}, Notes())
     assert await complete(conn, again.lease, {}, Notes()) == "succeeded"
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="report each attempt once"):
         await complete(conn, again.lease, {}, Notes())
     assert await attempts(conn, job_id) == [(1, "lost", None), (2, "succeeded", None)]
 

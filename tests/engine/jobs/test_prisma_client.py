@@ -129,7 +129,6 @@ async def test_admission_is_that_of_every_job(db, monkeypatch, green):
     made = await db.job.create({**NEW, "jobType": "checked.work", "input": Json({"month": 5})})
     assert made.input == {"month": 5}
     for wrong, refusal in (
-        ({"jobType": "ENGINE_RUN"}, InvalidInput),
         ({"priority": 2_000_000}, InvalidInput),
         ({"input": Json([1])}, InvalidInput),
         ({"id": made.id}, InvalidInput),
@@ -139,6 +138,8 @@ async def test_admission_is_that_of_every_job(db, monkeypatch, green):
     ):
         with pytest.raises(refusal):
             await db.job.create({**NEW, **wrong})
+    with pytest.raises(InvalidInput, match="Request the run with `request_workflow"):
+        await db.job.create({**NEW, "jobType": "ENGINE_RUN"})
     with pytest.raises(MissingRequiredValueError):
         await db.job.create({"jobType": "x"})
     assert await db.job.count() == 1
