@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.db.pool import open_pool
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
+    from atlas.engine.jobs.backoff import backoff_delay_ms, can_retry
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.enqueue_call import EnqueueTerms
-    from atlas.engine.jobs.new_job import NewJob
+    from atlas.engine.jobs.new_job import NewJob, make_dedupe_key
     from atlas.engine.jobs.prisma_client import AtlasPrisma
     from atlas.engine.jobs.prisma_rules import WriteRefused
     from atlas.engine.jobs.typed_job import JobFunction, job
@@ -56,6 +57,8 @@ __all__ = [
     "StepFailed",
     "WriteRefused",
     "at_start",
+    "backoff_delay_ms",
+    "can_retry",
     "cancel",
     "enqueue",
     "enqueue_group",
@@ -64,6 +67,7 @@ __all__ = [
     "know_email",
     "know_http_call",
     "lifespan",
+    "make_dedupe_key",
     "open_pool",
     "publish_event",
     "registered_workflows",
@@ -76,11 +80,12 @@ _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.db.pool": ("open_pool",),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
+    "atlas.engine.jobs.backoff": ("backoff_delay_ms", "can_retry"),
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued",),
     "atlas.engine.jobs.enqueue_call": ("EnqueueTerms",),
-    "atlas.engine.jobs.new_job": ("NewJob",),
+    "atlas.engine.jobs.new_job": ("NewJob", "make_dedupe_key"),
     "atlas.engine.jobs.typed_job": ("JobFunction", "job"),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
     "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),

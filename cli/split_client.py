@@ -1,4 +1,4 @@
-"""Splits the generated Prisma client into a file for each table, so that a command loads only the tables that it uses.
+"""Splits the generated Prisma client into a file for each table, and lets the input of a new job be a plain dict.
 
 A step of the set-up: `python cli/split_client.py generated`. The classes of all tables take 0.1 s of CPU to import, and
 most commands use one or two. `models.Tenant` is in `models_Tenant.py` afterwards, and loaded when it is first used;
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 MODULES = ("bases", "models", "actions")
+NEW_JOBS = ("JobOptionalCreateInput", "JobOptionalCreateWithoutRelationsInput")
 
 FACE = """
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def main() -> None:
     """Split the client in the folder that is the argument."""
     for module in MODULES:
         split(Path(sys.argv[1]) / f"{module}.py")
+    take_plain_inputs(Path(sys.argv[1]) / "types.py")
 
 
 def split(file: Path) -> None:
@@ -51,6 +53,16 @@ def split(file: Path) -> None:
     shared = [*before, *(one for one in after if one in private), *imports]
     typed = "\n".join(f"    from .{file.stem}_{one.name} import {one.name} as {one.name}" for one in classes)
     file.write_text("\n".join([*_texts(lines, shared), FACE.format(imports=typed)]))
+
+
+def take_plain_inputs(file: Path) -> None:
+    """Type the input of a new job as what `job.create` takes: Json, or a plain dict."""
+    lines = file.read_text().splitlines()
+    for one in ast.parse("\n".join(lines)).body:
+        if isinstance(one, ast.ClassDef) and one.name in NEW_JOBS:
+            line = lines.index("    input: 'fields.Json'", one.lineno)
+            lines[line] = "    input: Union['fields.Json', Mapping[str, Any]]"
+    file.write_text("\n".join(lines) + "\n")
 
 
 def _texts(lines: list[str], statements: Iterable[ast.stmt]) -> list[str]:

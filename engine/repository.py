@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from atlas.actors import Actor
+from atlas.actors import Actor, as_actor
 from atlas.bounds import LARGEST_OUTPUT
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
@@ -57,13 +57,13 @@ class JobsRepository:
     def __init__(
         self,
         *,
-        actor: Actor | None = None,
+        actor: Actor | str | None = None,
         job_types: list[str] | None = None,
         lease: float = 60.0,
         policy: RetryPolicy | str | None = None,
     ) -> None:
         self.claimant = Claimant(new_worker_id(), job_types, lease)
-        self._actor = actor or Actor("system", self.claimant.id)
+        self._actor = Actor("system", self.claimant.id) if actor is None else as_actor(actor)
         self._policy = policy
         self._held: dict[UUID, ClaimedJob] = {}
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 from uuid import UUID
 
-from atlas.actors import Actor
+from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
 from atlas.db.statements import statement
 from atlas.engine.jobs.change_many import ChangeTerms, change_many
@@ -15,9 +15,9 @@ CANCEL = statement("engine/jobs/sql/cancel.sql")
 CancelVerdict = Literal["canceled", "requested", "ended"]
 
 
-async def cancel(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> CancelVerdict:
+async def cancel(conn: Connection, job_id: UUID, *, actor: Actor | str, tenant_id: UUID | None = None) -> CancelVerdict:
     """Cancel one job: `canceled` at once, or `requested` of the worker that runs it. An ended job is a Conflict."""
-    verdicts = await cancel_many(conn, [job_id], actor=actor, tenant_id=tenant_id)
+    verdicts = await cancel_many(conn, [job_id], actor=as_actor(actor), tenant_id=tenant_id)
     if job_id not in verdicts:
         raise NotFound("job", job_id)
     if verdicts[job_id] == "ended":

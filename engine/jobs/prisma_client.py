@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 from pydantic import BaseModel
 
-from atlas.actors import Actor, system
+from atlas.actors import Actor, as_actor, system
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.enqueue import Enqueued, enqueue_many
@@ -33,10 +33,10 @@ class AtlasPrisma(AsyncpgPrisma):
     __slots__ = ("_actor", "_allow_unknown")
 
     def __init__(
-        self, pool: Pool, *, schema: Schema | None = None, actor: Actor = _PRISMA, allow_unknown: bool = False
+        self, pool: Pool, *, schema: Schema | None = None, actor: Actor | str = _PRISMA, allow_unknown: bool = False
     ) -> None:
         super().__init__(pool, schema=schema)
-        self._actor, self._allow_unknown = actor, allow_unknown
+        self._actor, self._allow_unknown = as_actor(actor), allow_unknown
 
     @classmethod
     def on(
@@ -45,12 +45,12 @@ class AtlasPrisma(AsyncpgPrisma):
         *,
         schema: Schema | None = None,
         native_errors: bool = False,
-        actor: Actor = _PRISMA,
+        actor: Actor | str = _PRISMA,
         allow_unknown: bool = False,
     ) -> Self:
         """A client whose every call runs on this connection; it commits nothing that it did not open."""
         client = super().on(connection, schema=schema, native_errors=native_errors)
-        client._actor, client._allow_unknown = actor, allow_unknown
+        client._actor, client._allow_unknown = as_actor(actor), allow_unknown
         return client
 
     def _moved_to(self, source: Bound) -> Self:

@@ -155,6 +155,8 @@ def chosen(model: Model, data: Any) -> dict[str, Any]:
         if relation is not None:
             raise WriteRefused(f"A new job has no {name}.", remedy=VERBS.get(relation.target, _OTHER))
         field = scalar(model, name)
+        if field.type == "Json" and isinstance(value, dict):
+            value = Json(value)
         plain = value.data if isinstance(value, Json) else value
         if plain is None and not field.required:
             continue

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from atlas.actors import Actor
+from atlas.actors import Actor, as_actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
@@ -38,11 +38,12 @@ async def publish_event(
     name: str,
     context: Mapping[str, Any] | None = None,
     *,
-    actor: Actor,
+    actor: Actor | str,
     correlation_id: str | None = None,
     id: UUID | None = None,
 ) -> Published:
     """Store an event in the caller's transaction, with EVENT_PUBLISHED; nothing of it is seen before that commits."""
+    actor = as_actor(actor)
     async with conn.transaction():
         published = await _publish(conn, tenant_id, name, context or {}, None, actor, correlation_id, id or new_id())
         meta = {"name": name, "woken": published.woken}

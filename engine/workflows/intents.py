@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from atlas.actors import Actor
+from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.refusals import closed_tenant
@@ -68,7 +68,7 @@ async def request_workflow(
     tenant_id: UUID,
     workflow: str,
     input: Mapping[str, Any] | None,
-    requested_by: Actor,
+    requested_by: Actor | str,
     *,
     priority: int = 0,
     spend_cents: int = 0,
@@ -93,7 +93,7 @@ async def request_workflow(
         id=id or new_id(),
         allow_unknown=allow_unknown,
     )
-    await request_workflows(conn, tenant_id, [asked], requested_by=requested_by)
+    await request_workflows(conn, tenant_id, [asked], requested_by=as_actor(requested_by))
     return asked.id
 
 

@@ -1,12 +1,14 @@
 """The generated client is split into a file for each table, and a table is loaded when it is first used."""
 
 import ast
+from collections.abc import Mapping
+from typing import get_args, get_origin
 
 import pytest
 
 from atlas.cli.split_client import split
 from atlas.db.generated_prisma import FOLDER
-from atlas.generated import actions, bases, models
+from atlas.generated import actions, bases, models, types
 from atlas.generated.metadata import PRISMA_MODELS
 
 GENERATED = '''
@@ -53,6 +55,11 @@ def test_each_class_gets_a_file_with_what_it_needs(tmp_path):
     assert "_Job_fields" not in whole.read_text() + job
     assert "class _Base" in whole.read_text()
     assert "class Tenant" not in whole.read_text()
+
+
+def test_the_input_of_a_new_job_is_typed_as_json_or_a_plain_dict():
+    for created in (types.JobCreateInput, types.JobCreateWithoutRelationsInput):
+        assert get_origin(get_args(created.__annotations__["input"])[1]) is Mapping
 
 
 @pytest.mark.parametrize("name", sorted(PRISMA_MODELS))

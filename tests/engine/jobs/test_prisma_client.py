@@ -67,12 +67,21 @@ async def test_a_created_job_has_its_event_and_wakes_workers(db, conn, database_
     assert str(claimed.id) == made.id
 
 
+async def test_an_input_may_be_a_plain_dict(db, conn, green):
+    made = await db.job.create(data={**NEW, "input": {"month": 3, "tags": ["a"]}})
+    assert made.input == {"month": 3, "tags": ["a"]}
+    assert await db.job.create_many([{**NEW, "input": {"month": 4}}, {**NEW, "input": {}}]) == 2
+    assert await db.job.count(where={"input": {"equals": Json({"month": 4})}}) == 1
+
+
 async def test_a_job_of_another_is_created_in_the_name_of_its_creator(db, pool, conn, green):
     named = await AtlasPrisma(pool).job.create({**NEW, "createdBy": "alice"})
+    program = await AtlasPrisma(pool, actor="app").job.create(NEW)
     acted = await AtlasPrisma(pool, actor=Actor("agent", "importer")).job.create(NEW)
 
     assert tuple(await created(conn, named.id))[:2] == ("user", "alice")
     assert tuple(await created(conn, acted.id))[:2] == ("agent", "importer")
+    assert tuple(await created(conn, program.id))[:2] == ("user", "app")
 
 
 async def test_a_job_is_created_with_the_writes_beside_it_or_not_at_all(db, pool, conn, green):
@@ -134,7 +143,7 @@ async def test_admission_is_that_of_every_job(db, monkeypatch, green):
         ({"id": made.id}, InvalidInput),
         ({"tenantId": "0190a4c8-0000-7000-8000-00000000dead"}, NotFound),
         ({"priority": "high"}, FieldNotFoundError),
-        ({"input": {"not": "wrapped"}}, FieldNotFoundError),
+        ({"input": [{"in": "a list"}]}, FieldNotFoundError),
     ):
         with pytest.raises(refusal):
             await db.job.create({**NEW, **wrong})
