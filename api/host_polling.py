@@ -6,6 +6,7 @@ would keep the database from everyone else.
 
 import asyncio
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from uuid import UUID
@@ -17,13 +18,15 @@ from atlas.api.change_signals import ChangeSignals
 from atlas.api.problems import AWAY
 from atlas.db.statements import fetch, statement
 from atlas.logs import get_logger
-from atlas.waiting import wait_for
+from atlas.waiting import wait_for_any
 
 WITH_WORK = statement("api/sql/hosts_with_work.sql")
 
 # How often is polled without a notification, and the shortest pause between two polls.
 POLL_SECONDS = 2.0
 PAUSE_SECONDS = 0.1
+# Added to a due time, so that no timer fires just before it.
+TIMER_SECONDS = 0.005
 
 log = get_logger("api")
 
@@ -36,6 +39,8 @@ class HostPolling:
         self._signals = signals
         self._waiting: defaultdict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._is_waited = asyncio.Event()
+        # A request began to wait since the last poll, which did not ask when its host's next job is due.
+        self._joined = asyncio.Event()
 
     @contextlib.contextmanager
     def signal(self, host_id: UUID) -> Iterator[asyncio.Event]:
@@ -43,6 +48,7 @@ class HostPolling:
         has_work = asyncio.Event()
         self._waiting[host_id].add(has_work)
         self._is_waited.set()
+        self._joined.set()
         try:
             yield has_work
         finally:
@@ -53,28 +59,32 @@ class HostPolling:
                 self._is_waited.clear()
 
     async def run(self) -> None:
-        """Poll for as long as the process runs, while any request waits."""
-        changed = self._signals.jobs.next()
+        """Poll for as long as the process runs, while any request waits: after changes, and when a job falls due."""
+        changed, next_poll = self._signals.jobs.next(), 0.0
         while True:
             await self._is_waited.wait()
-            await wait_for(changed, within=POLL_SECONDS)
-            changed = self._signals.jobs.next()
+            await wait_for_any(changed, self._joined, within=next_poll - time.monotonic())
+            changed, next_poll = self._signals.jobs.next(), time.monotonic() + POLL_SECONDS
+            self._joined.clear()
             try:
-                await self._poll()
+                due_in = await self._poll()
+                next_poll = min(next_poll, time.monotonic() + due_in + TIMER_SECONDS)
             except (*AWAY, asyncpg.PostgresError) as error:
                 log.warning("waiting hosts could not be polled", reason=str(error) or type(error).__name__)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _poll(self) -> None:
+    async def _poll(self) -> float:
+        """Wake the hosts that have a job. Returns the seconds until another of them may have one."""
         if self._signals.closing:
             for requests in self._waiting.values():
                 for has_work in requests:
                     has_work.set()
-            return
+            return POLL_SECONDS
         async with self._api.db.connection() as conn:
-            found = await fetch(conn, WITH_WORK, hosts=list(self._waiting))
-        for row in found:
+            found = await fetch(conn, WITH_WORK, hosts=list(self._waiting), ahead=POLL_SECONDS)
+        for row in (row for row in found if row["seconds"] <= 0):
             # A host has one job at a time, however many requests it sends.
             unset = next((one for one in self._waiting.get(row["id"], ()) if not one.is_set()), None)
             if unset is not None:
                 unset.set()
+        return min((row["seconds"] for row in found if row["seconds"] > 0), default=POLL_SECONDS)

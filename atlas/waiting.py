@@ -1,4 +1,4 @@
-"""Wait for an event with a timeout."""
+"""Wait for an event, or the first of several, with a timeout."""
 
 import asyncio
 
@@ -11,3 +11,13 @@ async def wait_for(event: asyncio.Event, *, within: float) -> bool:
     except TimeoutError:
         pass
     return event.is_set()
+
+
+async def wait_for_any(*events: asyncio.Event, within: float) -> None:
+    """Wait until one of the events is set, for at most this many seconds."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=max(0.0, within), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import atlas.api.app_state
+import atlas.api.host_polling
 import atlas.api.resources.host_agent
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
@@ -191,6 +192,33 @@ async def test_a_waiting_host_gets_its_job_at_once(server, pool):
 
     assert answer.json()["job_id"] == id
     assert time.monotonic() - began < 1.5
+
+
+async def test_a_retry_reaches_its_waiting_host_when_it_is_due(server, pool, conn, monkeypatch):
+    """Not at the next poll: that comes after the request has ended."""
+    monkeypatch.setattr(atlas.api.host_polling, "POLL_SECONDS", 60.0)
+    monkeypatch.setattr(atlas.api.resources.host_agent, "RECHECK_SECONDS", 60.0)
+    world = server.world
+    places = {name: f"{server.address}/api/v1/agent/hosts/{world.hosts[name].id}/jobs" for name in ("acme", "other")}
+    id = await give(pool, world)
+    async with (
+        httpx.AsyncClient(headers=world.headers("acme", "host"), timeout=30) as host,
+        httpx.AsyncClient(headers=world.headers("other", "host"), timeout=30) as neighbour,
+    ):
+        # The poll was made for the neighbour, before there was a retry.
+        waiting = asyncio.create_task(neighbour.get(places["other"], params={"wait": 3}))
+        job = (await host.get(places["acme"], params={"wait": 5})).json()
+        failed = {"lease": job["lease"], "status": "failed", "error": "no such disk"}
+        assert (await host.post(f"{places['acme']}/{id}/result", json=failed)).json()["status"] == "queued"
+        answer = await host.get(places["acme"], params={"wait": 25})
+        due_at = await conn.fetchval("select due_at from atlas.jobs")
+        started_at = await conn.fetchval("select started_at from atlas.jobs")
+        assert (await waiting).status_code == 204
+
+    late = (started_at - due_at).total_seconds()
+    print(f"started {1000 * late:.0f} ms after it was due")
+    assert (answer.status_code, answer.json()["job_id"]) == (200, id)
+    assert late < 10
 
 
 @pytest.fixture
