@@ -64,6 +64,10 @@ def _named(*names: str) -> Any:
     return Field(validation_alias=AliasChoices(*names))
 
 
+# Where the host or the worker keeps the log of the attempt.
+LogRef = Annotated[str | None, Field(max_length=1000), _named("log_ref", "logRef")]
+
+
 class LeaseBody(Body):
     """The attempt that a report is about."""
 
@@ -88,8 +92,7 @@ class ResultBody(LeaseBody):
     duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER), _named("duration_ms", "durationMs")] = None
     output: Document = Field(default_factory=dict)
     error: Annotated[str | None, Field(max_length=20_000), _named("error", "errorMessage")] = None
-    # Where the host keeps the log of the attempt.
-    log_ref: Annotated[str | None, Field(max_length=1000), _named("log_ref", "logRef")] = None
+    log_ref: LogRef = None
 
 
 class Kept(ApiModel):

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text, Whole
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.host_agent import FENCED, Kept, ResultRecorded
+from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import ApiModel, Listed
@@ -71,13 +71,19 @@ class RemoteProgress(AttemptBody):
     message: Text | None = None
 
 
-class CompleteBody(AttemptBody):
+class ReportBody(AttemptBody):
+    """How an attempt ended. `logRef` is a synonym of `log_ref`."""
+
+    log_ref: LogRef = None
+
+
+class CompleteBody(ReportBody):
     """The output of a job."""
 
     output: Document = Field(default_factory=dict)
 
 
-class FailBody(AttemptBody):
+class FailBody(ReportBody):
     """Why it failed. `permanent`: a retry would not help; `retry_after_seconds`: no retry before that."""
 
     error: Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -141,7 +147,7 @@ async def report_progress(job_id: Id, body: RemoteProgress, call: Calling) -> No
 async def complete(job_id: Id, body: CompleteBody, call: Calling) -> Ended:
     """A report that comes after the lease has ended is 409 and changes nothing."""
     async with call.connection() as conn:
-        status = await leased_jobs.complete(conn, _lease(call, job_id, body), body.output, _notes(call))
+        status = await leased_jobs.complete(conn, _lease(call, job_id, body), body.output, _notes(call, body))
     return _ended(job_id, status)
 
 
@@ -152,7 +158,7 @@ async def fail(job_id: Id, body: FailBody, call: Calling) -> Ended:
     after = None if body.retry_after_seconds is None else timedelta(seconds=body.retry_after_seconds)
     async with call.connection() as conn:
         failure = Failure(body.error, body.permanent, after)
-        status = await leased_jobs.fail(conn, _lease(call, job_id, body), failure, _notes(call))
+        status = await leased_jobs.fail(conn, _lease(call, job_id, body), failure, _notes(call, body))
     return _ended(job_id, status)
 
 
@@ -160,9 +166,10 @@ def _lease(call: RequestContext, job_id: UUID, body: AttemptBody) -> JobLease:
     return JobLease(remote_worker(call.caller.token.id), job_id, body.attempt)
 
 
-def _notes(call: RequestContext) -> Notes:
-    """What the job's event says about the request behind it."""
-    return Notes(audit_meta=dict(call.actor.meta))
+def _notes(call: RequestContext, body: ReportBody) -> Notes:
+    """What the attempt keeps of a report, and what the job's event says about the request behind it."""
+    detail = {} if body.log_ref is None else {"log_ref": body.log_ref}
+    return Notes(audit_meta=dict(call.actor.meta), detail=detail)
 
 
 def _ended(job_id: UUID, status: str) -> Ended:

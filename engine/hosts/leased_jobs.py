@@ -190,6 +190,7 @@ async def report_leased_progress(
 async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], notes: Notes) -> str:
     """running → succeeded. Returns the job's new status."""
     held = await _held(conn, lease)
+    notes.detail = held.redactor.value(notes.detail)
     tail = output.get(STDOUT_TAIL)
     if lease.holder.cuts_output and isinstance(tail, str):
         output = {**output, STDOUT_TAIL: held.redactor.cut(tail, at_start=True, at_end=True)}
@@ -205,6 +206,7 @@ async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], no
 async def fail(conn: Connection, lease: JobLease, failure: Failure, notes: Notes) -> str:
     """running → queued for a retry, failed, or canceled if it was asked to stop. Returns which."""
     held = await _held(conn, lease)
+    notes.detail = held.redactor.value(notes.detail)
     if held.asked_to_stop:
         return await _finish(conn, lease, held, _canceled(lease, held, notes), notes)
     redact = held.redactor.report if lease.holder.cuts_output else held.redactor.text

@@ -47,6 +47,21 @@ async def test_a_worker_claims_keeps_and_completes(world, worker, pool, admin):
     assert (await worker.post(f"{place}/complete", json=attempt)).status_code == 409
 
 
+async def test_a_report_says_where_the_log_of_its_attempt_is(world, worker, pool, admin):
+    ids = await give(pool, world.acme, 2)
+    attempts = {one["job_id"]: one["attempt"] for one in await claim(worker)}
+    done = {"attempt": attempts[ids[0]], "log_ref": "s3://logs/1", "output": {"sum": 3}}
+    failed = {"attempt": attempts[ids[1]], "logRef": "s3://logs/2", "error": "no paper"}
+    assert (await worker.post(f"/worker/jobs/{ids[0]}/complete", json=done)).status_code == 200
+    assert (await worker.post(f"/worker/jobs/{ids[1]}/fail", json=failed)).status_code == 200
+
+    shown = [(await admin.get(f"/jobs/{id}/attempts")).json()["items"][0] for id in ids]
+    assert [(one["status"], one["log_ref"], one["result"]) for one in shown] == [
+        ("succeeded", "s3://logs/1", {"sum": 3}),
+        ("failed", "s3://logs/2", {}),
+    ]
+
+
 async def test_jobs_that_were_claimed_too_long_ago_for_the_gate_are_not_given_out(world, worker, pool, monkeypatch):
     ids = await give(pool, world.acme, 2)
     monkeypatch.setattr("atlas.engine.hosts.leased_jobs.START_SECONDS", 0.0)
