@@ -24,6 +24,7 @@ from atlas.engine.jobs.verdicts import (
 )
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
+from atlas.workers import forked_child
 from atlas.workers.attempt_report import AttemptReport
 from atlas.workers.handler_calls import HandlerCalls
 from atlas.workers.lifespan import Resources
@@ -101,6 +102,8 @@ class AttemptRunner:
             # A handler may call sys.exit(), and libraries derive errors from BaseException. None may end the slot.
             return self._raised(slot, job, job_type, error)
         finally:
+            if forked_child.is_child:
+                forked_child.end_child()
             if context.threads:
                 slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
             if context.redactor is not None:
@@ -151,6 +154,8 @@ class AttemptRunner:
             raise PermanentError(f"What the handler returned cannot be recorded: {describe(error)}.") from error
 
     def _raised(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
+        if forked_child.is_child:
+            forked_child.end_child()
         try:
             finish = self._decided(slot, job, job_type, error)
         except Exception as failure:

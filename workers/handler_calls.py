@@ -12,6 +12,7 @@ from typing import Any
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
+from atlas.workers import forked_child
 from atlas.workers.batches import Batches
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import pinned
@@ -79,6 +80,10 @@ class HandlerCalls:
 
         def work() -> Any:
             context.start_right.check_in_thread()
-            return variables.run(awaitable(call))
+            try:
+                return variables.run(awaitable(call))
+            finally:
+                if forked_child.is_child:
+                    forked_child.end_child()
 
         return asyncio.get_running_loop().run_in_executor(self._threads, work)

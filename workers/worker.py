@@ -34,6 +34,7 @@ from atlas.workers.claim_loop import ClaimLoop
 from atlas.workers.demand import Demand
 from atlas.workers.drain import Drain
 from atlas.workers.executor import Executor
+from atlas.workers.forked_child import guard_forks, stop_guarding
 from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.lifespan import Resources
@@ -187,6 +188,7 @@ class Worker:
         if self._listens:
             self._listener.start()
         self._watchdog.start(asyncio.get_running_loop())
+        guard_forks(asyncio.get_running_loop())
         tasks = self._start_background_tasks(own_pool)
         try:
             with on_new_jobs(self._claim_loop.new_job) if self._listens else nullcontext():
@@ -205,6 +207,7 @@ class Worker:
             with suppress(*UNREACHABLE):
                 await asyncio.wait_for(own_pool.close(), 1)
             self._watchdog.stop()
+            stop_guarding(asyncio.get_running_loop())
             await self._listener.stop()
             await self._executor.close()
             if not self._unfinished:

@@ -1,10 +1,13 @@
 """The connection pool on Postgres, shared by Prisma calls and hand-written SQL."""
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 import asyncpg
 
@@ -40,6 +43,8 @@ UNREACHABLE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
 )
+# All of this process that are not collected yet.
+_connections: WeakSet[Any] = WeakSet()
 # A login without the role may not even look into the schema.
 _MAY_ACT_AS_ENGINE = """
 select case when exists (select from pg_roles where rolname = $1 and pg_has_role(current_user, oid, 'member'))
@@ -107,6 +112,18 @@ async def connect(
         raise explained(url, error) from error
 
 
+def cut_off_connections() -> None:
+    """In a forked child: replace its ends of all connections, which belong to the sessions of its parent."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with ours:
+        for conn in _connections:
+            shared = None if conn._transport is None else conn._transport.get_extra_info("socket")
+            if shared is not None and shared.fileno() >= 0:
+                # Not closed: the number would be given to another file, which a transport would then write to.
+                os.dup2(ours.fileno(), shared.fileno(), inheritable=False)
+
+
 @asynccontextmanager
 async def borrow(pool: Pool, *, within: float) -> AsyncIterator[Connection]:
     """Borrow a connection for a block. Raises TimeoutError if waiting for it and the block take longer than this."""
@@ -165,6 +182,10 @@ def _leads_to_standby(conn: Any) -> bool:
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
     """A connection whose transactions are rolled back in time, and that is closed in time."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        _connections.add(self)
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Close it, without a goodbye where the server does not respond in time."""
