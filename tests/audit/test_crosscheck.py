@@ -375,6 +375,29 @@ async def test_a_thing_that_was_changed_behind_the_audit_log_back_is_found(owner
         assert re.search(words, findings[0].message), findings[0].message
 
 
+STATE_TABLES = (
+    *("tenants", "api_tokens", "sessions", "approvals", "policy_rules", "job_definitions", "workflows", "job_triggers"),
+    *("hosts", "server_instances", "webhooks", "inbound_hooks"),
+)
+
+
+async def test_columns_that_an_upgrade_adds_are_no_change_until_someone_changes_them(owner, things):
+    for table in STATE_TABLES:
+        await owner.execute(f"alter table atlas.{table} add column note text, add column size int not null default 3")
+    assert await cross_check(owner) == []
+
+    for table in STATE_TABLES:
+        for change in ("note = 'x'", "size = 4"):
+            transaction = owner.transaction()
+            await transaction.start()
+            await owner.execute(f"update atlas.{table} set {change}")
+            findings = await cross_check(owner)
+            await transaction.rollback()
+            assert any(LEFT in finding.message for finding in findings), (table, change)
+    await edit_tenant(owner, things, {"name": "Acme AG"}, actor=DANA)
+    assert await cross_check(owner) == []
+
+
 async def test_things_whose_first_events_were_removed_by_order_are_compared_with_what_is_left(
     conn, owner, things, installation
 ):
