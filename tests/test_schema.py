@@ -1,8 +1,8 @@
-"""The migrated database and `schema.prisma` agree, column by column, so that neither can drift."""
+"""The migrated database and `schema.prisma` agree, column by column, so that neither can drift. Migrations stay as they are."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -11,8 +11,10 @@ import pytest
 from atlas.prisma_client.read_schema import load_schema
 from atlas.prisma_client.schema import Field, Model, Schema
 from tests.pgbouncer import direct_url
+from tests.support import ROOT
 
-SCHEMA = load_schema(Path(__file__).parent.parent / "schema.prisma")
+SCHEMA = load_schema(ROOT / "schema.prisma")
+MIGRATIONS = ROOT / "migrations"
 
 COLUMNS = """
 select a.attname as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as required,
@@ -114,6 +116,22 @@ def default_as_drawn(field: Field) -> str:
         case _:
             quoted = "'" + field.default.text.replace("'", "''") + "'"
             return f" default {field.default.text if field.type in ('Int', 'BigInt', 'Float', 'Boolean') else quoted}"
+
+
+def test_a_migration_is_never_edited():
+    recorded = dict(reversed(line.split()) for line in (MIGRATIONS / "checksums.txt").read_text().splitlines())
+    found = {
+        f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(MIGRATIONS.glob("*/migration.sql"))
+    }
+
+    new = found.keys() - recorded.keys()
+    assert not new, f"record what is new: cd migrations && sha256sum {' '.join(sorted(new))} >> checksums.txt"
+    edited = sorted(name for name, checksum in recorded.items() if found.get(name) != checksum)
+    assert not edited, (
+        f"{', '.join(edited)}: databases have this migration as it was. Restore it with `git checkout`, and put the"
+        " change into a new migration"
+    )
 
 
 async def test_the_migrated_database_is_what_the_schema_draws(owner):

@@ -1,8 +1,9 @@
 """Brings a database to today's tables: SQL files in Prisma Migrate's layout, applied once and recorded.
 
 The record is Prisma's own table, `_prisma_migrations` in Atlas's schema, with the SHA-256 of each file, so that
-Prisma's tools and Atlas agree about what has been applied. SQL functions are installed after the tables. A database
-that a newer version made is left as it is: `atlas/db/versions.py` says whether this version works with it.
+Prisma's tools and Atlas agree about what has been applied. Its column `logs` names the version that applied it. SQL
+functions are installed after the tables. A database that a newer version made is left as it is:
+`atlas/db/versions.py` says whether this version works with it, `atlas/db/upgradable.py` what to do with others.
 """
 
 import asyncio
@@ -16,11 +17,13 @@ from uuid import uuid4
 
 import asyncpg
 
+from atlas import __version__
 from atlas.db.failures import shown
 from atlas.db.index_build import read_build
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.sql_functions import changed_functions, functions_are_current, install_functions
+from atlas.db.upgradable import require_upgradable
 from atlas.db.versions import is_ahead, record_version, refuse_old_workers
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
 from atlas.logs import get_logger
@@ -114,15 +117,10 @@ async def pending(
 async def _missing(conn: Connection, wanted: Sequence[Migration], applied: dict[str, str]) -> list[Migration] | None:
     """What is not applied yet. None: a newer version made the database, and programs of this one work with it.
 
-    Raises where an applied file was changed, and where this version is too old for the database.
+    Raises where another build made it, and where this version is too old for it.
     """
     known = {migration.name: migration.checksum for migration in wanted}
-    for name in applied.keys() & known.keys():
-        if known[name] != applied[name]:
-            raise MigrationError(
-                f"The migration {name} was changed after it had been applied.",
-                remedy="Restore the file as it was and put the change into a new migration; nothing was changed.",
-            )
+    await require_upgradable(conn, applied, known)
     if await is_ahead(conn, [name for name in applied if name not in known]):
         return None
     return [migration for migration in wanted if migration.name not in applied]
@@ -219,11 +217,12 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
             if build is None:
                 await conn.execute(migration.sql)
             await conn.execute(
-                "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)"
-                " values ($1, $2, $3, clock_timestamp(), 1)",
+                "insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count, logs)"
+                " values ($1, $2, $3, clock_timestamp(), 1, $4)",
                 str(uuid4()),
                 migration.checksum,
                 migration.name,
+                f"Atlas {__version__}",
             )
             await record_version(conn)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):

@@ -76,12 +76,15 @@ async def test_missing_and_changed_migrations_fail_and_nothing_is_changed(
         missing = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
         again = by_name((await atlas("doctor", "--json", DATABASE_URL=url)).document)["migrations"]
     await execute(database_url, "update atlas._prisma_migrations set checksum = 'edited'")
-    changed = by_name((await atlas("doctor", "--json")).document)["migrations"]
+    checks = by_name((await atlas("doctor", "--json")).document)
+    changed = checks["migrations"]
 
     assert (missing["verdict"], missing["remedy"]) == ("fail", "Run `atlas migrate`.")
     assert again == missing
     assert changed["verdict"] == "fail"
-    assert "was changed after it had been applied" in changed["found"]
+    assert "is not the one that this version has" in changed["found"]
+    assert "`atlas tenant export TENANT FILE`" in changed["remedy"]
+    assert checks["audit guards"]["found"] == "not checked: the tables are those of another version"
 
 
 async def test_no_migration_is_suggested_for_a_database_that_cannot_be_migrated(

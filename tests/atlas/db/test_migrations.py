@@ -6,6 +6,7 @@ import re
 import asyncpg
 import pytest
 
+from atlas import __version__
 from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
@@ -28,14 +29,13 @@ async def test_an_empty_database_gets_every_migration_once(empty_url):
     assert await migrate(empty_url) == []
 
 
-async def test_each_migration_is_recorded_with_the_sha256_of_its_file(empty_url):
+async def test_each_migration_is_recorded_with_the_sha256_of_its_file_and_the_version_that_applied_it(empty_url):
     await migrate(empty_url)
 
-    rows = await fetch(
-        empty_url, "select migration_name, checksum, finished_at, applied_steps_count from atlas._prisma_migrations"
-    )
+    rows = await fetch(empty_url, "select * from atlas._prisma_migrations")
     assert {row["migration_name"]: row["checksum"] for row in rows} == {m.name: m.checksum for m in load_migrations()}
     assert all(row["finished_at"] is not None and row["applied_steps_count"] == 1 for row in rows)
+    assert {row["logs"] for row in rows} == {f"Atlas {__version__}"}
 
 
 async def test_processes_that_migrate_at_once_apply_each_migration_once(empty_url):
@@ -120,7 +120,9 @@ async def test_an_edited_migration_is_refused_and_nothing_is_changed(empty_url):
     await migrate(empty_url, [first])
 
     edited = [Migration("1_first", "create table jobs (id bigint)"), Migration("2_next", "create table more ()")]
-    with pytest.raises(MigrationError, match="1_first was changed after it had been applied"):
+    with pytest.raises(
+        MigrationError, match="1_first, applied on .* by Atlas 0.1.0, is not the one that this version has"
+    ):
         await migrate(empty_url, edited)
 
     assert await fetch(empty_url, "select from pg_tables where tablename = 'more'") == []
@@ -131,6 +133,21 @@ async def test_a_database_ahead_of_the_files_is_refused(empty_url):
 
     with pytest.raises(MigrationError, match="2_next, which this version of Atlas does not know"):
         await migrate(empty_url, [Migration("1_first", "create table a ()")])
+
+
+async def test_a_database_of_another_build_is_refused_with_what_its_user_can_do(empty_url):
+    theirs = [Migration("1_first", "create table a ()"), Migration("2_theirs", "create table b ()")]
+    await migrate(empty_url, theirs)
+    ours = [theirs[0], Migration("2_ours", "create table c ()")]
+
+    with pytest.raises(MigrationError, match="2_theirs, which this version does not know, and lacks 2_ours") as refused:
+        await migrate(empty_url, ours)
+    assert "give this version a new database in DATABASE_URL" in refused.value.remedy
+    await fetch(empty_url, "create table atlas.audit_moved ()")
+    with pytest.raises(MigrationError) as refused:
+        await migrate(empty_url, ours)
+    assert "`atlas tenant export TENANT FILE`" in refused.value.remedy
+    assert await fetch(empty_url, "select from pg_tables where tablename = 'c'") == []
 
 
 async def test_atlas_is_installed_beside_the_tables_of_others(empty_url):
