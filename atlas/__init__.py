@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.db.pool import open_pool
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
+    from atlas.engine.jobs.around_job import around_job
     from atlas.engine.jobs.backoff import backoff_delay_ms, can_retry
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
@@ -56,6 +57,7 @@ __all__ = [
     "Snooze",
     "StepFailed",
     "WriteRefused",
+    "around_job",
     "at_start",
     "backoff_delay_ms",
     "can_retry",
@@ -80,6 +82,7 @@ _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.db.pool": ("open_pool",),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
+    "atlas.engine.jobs.around_job": ("around_job",),
     "atlas.engine.jobs.backoff": ("backoff_delay_ms", "can_retry"),
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),

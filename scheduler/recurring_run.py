@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
+from atlas.engine.jobs.around_job import call_async, within_hooks
 from atlas.engine.jobs.start_right import NotStarted, StartRight
 from atlas.engine.recurring_runs import Outcome, RecurringRun
 from atlas.errors import AtlasError, FieldError
@@ -96,12 +97,12 @@ async def _call(function: Function, context: RecurringContext, right: StartRight
     called = partial(function, context) if _required(function) else function
     if inspect.iscoroutinefunction(function):
         right.check()
-        await called()
+        await call_async(called)
         return
 
     def work() -> Any:
         right.check()
-        return awaitable(called)()
+        return awaitable(within_hooks(called))()
 
     # A future, not a task: a task that ends in SystemExit ends the event loop too.
     call = partial(contextvars.copy_context().run, work)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from atlas.engine.jobs.around_job import call_async, within_hooks
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
@@ -34,12 +35,14 @@ class HandlerCalls:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
-        """Call a handler that is a plain function, wants more than its context, or takes several jobs."""
+        """Call a handler that is a plain function, wants more than its context, takes several jobs or has hooks."""
+        if job_type.is_direct:
+            return await call_async(job_type.handler, *((value, context) if job_type.takes_context else (value,)))
         if job_type.batch_size:
             return await self._batches.run(job_type, value, context)
         call = partial(job_type.handler, value, **self._resources.arguments(job_type, context))
         if job_type.is_async:
-            return await call()
+            return await call_async(call)
         return await self._call_in_thread(slot, call, context)
 
     async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[JobContext]) -> Any:
@@ -48,7 +51,7 @@ class HandlerCalls:
             await right.wait()
         call = partial(job_type.handler, inputs, **self._resources.arguments(job_type, contexts))
         if job_type.is_async:
-            return await call()
+            return await call_async(call)
         for context in contexts:
             context.runs_in_thread(asyncio.get_running_loop())
         thread = self._in_thread(call, contexts[0])
@@ -78,12 +81,16 @@ class HandlerCalls:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
         variables = pinned(context)
 
-        def work() -> Any:
-            context.start_right.check_in_thread()
+        def call_and_end_child() -> Any:
+            # Within the hooks: those of a forked child would close what its worker uses.
             try:
-                return variables.run(awaitable(call))
+                return call()
             finally:
                 if forked_child.is_child:
                     forked_child.end_child()
+
+        def work() -> Any:
+            context.start_right.check_in_thread()
+            return variables.run(awaitable(within_hooks(call_and_end_child)))
 
         return asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -14,6 +14,7 @@ from typing import Any, Never
 from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
+from atlas.engine.jobs.around_job import within_hooks
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
 from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
@@ -103,7 +104,7 @@ async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Tim
         if call.timeout is not None:
             # Its timeout begins now: before, it waited for a thread.
             loop.call_soon_threadsafe(_begin, limit, call.timeout)
-        return context.run(awaitable(call.function), *call.arguments)
+        return context.run(awaitable(within_hooks(call.function)), *call.arguments)
 
     thread = _threads().submit(work)
     try:

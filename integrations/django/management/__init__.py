@@ -1,0 +1,1 @@
+"""What Django finds by this name in an installed app: its commands."""
