@@ -11,8 +11,12 @@ import shutil
 import ssl
 import subprocess
 import sys
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -33,6 +37,8 @@ PAGES_MARK = "sources.sha256"
 # What the pages are built from, beside what is in these folders.
 PAGE_SOURCES = ("index.html", "vite.config.ts", "package-lock.json")
 PAGE_FOLDERS = ("src", "public")
+# How long a step is silent.
+PROGRESS_SECONDS = 5.0
 # What Vite takes; Prisma would take 16.13.
 OLDEST_NODE = (20, 19)
 TYPES = ROOT / ".types"
@@ -78,8 +84,7 @@ def ensure_venv() -> None:
     pip = VENV / "bin" / "pip"
     if pip.exists() and PYTHON.exists() and str(VENV) in pip.read_text(errors="replace"):
         return
-    _say("making .venv")
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+    run_step("making .venv", [sys.executable, "-m", "venv", "--clear", str(VENV)])
 
 
 def ensure_packages(*, for_running: bool = False) -> None:
@@ -95,11 +100,8 @@ def ensure_packages(*, for_running: bool = False) -> None:
     extras = always if for_running else ["dev", *always]
     # Only a folder that exists is mapped to its import name.
     GENERATED.mkdir(exist_ok=True)
-    _say("installing packages, which takes a minute or two" if for_running else "installing packages")
-    # On a terminal pip shows what it does.
-    quiet = [] if sys.stderr.isatty() else ["--quiet"]
     package = f"{ROOT}[{','.join(extras)}]"
-    subprocess.run([PYTHON, "-m", "pip", "install", *quiet, "--editable", package], check=True)
+    run_step("installing packages", [PYTHON, "-m", "pip", "install", "--progress-bar=off", "--editable", package])
     PACKAGES_MARK.write_text(_packages_hash(extras))
 
 
@@ -125,9 +127,9 @@ def ensure_node_packages(*, for_linting: bool = False) -> None:
     wanted = locked + LINTERS if with_linters else locked
     if _read(mark) == wanted:
         return
-    _say("installing the packages of the web pages" + (" and their linters" if with_linters else ""))
-    npm = ["npm", "ci", "--loglevel=error", *([] if with_linters else ["--omit=dev"])]
-    subprocess.run(npm, cwd=WEB, env=_node_environment(), check=True)
+    doing = "installing the packages of the web pages" + (" and their linters" if with_linters else "")
+    npm = ["npm", "ci", "--loglevel=http", *([] if with_linters else ["--omit=dev"])]
+    run_step(doing, npm, cwd=WEB, env=_node_environment())
     mark.write_text(wanted)
 
 
@@ -137,18 +139,7 @@ def ensure_pages() -> None:
     wanted = _pages_hash()
     if _read(mark) == wanted:
         return
-    _say("building the web pages")
-    built = subprocess.run(
-        ["npm", "run", "--silent", "build"],
-        cwd=WEB,
-        env=_node_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode != 0:
-        sys.stderr.write(built.stdout + built.stderr)
-        built.check_returncode()
+    run_step("building the web pages", ["npm", "run", "--silent", "build"], cwd=WEB, env=_node_environment())
     mark.write_text(wanted)
 
 
@@ -186,21 +177,51 @@ def client_is_current(package: Path) -> bool:
 
 
 def _generate() -> None:
-    _say("generating the Prisma client")
     shutil.rmtree(GENERATED, ignore_errors=True)
     generate = [str(VENV / "bin" / "prisma"), "generate", "--schema", str(ROOT / "schema.prisma")]
-    done = subprocess.run(generate, env=_node_environment(), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.stderr.write(done.stdout + done.stderr)
-        done.check_returncode()
+    run_step("generating the Prisma client", generate, env={**_node_environment(), "npm_config_loglevel": "http"})
     face = GENERATED / "__init__.py"
     face.write_text(SPARED_IMPORT + face.read_text())
-    subprocess.run([PYTHON, str(SPLIT_CLIENT), str(GENERATED)], check=True)
+    run_step("splitting the Prisma client", [PYTHON, str(SPLIT_CLIENT), str(GENERATED)])
     for terms in VENV.glob("lib/python*/site-packages/prisma-*.dist-info/LICENSE"):
         shutil.copy(terms, GENERATED)
     # Compiled now: where no program may write bytecode, every one would compile it again, for 0.6 s of CPU.
-    subprocess.run([PYTHON, "-m", "compileall", "-q", str(GENERATED)], check=True)
+    run_step("compiling the Prisma client", [PYTHON, "-m", "compileall", "-q", str(GENERATED)])
     (GENERATED / CLIENT_MARK).write_text(_wanted_client())
+
+
+def run_step(doing: str, argv: Sequence[str | Path], **options: Any) -> None:
+    """Run a command and say every few seconds how far it is. The output of one that fails is printed."""
+    _say(doing)
+    began, lines = time.monotonic(), list[str]()
+    command = [str(word) for word in argv]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options
+    ) as process:
+        reader = Thread(target=_keep_lines, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        while _goes_on(process):
+            latest = f": {lines[-1].strip()[:100]}" if lines else ""
+            _say(f"{doing}, {time.monotonic() - began:.0f} s so far{latest}")
+        reader.join()
+    if process.returncode != 0:
+        sys.stderr.writelines(lines)
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def _keep_lines(output: Iterable[str], lines: list[str]) -> None:
+    for line in output:
+        if line.strip():
+            lines.append(line)
+
+
+def _goes_on(process: "subprocess.Popen[str]") -> bool:
+    """Wait for the end of a command. True if it still runs after some seconds."""
+    try:
+        process.wait(PROGRESS_SECONDS)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def _has_node() -> bool:

@@ -31,11 +31,10 @@ def checkout(tmp_path: Path, monkeypatch) -> Path:
 def commands(monkeypatch) -> list[list[str]]:
     ran: list[list[str]] = []
 
-    def note(argv, **_):
+    def note(doing, argv, **_):
         ran.append([str(part) for part in argv])
-        return subprocess.CompletedProcess(argv, 0, "", "")
 
-    monkeypatch.setattr(subprocess, "run", note)
+    monkeypatch.setattr(setup, "run_step", note)
     return ran
 
 
@@ -134,10 +133,9 @@ def test_the_pages_are_built_once_and_again_when_a_source_changes(web, commands)
 
 
 def test_a_build_that_fails_shows_why_and_is_done_again(web, monkeypatch, capsys):
-    def fail(argv, **_):
-        return subprocess.CompletedProcess(argv, 1, "", "main.tsx: unexpected token")
-
-    monkeypatch.setattr(subprocess, "run", fail)
+    npm = web.parent / ".venv" / "bin" / "npm"
+    npm.write_text("#!/bin/sh\necho 'main.tsx: unexpected token' >&2\nexit 1\n")
+    npm.chmod(0o755)
     with pytest.raises(subprocess.CalledProcessError):
         setup.ensure_pages()
     assert "unexpected token" in capsys.readouterr().err
@@ -173,14 +171,13 @@ def test_a_client_is_generated_anew_with_what_it_needs_to_be_shipped(checkout, m
     terms.mkdir(parents=True)
     (terms / "LICENSE").write_text("as is")
 
-    def generate(argv, **_):
+    def generate(doing, argv, **_):
         if "generate" in argv:
             generated.mkdir()
             for name in ("__init__.py", "client.py"):
                 (generated / name).write_text(f"# {name}\n")
-        return subprocess.CompletedProcess(argv, 0, "", "")
 
-    monkeypatch.setattr(subprocess, "run", generate)
+    monkeypatch.setattr(setup, "run_step", generate)
     setup.ensure_client()
 
     names = {path.name for path in generated.iterdir()}
@@ -251,13 +248,36 @@ def test_the_first_set_up_makes_the_pages_while_pip_installs_where_it_can(checko
 
 
 def test_a_step_that_fails_is_named_and_not_marked_as_done(checkout, web, monkeypatch, capsys):
-    def fail(argv, **_):
+    def fail(doing, argv, **_):
         raise subprocess.CalledProcessError(1, argv)
 
     monkeypatch.setattr(setup, "ensure_venv", lambda: None)
-    monkeypatch.setattr(subprocess, "run", fail)
+    monkeypatch.setattr(setup, "run_step", fail)
     monkeypatch.setattr(setup, "_has_node", lambda: True)
 
     assert setup.main() == 1
     assert "-m pip install" in capsys.readouterr().err
     assert not setup.PACKAGES_MARK.exists()
+
+
+def test_a_step_that_takes_long_says_what_it_does_again_and_again(monkeypatch, capsys):
+    monkeypatch.setattr(setup, "PROGRESS_SECONDS", 0.02)
+    said = threading.Event()
+    say = setup._say
+
+    def note(message: str) -> None:
+        say(message)
+        if "Downloading" in message:
+            said.set()
+
+    monkeypatch.setattr(setup, "_say", note)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as release:
+        waiter = threading.Thread(target=lambda: (said.wait(30), os.close(writing)))
+        waiter.start()
+        setup.run_step("installing packages", ["sh", "-c", "echo Downloading a.whl; cat >/dev/null"], stdin=release)
+        waiter.join()
+
+    first, *later = capsys.readouterr().err.splitlines()
+    assert first == "setup: installing packages"
+    assert later[-1].startswith("setup: installing packages, 0 s so far: Downloading a.whl")
