@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -20,6 +21,7 @@ from tests.cli.conftest import environment
 from tests.cli.test_up import free_port
 from tests.support import ROOT
 from tests.web.conftest import NOTE_REFUSALS, PHONE, WIDE, Visit
+from tests.web.site import Site
 
 ATLAS = (sys.executable, "-m", "atlas.cli.main")
 # So short that a lease ends while one watches, and long enough for a busy machine.
@@ -145,3 +147,15 @@ def test_the_guide_says_what_a_role_or_an_installation_lacks(visit: Visit):
     expect(maker.get_by_text("is not published here")).to_be_visible()
     maker.get_by_role("button", name="Kill a worker, and watch the lease move").click()
     expect(maker.get_by_text("atlas definition add examples/definitions/count-slowly.json")).to_be_visible()
+
+
+def test_the_overview_still_offers_the_guide_after_a_first_job(site: Site, visit: Visit):
+    page = visit(role="tenant_admin", tenant="other")
+    key = {"Authorization": f"Bearer {site.world.tokens['other', 'tenant_admin']}"}
+    job = {"job_type": "shop.pack", "allow_unknown": True}
+    httpx.post(f"{site.address}/api/v1/jobs", headers=key, json=job).raise_for_status()
+
+    page.reload()
+    expect(page.get_by_role("link", name="Take the guided first run")).to_be_visible()
+    page.get_by_role("button", name="Put the guide away").click()
+    expect(page.get_by_role("complementary", name="Guided first run")).to_have_count(0)

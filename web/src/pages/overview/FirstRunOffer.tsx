@@ -6,13 +6,16 @@ import { keep, useKept } from "@/pages/first-run/guide";
 import { useTenant } from "@/session/tenant";
 import styles from "./Overview.module.css";
 
-/** Offers the guide until there is a job of a person; and to go on with it, once it was begun in this browser. */
+/** An installation with fewer jobs of people is new. */
+const FEW_JOBS = 20;
+
+/** Offers the guide in a new installation; and to go on with it, once it was begun in this browser. */
 export function FirstRunOffer() {
   const tenant = useTenant();
   const { begun, away } = useKept();
-  const query = { source: "manual" as const, limit: 1, tenant };
+  const query = { source: "manual" as const, limit: FEW_JOBS, tenant };
   const { data } = api.useQuery("get", "/api/v1/jobs/brief", { params: { query } }, { enabled: !away && !begun, staleTime: 60_000 });
-  const isNew = data !== undefined && data.items.length === 0 && data.next_cursor === null;
+  const isNew = data !== undefined && data.items.length < FEW_JOBS && data.next_cursor === null;
   if (away || !(begun || isNew)) return null;
   return (
     <aside className={styles.offer} aria-label="Guided first run">
