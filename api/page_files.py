@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from mimetypes import guess_type
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from atlas.errors import AtlasError, NotFound
-from atlas.source import SOURCE, setup_command
+from atlas.source import SOURCE, atlas_command, setup_command
 
 PLAIN = Path(__file__).parent / "pages"
 BUILT = SOURCE / "web" / "dist"
 FIRST_PAGE = "index.html"
+# Where the first page says how `atlas` is typed.
+COMMAND = b'<meta name="atlas-command" content="%s"'
 # By the content coding, in the order of preference.
 COMPRESSED = {"br": ".br", "gzip": ".gz"}
 HASHED = re.compile(r".+-[\w-]{8}\.(js|css|woff2|svg|png)")
@@ -72,8 +75,21 @@ def _files() -> Mapping[str, PageFile]:
 
 def _read(path: Path) -> PageFile:
     plain = path.read_bytes()
+    if path.name == FIRST_PAGE:
+        named = _with_command(plain, atlas_command())
+        if named != plain:
+            return _file(path, named, {})
     beside = {coding: path.with_name(path.name + ending) for coding, ending in COMPRESSED.items()}
     compressed = {coding: other.read_bytes() for coding, other in beside.items() if other.exists()}
+    return _file(path, plain, compressed)
+
+
+def _with_command(page: bytes, command: str) -> bytes:
+    """The page with the command that people type in a clone. A path of this machine says nothing to other machines."""
+    return page if Path(command).is_absolute() else page.replace(COMMAND % b"atlas", COMMAND % escape(command).encode())
+
+
+def _file(path: Path, plain: bytes, compressed: Mapping[str, bytes]) -> PageFile:
     kind = guess_type(path.name)[0] or "application/octet-stream"
     return PageFile(
         media_type=f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,

@@ -12,6 +12,8 @@ from uuid import UUID
 
 import orjson
 
+from atlas.source import name_command
+
 if TYPE_CHECKING:
     import structlog
 
@@ -84,15 +86,20 @@ class _Formatter(logging.Formatter):
             logger_factory=structlog.stdlib.LoggerFactory(),
             cache_logger_on_first_use=True,
         )
-        renderer: structlog.types.Processor = (
-            structlog.processors.JSONRenderer()
+        renderers: list[structlog.types.Processor] = (
+            [structlog.processors.JSONRenderer()]
             if self._as_json
-            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+            else [_command_named, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         )
         return structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer, _redacted],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers, _redacted],
         )
+
+
+def _command_named(_: object, __: str, line: "structlog.types.EventDict") -> "structlog.types.EventDict":
+    """Name the commands of remedies as the person at this terminal types them."""
+    return {name: name_command(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 class _LateLogger:

@@ -1,6 +1,16 @@
 """Where Atlas's own files are: SQL, migrations, the Prisma schema, examples."""
 
+import os
+import re
+import shutil
+import sys
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+# A command in a text, and its name in it.
+_QUOTED = re.compile(r"`[^`\n]*`")
+_COMMAND = re.compile(r"(?<![\w./-])atlas(?= [a-z-])")
 
 _PACKAGE = Path(__file__).parent
 
@@ -13,9 +23,30 @@ IS_CHECKOUT = (SOURCE / "Makefile").exists()
 
 def setup_command() -> str:
     """How to install Atlas again: in a checkout, or where it came as a wheel."""
-    return "make setup" if IS_CHECKOUT else "pip install --force-reinstall atlas-jobs"
+    return "make setup" if IS_CHECKOUT else "pip install --force-reinstall atlas_jobs-….whl"
 
 
+@cache
 def atlas_command() -> str:
-    """How a person types `atlas`."""
-    return ".venv/bin/atlas" if IS_CHECKOUT else "atlas"
+    """How a person in this folder types `atlas`: its name if the PATH leads to this installation, else its path."""
+    program = Path(sys.prefix) / "bin" / "atlas"
+    if not program.exists() or _runs_this(shutil.which("atlas")):
+        return "atlas"
+    here = Path.cwd()
+    return str(program.relative_to(here) if program.is_relative_to(here) else program)
+
+
+def name_command(text: str) -> str:
+    """A text whose commands in backticks, `atlas …`, are named as a person in this folder types them."""
+    if atlas_command() == "atlas" or "atlas " not in text:
+        return text
+    return _QUOTED.sub(lambda quoted: _COMMAND.sub(atlas_command(), quoted[0]), text)
+
+
+def _runs_this(found: str | None) -> bool:
+    """Whether a script of that path runs in this environment: its beginning names the interpreter."""
+    if found is None:
+        return False
+    with suppress(OSError), open(found, "rb") as script:
+        return os.fsencode(sys.prefix) in script.read(1000)
+    return False

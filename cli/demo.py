@@ -47,7 +47,7 @@ async def load_demo(conn: Connection, *, actor: Actor) -> None:
         return
     except NotFound:
         pass
-    # The source tells them from the jobs of people: the web pages offer a guide until there is one.
+    # The source tells them from the jobs of people: the web pages offer a guide until there are some.
     async with conn.transaction():
         tenant = await add_tenant(conn, slug=SLUG, name="Demo", timezone="Europe/Berlin", actor=actor)
         mail = {"to": "dana@example.com", "subject": "Welcome to Atlas", "text": "This mail is in the outbox."}

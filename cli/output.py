@@ -16,6 +16,7 @@ from atlas.cli.stdio import written_out
 from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, InvalidInput
 from atlas.programs.terminal_text import plain
+from atlas.source import name_command
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -53,7 +54,7 @@ def say(document: Any, shown: "Shown | Sequence[Shown]", *, json: bool) -> None:
         parts: Sequence[Shown] = shown if isinstance(shown, list) else [cast("Shown", shown)]
         for part in parts:
             if isinstance(part, str):
-                sys.stdout.write(f"{_escaped(part)}\n")
+                sys.stdout.write(f"{_escaped(name_command(part))}\n")
             else:
                 _draw(part)
 
@@ -131,10 +132,11 @@ def shown_age(time: datetime) -> str:
 
 def report(error: AtlasError, *, json: bool) -> None:
     """Print an error: one line with cause and remedy on stderr, and with --json a document on stdout."""
-    sys.stderr.write(f"error: {' '.join(_escaped(str(error)).split())}\n")
+    sys.stderr.write(f"error: {_line(error)}\n")
     if not json:
         return
-    document: dict[str, Any] = {"type": error.type_name, "message": error.message, "remedy": error.remedy}
+    message, remedy = name_command(error.message), name_command(error.remedy)
+    document: dict[str, Any] = {"type": error.type_name, "message": message, "remedy": remedy}
     if isinstance(error, InvalidInput):
         document["errors"] = error.errors
     print_json({"error": document})
@@ -147,7 +149,11 @@ def hint_at_more(option: str, last: object) -> None:
 
 def warn(error: AtlasError) -> None:
     """Print an error that does not end the command, as one line on stderr."""
-    sys.stderr.write(f"warning: {' '.join(str(error).split())}\n")
+    sys.stderr.write(f"warning: {_line(error)}\n")
+
+
+def _line(error: AtlasError) -> str:
+    return " ".join(_escaped(name_command(str(error))).split())
 
 
 def _shown(cell: object) -> str:

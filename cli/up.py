@@ -9,7 +9,7 @@ import httpx
 import typer
 
 from atlas.actors import system
-from atlas.cli.demo import load_demo
+from atlas.cli.demo import SLUG, load_demo
 from atlas.cli.long_running import atlas_argv
 from atlas.cli.output import Json, say
 from atlas.cli.ports import RELEASE_SECONDS, http_address, require_port
@@ -109,7 +109,8 @@ async def start(
         sign_in = None if address is None else f"{address}/{link}"
         document = {"address": address, "sign_in": sign_in, "token": token, "database": database}
         with reporting(settings.home, [program.name for program in tree], address=address) as report:
-            announcing = asyncio.create_task(_announce(document, settings, json=json))
+            first_job = f"{FIRST_JOB} --tenant {SLUG if demo else 'system'}"
+            announcing = asyncio.create_task(_announce(document, settings, first_job, json=json))
             announcing.add_done_callback(_report_failure)
             try:
                 return await _run(tree, settings.atlas_grace_seconds, report, watched)
@@ -117,7 +118,7 @@ async def start(
                 announcing.cancel()
 
 
-async def _announce(document: dict[str, str | None], settings: Settings, *, json: bool) -> None:
+async def _announce(document: dict[str, str | None], settings: Settings, first_job: str, *, json: bool) -> None:
     """Say that Atlas is ready, once its API answers, and what to type next."""
     address = document["address"]
     if address is not None:
@@ -130,7 +131,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, *, json
         f"Atlas is ready on {address}" if address else "Atlas is ready.",
         *([f"Sign in, once within 15 minutes: {document['sign_in']}"] if address else []),
         f"Token: {document['token']}",
-        f"A first job, in another terminal: {atlas_command()} {FIRST_JOB} --wait",
+        f"A first job, in another terminal: {atlas_command()} {first_job} --wait",
         "Ctrl-C stops it.",
     ]
     say(document, "\n".join(lines), json=json)

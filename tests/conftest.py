@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -57,6 +58,8 @@ def remember_types() -> None:
 
 
 remember_types()
+# Texts name the command `atlas` where the PATH leads to it.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def server_folder(run: str) -> Path:

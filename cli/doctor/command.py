@@ -16,6 +16,7 @@ from atlas.db.pool import connect
 from atlas.errors import AtlasError
 from atlas.postgres.cluster import has_embedded
 from atlas.settings import Settings
+from atlas.source import name_command
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -82,6 +83,6 @@ def _text(findings: Sequence[Diagnosis]) -> Text:
         text.append(f"{finding.verdict:<5}", style=_STYLES[finding.verdict])
         text.append(f"{finding.check:<{width}}  {finding.found}\n")
         if finding.remedy:
-            text.append(f"{'':<{width + 5}}  → {finding.remedy}\n")
+            text.append(f"{'':<{width + 5}}  → {name_command(finding.remedy)}\n")
     text.rstrip()
     return text

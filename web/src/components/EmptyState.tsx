@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { nameCommand } from "@/format/command";
 import { CopyButton } from "./Id";
 import styles from "./States.module.css";
 
@@ -26,10 +27,11 @@ export function EmptyState({ title, children, command, action }: EmptyStateProps
 
 /** A command that can be copied. */
 export function Command({ text }: { text: string }) {
+  const command = nameCommand(text);
   return (
     <div className={styles.command}>
-      <code>{text}</code>
-      <CopyButton text={text} label="Copy the command" tabStop />
+      <code>{command}</code>
+      <CopyButton text={command} label="Copy the command" tabStop />
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import { CircleHelp } from "lucide-react";
 import type { Schemas } from "@/api/client";
+import { nameCommand } from "@/format/command";
 import { Command } from "./EmptyState";
 import styles from "./Explanation.module.css";
 import { Skeleton } from "./Skeleton";
@@ -10,8 +11,8 @@ export function Explanation({ found }: { found: Pick<Schemas["JobExplanation"], 
     <div className={styles.explanation} role="status">
       <CircleHelp size={16} aria-hidden />
       <div className={styles.text}>
-        <p>{found?.sentence ?? <Skeleton width="60%" />}</p>
-        {found !== undefined && found.remedy !== null && <p className={styles.remedy}>{found.remedy}</p>}
+        <p>{(found && nameCommand(found.sentence)) ?? <Skeleton width="60%" />}</p>
+        {found !== undefined && found.remedy !== null && <p className={styles.remedy}>{nameCommand(found.remedy)}</p>}
       </div>
       {found !== undefined && found.command !== null && <Command text={found.command} />}
     </div>

@@ -1,5 +1,6 @@
 import { CircleAlert, Lock, WifiOff } from "lucide-react";
 import { isStatus, isUnreachable, Problem } from "@/api/problem";
+import { nameCommand } from "@/format/command";
 import { Button } from "./Button";
 import { Id } from "./Id";
 import styles from "./States.module.css";
@@ -63,5 +64,5 @@ function describe(error: unknown): Described {
     return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), remedy: null, requestId: null };
   }
   const titles: Record<number, string> = { 403: "This is not for your role", 404: "Not found", 429: "Too many requests", 503: "Atlas is busy" };
-  return { title: titles[error.status] ?? "This did not work", detail: error.message, remedy: error.body.remedy, requestId: error.body.request_id };
+  return { title: titles[error.status] ?? "This did not work", detail: nameCommand(error.message), remedy: error.body.remedy && nameCommand(error.body.remedy), requestId: error.body.request_id };
 }

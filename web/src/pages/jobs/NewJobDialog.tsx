@@ -7,6 +7,7 @@ import { Field, Input, Select, TextArea } from "@/components/Form";
 import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
 import { useToast } from "@/components/Toast";
+import { nameCommand } from "@/format/command";
 import { useTenant } from "@/session/tenant";
 import { TenantField } from "@/session/TenantField";
 import styles from "./Jobs.module.css";
@@ -33,7 +34,7 @@ export function NewJobDialog({ onClose, onMade }: { onClose: () => void; onMade:
 }
 
 function NoTypes({ onClose, loaded }: { onClose: () => void; loaded: boolean }) {
-  const words = loaded ? "No worker has published a job type yet. Start one with `atlas worker --all`." : "Loading the job types.";
+  const words = loaded ? nameCommand("No worker has published a job type yet. Start one with `atlas worker --all`.") : "Loading the job types.";
   return <ConfirmDialog open onClose={onClose} title="New job" description={words} action="Enqueue" disabled onConfirm={onClose} />;
 }
 

@@ -4,6 +4,7 @@ import { useMinute } from "@/components/Time";
 import { between, type Bounds, stepOf, type TimeRange } from "@/components/timeRange";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
+import { nameCommand } from "@/format/command";
 import { useTenant } from "@/session/tenant";
 import styles from "./Overview.module.css";
 
@@ -64,7 +65,7 @@ export function Flow({ bounds, onRange }: FlowProps) {
 }
 
 function NoSteps({ metered }: { metered: boolean }) {
-  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100." : "Nothing is metered yet. A scheduler does it: `atlas scheduler`."}</p>;
+  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100." : nameCommand("Nothing is metered yet. A scheduler does it: `atlas scheduler`.")}</p>;
 }
 
 function flowLabel(points: readonly Point[], step: string): string {

@@ -70,7 +70,7 @@ export function DefinitionsTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No commands yet" command="atlas definition add backup.run --argv '[&quot;/usr/bin/pg_dump&quot;]'">Jobs run programs only if they stand in this list, with exactly these arguments.</EmptyState>}
+        empty={<EmptyState title="No commands yet" command="atlas definition add backup.json">Jobs run programs only if they stand in this list, with exactly these arguments.</EmptyState>}
       />
       {editing !== null && <EditDefinition definition={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
     </Section>

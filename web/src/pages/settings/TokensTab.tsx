@@ -69,7 +69,7 @@ export function TokensTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer billing`}>A token is what a person or a program signs in with.</EmptyState>}
+        empty={<EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer --subject billing`}>A token is what a person or a program signs in with.</EmptyState>}
       />
       {adding && <NewToken onClose={() => setAdding(false)} />}
       {revoking !== null && (

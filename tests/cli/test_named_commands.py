@@ -1,0 +1,109 @@
+"""The commands that remedies, web pages and docs name: each exists, and is named as the reader can type it."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atlas.api.page_files import _with_command
+from atlas.cli.command_table import COMMANDS, load_command
+from tests.cli.conftest import environment
+from tests.support import ROOT
+
+FOLDERS = ("api", "atlas", "audit", "cli", "engine", "integrations", "scheduler", "testing", "workers")
+QUOTED = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(atlas [a-z][^`\n]*)`")
+IN_PAGES = re.compile(r"""(?:command|text)=(?:\{[`'"]|")(atlas .*?)(?:[`'"]\}|" ?/?>|" action)""")
+IN_CONSOLE = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(atlas [a-z].*)$", re.MULTILINE)
+
+
+def commands_in_code() -> Iterator[tuple[str, str]]:
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    for command in QUOTED.findall(node.value):
+                        yield str(path.relative_to(ROOT)), command
+
+
+def commands_in_pages() -> Iterator[tuple[str, str]]:
+    for path in (ROOT / "web" / "src").rglob("*.tsx"):
+        for command in IN_PAGES.findall(path.read_text()) + QUOTED.findall(path.read_text()):
+            for part in command.split("&& "):
+                yield str(path.relative_to(ROOT)), part
+
+
+def commands_in_docs() -> Iterator[tuple[str, str]]:
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = path.read_text()
+        for command in QUOTED.findall(text) + IN_CONSOLE.findall(text):
+            yield str(path.relative_to(ROOT)), command
+
+
+def fault(command: str) -> str | None:
+    """What is wrong with a command: a name or an option that does not exist."""
+    words = [word.strip("`.,;:()[]|") for word in command.split(" #")[0].split()[1:]]
+    if not words or words[0] not in COMMANDS:
+        return None if not words or words[0].startswith("-") else f"no command {words[0]}"
+    found: Any = load_command(words.pop(0))
+    while hasattr(found, "commands") and words and not words[0].startswith(("-", "…", "list|", "{")):
+        name = words.pop(0).split("|")[0]
+        if name not in found.commands:
+            return f"no command {name} of {found.name}"
+        found = found.commands[name]
+    options = {name for parameter in found.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    wrong = [word for word in words if re.fullmatch(r"--[a-z-]+", word) and word not in options | {"--help"}]
+    return f"no option {wrong[0]}" if wrong and not hasattr(found, "commands") else None
+
+
+@pytest.mark.parametrize("named", [commands_in_code, commands_in_pages, commands_in_docs])
+def test_every_command_that_a_text_names_exists(named):
+    commands = {*named()}
+    assert len(commands) > 20
+    assert [(where, command, wrong) for where, command in sorted(commands) if (wrong := fault(command))] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "typed"),
+    [("clone", "", ".venv/bin/atlas"), ("clone", ".venv/bin", "atlas"), ("elsewhere", "", "{clone}/.venv/bin/atlas")],
+)
+def test_a_remedy_names_the_command_as_it_is_typed_there(tmp_path: Path, folder: str, path: str, typed: str):
+    clone = tmp_path / "clone"
+    (tmp_path / "elsewhere").mkdir()
+    program = clone / ".venv" / "bin" / "atlas"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!{clone}/.venv/bin/python\n")
+    program.chmod(0o755)
+    code = f"import sys; sys.prefix = {str(clone / '.venv')!r}; from atlas.cli.main import main; main()"
+    env = environment(
+        tmp_path / "home", PATH=f"{clone / path if path else ''}{os.pathsep}{os.defpath}", DATABASE_URL=None
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "status"],
+        cwd=tmp_path / folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert f"Start one with `{typed.format(clone=clone)} up`" in ran.stderr
+
+
+def test_the_pages_of_a_clone_name_its_command_and_no_path_of_the_machine():
+    page = (ROOT / "web" / "index.html").read_bytes()
+
+    assert b'name="atlas-command" content=".venv/bin/atlas"' in _with_command(page, ".venv/bin/atlas")
+    assert _with_command(page, "/opt/atlas/bin/atlas") == page
+
+
+def test_no_text_installs_the_package_from_a_registry_that_does_not_have_it():
+    texts = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "web" / "src").rglob("*.ts*")]
+    texts += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+
+    assert [path.name for path in texts if re.search(r"pip install [^\n`]*atlas-jobs", path.read_text())] == []
