@@ -75,13 +75,17 @@ async def open_session(
     `before` is the secret of the session that the browser had until now: it ends. So does the link that was followed.
     """
     async with conn.transaction():
-        if link is not None and not await fetch_value(conn, USE_LINK, hash=_hash(link)):
+        link_id = None if link is None else await fetch_value(conn, USE_LINK, hash=_hash(link))
+        if link is not None and link_id is None:
             raise Conflict("The link has been used.", remedy="Print another one with `atlas sign-in`.")
         left = None if before is None else await find_session(conn, before)
         if left is not None:
             await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
         session, clear = await _insert(conn, token, lifetime)
+        if link_id is not None:
+            meta = {"prefix": token.prefix, "session_id": str(session.id)}
+            await record(conn, Event("SIGN_IN_LINK_USED", "session", str(link_id), actor, token.tenant_id, meta=meta))
         await record(conn, _event("SIGNED_IN", session, actor))
     return session, clear
 

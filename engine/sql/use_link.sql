@@ -6,4 +6,4 @@ where hash = :hash
   and is_link
   and ended_at is null
   and expires_at > clock_timestamp()
-returning true;
+returning id;

@@ -9,6 +9,7 @@ import pytest
 from atlas.actors import system
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
+from atlas.audit.crosscheck import cross_check
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.sessions import delete_expired_sessions, make_link
 from atlas.engine.tokens import authenticate
@@ -253,8 +254,16 @@ async def test_a_link_signs_in_once_and_is_no_session(world, owner, code):
     [signed_in] = [answer for answer in answers if answer.status_code == 201]
     assert signed_in.json()["subject"] == "tenant_admin@acme"
     assert (await browser(world).post("/session", json={"code": code})).status_code == 401
-    actions = "select array_agg(action order by id) from atlas.audit_log where entity_type = 'session'"
-    assert await owner.fetchval(actions) == ["SIGN_IN_LINK_MADE", "SIGNED_IN"]
+    events = (
+        "select action, meta->>'session_id' as opened from atlas.audit_log where entity_type = 'session' order by id"
+    )
+    opened = await owner.fetchval("select id::text from atlas.sessions where not is_link")
+    assert [tuple(row) for row in await owner.fetch(events)] == [
+        ("SIGN_IN_LINK_MADE", None),
+        ("SIGN_IN_LINK_USED", opened),
+        ("SIGNED_IN", None),
+    ]
+    assert await cross_check(owner) == []
 
 
 async def test_a_link_expires_and_ends_with_its_token(world, owner, code):
