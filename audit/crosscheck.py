@@ -88,11 +88,10 @@ async def _gate(conn: Connection) -> list[Finding]:
 async def _state(conn: Connection) -> list[Finding]:
     reasons = {"unknown": "has no event", "gone": "is gone without an event"}
     findings = []
-    for kind in sorted(STATE_KINDS):
-        for row in await fetch(conn, STATE, kind=kind):
-            differs = f"is not as its last event left it ({row['action']}, row {row['row']})"
-            name = f"{kind.replace('_', ' ')} {row['id']}"
-            findings.append(Finding("outcome", f"The {name} {reasons.get(row['what'], differs)}."))
+    for row in await fetch(conn, STATE, kinds=sorted(STATE_KINDS)):
+        differs = f"is not as its last event left it ({row['action']}, row {row['row']})"
+        name = f"{row['kind'].replace('_', ' ')} {row['id']}"
+        findings.append(Finding("outcome", f"The {name} {reasons.get(row['what'], differs)}."))
     return findings
 
 
