@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,9 @@ from atlas.errors import AtlasError
 from atlas.postgres.pg_ctl import BIN
 
 LOOK_SECONDS = 0.5
+_NAME = r'(?:"(?:[^"]|"")+"|\w+)'
+GRANT = rf"GRANT .* TO ({_NAME})(?: WITH GRANT OPTION)?;$"
+POLICY = rf"CREATE POLICY .*? TO ({_NAME}(?:, {_NAME})*)(?: USING| WITH CHECK|;)"
 
 Progress = Callable[[int], None]
 
@@ -30,6 +34,26 @@ async def restore(url: str, file: Path, progress: Progress) -> None:
     """Restore a dump, all of it or nothing."""
     arguments = ["--single-transaction", "--exit-on-error", str(file)]
     await _run("pg_restore", url, arguments, lambda: progress(0))
+
+
+async def granted_roles(file: Path) -> list[str]:
+    """The roles that a dump grants rights to, in its grants and its policies of row-level security."""
+    arguments = ("--schema-only", "--no-owner", "--file=-", str(file))
+    process = await asyncio.create_subprocess_exec(
+        str(BIN / "pg_restore"), *arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    text, said = await process.communicate()
+    if process.returncode != 0:
+        raise DumpFailed(f"pg_restore cannot read {file}: {said.decode(errors='replace').strip()}")
+    names = {name for line in text.decode().splitlines() for name in grantees(line)}
+    return sorted(names - {"PUBLIC"})
+
+
+def grantees(line: str) -> list[str]:
+    """The roles of one statement of a dump. What functions execute is not at the beginning of a line."""
+    found = re.match(GRANT, line) or re.match(POLICY, line)
+    names = [] if found is None else re.findall(_NAME, found[1])
+    return [name[1:-1].replace('""', '"') if name.startswith('"') else name for name in names]
 
 
 async def _run(

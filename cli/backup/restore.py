@@ -14,6 +14,7 @@ from atlas.cli.audit.maintain import start_epoch
 from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
 from atlas.cli.backup.progress import progress
 from atlas.cli.backup.restored import note_restore, restored_from
+from atlas.cli.backup.roles import make_roles, warn_of_lost_grants
 from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
@@ -68,6 +69,7 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
             target.chmod(0o600)
     async with reach_database(settings, may_create=True) as addresses:
         await _make_room(addresses.owner_url, again=again)
+        await make_roles(addresses.owner_url, folder / DUMP)
         with progress("restoring", json=json) as advance:
             await restore_dump(addresses.owner_url, folder / DUMP, advance)
         await bring_up_to_date(addresses.owner_url)
@@ -129,6 +131,7 @@ async def _go_offline(settings: Settings, manifest: Manifest) -> None:
         await switch(conn, online=False, actor=caller(), reason=reason)
         event = Event("DATABASE_RESTORED", "system", "database", caller(), meta=facts)
         await record(conn, event)
+        await warn_of_lost_grants(conn)
 
 
 async def _begin_epoch(settings: Settings, manifest: Manifest) -> None:

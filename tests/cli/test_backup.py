@@ -2,6 +2,7 @@
 
 import shutil
 from datetime import UTC, datetime
+from uuid import uuid4
 
 import orjson
 import pytest
@@ -10,6 +11,7 @@ from atlas.audit.sealer import seal_and_sign
 from atlas.cli.backup.restored import note_restore
 from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
+from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
 
 LATER = '{"to": ["a@example.org"], "subject": "Hello", "text": "Hi"}'
@@ -48,6 +50,29 @@ async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, 
     assert (await atlas("online", **elsewhere)).code == 0
     again = await atlas("restore", str(backup), **elsewhere)
     assert "holds a database already" in again.refusal
+
+
+@pytest.mark.long
+async def test_a_restore_makes_the_roles_that_the_backup_grants_rights_to(atlas, owner, tmp_path):
+    login, reader = f"shop_{uuid4().hex[:8]}", f"Reader {uuid4().hex[:8]}"
+    await owner.execute(f'create role {login} login; create role "{reader}"; grant select on atlas.jobs to "{reader}"')
+    assert (await atlas("grant", "enqueue", login)).code == 0
+    assert (await atlas("backup", str(tmp_path / "backup"))).code == 0
+    await owner.execute(f'drop owned by {login}, "{reader}"; drop role {login}; drop role "{reader}"')
+
+    # A server of its own, which has neither these roles nor the one of `atlas grant enqueue`.
+    elsewhere = {"DATABASE_URL": None, "ATLAS_HOME": str(tmp_path / "new")}
+    restored = await atlas("restore", str(tmp_path / "backup"), **elsewhere)
+
+    assert restored.code == 0, restored
+    assert f"roles that this server did not have: {reader}. They were created without a login" in restored.stderr
+    assert f"cannot any more: {login}. Run `atlas grant enqueue LOGIN`" in restored.stderr
+    server = await start_embedded(tmp_path / "new")
+    conn = await connect(server.url())
+    assert await conn.fetchval("select has_table_privilege($1, 'atlas.jobs', 'select')", reader)
+    assert await conn.fetchval("select has_schema_privilege('atlas_enqueuer', 'atlas', 'usage')")
+    await conn.close()
+    server.release()
 
 
 async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_left_out(atlas, backup, tmp_path):

@@ -1,0 +1,55 @@
+"""The roles that a backup grants rights to. Roles belong to the server, so a dump names them without holding them."""
+
+from pathlib import Path
+
+import asyncpg
+
+from atlas.cli.output import warn
+from atlas.db.pool import Connection, connect
+from atlas.db.schema import role
+from atlas.db.statements import fetch_value, statement
+from atlas.errors import AtlasError, Refused
+from atlas.postgres.dump import granted_roles
+
+UNGRANTED = statement("cli/backup/sql/ungranted_enqueue.sql")
+
+
+async def make_roles(url: str, dump: Path) -> None:
+    """Create the missing ones, without a login: the rights that a dump grants them make the restore fail otherwise."""
+    conn = await connect(url, application="atlas restore")
+    created = []
+    try:
+        for name in await granted_roles(dump):
+            if await conn.fetchval("select exists (select from pg_roles where rolname = $1)", name):
+                continue
+            quoted = await conn.fetchval("select quote_ident($1)", name)
+            try:
+                await conn.execute(f"create role {quoted} nologin")
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise Refused(
+                    f"The backup grants rights to the role {name}, which this login may not create: {error}.",
+                    remedy=f"Have an administrator run: create role {quoted} nologin; then restore again.",
+                ) from error
+            created.append(name)
+    finally:
+        await conn.close()
+    others = [name for name in created if name != role("enqueuer")]
+    if others:
+        warn(
+            AtlasError(
+                f"The backup grants rights to roles that this server did not have: {', '.join(others)}.",
+                remedy="They were created without a login: alter or drop them as you need.",
+            )
+        )
+
+
+async def warn_of_lost_grants(conn: Connection) -> None:
+    """Name the logins that could enqueue: their membership of a role belongs to the server that was backed up."""
+    logins: list[str] = await fetch_value(conn, UNGRANTED, role=role("enqueuer"))
+    if logins:
+        warn(
+            AtlasError(
+                f"These logins could enqueue jobs, and cannot any more: {', '.join(logins)}.",
+                remedy="Run `atlas grant enqueue LOGIN` for each that still needs it.",
+            )
+        )
