@@ -13,13 +13,13 @@ from typing import Any
 from atlas.audit.missing_values import MissingValues
 from atlas.audit.moved import verify_parts
 from atlas.audit.reader import AuditReader, Row, number_of_time
-from atlas.audit.verifier.check import Verification
+from atlas.audit.verifier.check import SEAL_LAG, Verification
 from atlas.audit.verifier.export import RESTORED
 from atlas.audit.verifier.format import HEAD, Report, Seal, number_of
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, statement
 
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 STRAYS = statement("audit/sql/verify_strays.sql")
@@ -73,12 +73,23 @@ async def verify(
 
 
 async def never_sealed(conn: Connection) -> Report | None:
-    """The report on an audit log of which nothing was ever sealed: there is nothing to verify. None: it was sealed."""
-    rows: int | None = await fetch_value(conn, NEVER_SEALED)
-    if rows is None:
+    """The report on an audit log without any seal or checkpoint. None: it has one.
+
+    A sealer needs a second. So rows that are older than a minute are a finding: no sealer has run, or someone deleted
+    the seals.
+    """
+    row = await fetch_row(conn, NEVER_SEALED)
+    if row is None:
         return None
-    message = f"Nothing has been sealed yet, so nothing can be verified. {rows} rows wait for a sealer, which"
-    return Report(unsealed=rows, notices=[f"{message} runs with `atlas scheduler` and `atlas up`."])
+    report = Report(unsealed=row["rows"])
+    sealer = "A sealer runs with `atlas scheduler` and `atlas up`"
+    if row["age"] <= SEAL_LAG.total_seconds():
+        message = f"Nothing has been sealed yet, so nothing can be verified. {row['rows']} rows wait. {sealer}."
+        report.notices.append(message)
+    else:
+        waiting = f"{row['rows']} rows are in no seal, the oldest for {row['age']:,.0f} s, and there is no seal at all"
+        report.find("unsealed", f"{waiting}: no sealer has run, or the seals were deleted. {sealer}.")
+    return report
 
 
 def _ends_with(seal: Seal, root: str) -> bool:

@@ -123,18 +123,16 @@ async def _verify_database(
     remembered = database_home(settings) / "audit.verified.json"
     async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
         outside = outside_copies(settings, checkpoints)
-        # Copies of checkpoints and an earlier verification show that it was sealed once.
-        if not (outside or remembered.exists() or key_file(settings).exists()):
-            nothing = await never_sealed(conn)
-            if nothing is not None:
-                return nothing
-        refused = await seal_first(atlas.pool, atlas.settings)
-        keys = verification_keys(settings, key)
+        # A key, copies of checkpoints and an earlier verification show that it was sealed once.
+        was_sealed = key or outside or remembered.exists() or key_file(settings).exists()
+        unsealed = None if was_sealed else await never_sealed(conn)
+        refused = None if unsealed is not None else await seal_first(atlas.pool, atlas.settings)
+        keys = [] if unsealed is not None else verification_keys(settings, key)
         since = _mark(remembered) if incremental else None
         with _progress("verifying", json=json) as advance:
 
             async def walk(reading: Connection) -> Report:
-                report = await verify(reading, keys, outside, since=since, progress=advance)
+                report = unsealed or await verify(reading, keys, outside, since=since, progress=advance)
                 if state:
                     report.findings += await cross_check(reading, limit=ALL, rows=ALL)
                 return report
@@ -143,7 +141,7 @@ async def _verify_database(
         report.findings.extend(await check_guards(conn))
     if refused is not None:
         report.find("signer", refused.message)
-    if report.ok:
+    if report.ok and unsealed is None:
         LastVerified(report.last_seal, report.root).write(remembered)
     return report
 
