@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atlas.errors import SettingsError
+from atlas.programs.argv import program_problem
 
 _WEB_ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?")
 # Part of the names of roles and channels, which Postgres cuts at 63 bytes.
@@ -47,6 +48,13 @@ def _sendable(text: str) -> str:
 def _schema(text: str) -> str:
     if not _SCHEMA.fullmatch(text):
         raise ValueError("must have lower-case letters, digits and underscores, at most 48, and begin with a letter")
+    return text
+
+
+def _program(text: str) -> str:
+    reason = program_problem(text)
+    if reason is not None:
+        raise ValueError(reason)
     return text
 
 
@@ -120,6 +128,9 @@ class Settings:
     atlas_fairness: Literal["on", "off"] = "on"
     atlas_grace_seconds: float = 25
 
+    # The program of command definitions without an argv.
+    atlas_command_program: str | None = None
+
     atlas_secret_key_file: Path | None = None
     atlas_audit_key_file: Path | None = None
     atlas_checkpoint_dir: Path | None = None
@@ -182,6 +193,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "atlas_fairness": _one_of("on", "off"),
     **dict.fromkeys(("atlas_concurrency", "atlas_batch"), _number(int, 1, 10_000)),
     "atlas_grace_seconds": _number(float, 0, 3600),
+    "atlas_command_program": _program,
     "outbound_email_provider": _providers,
     **dict.fromkeys(("resend_api_key", "ms_tenant_id", "ms_client_id", "ms_client_secret"), _sendable),
     "smtp_port": _number(int, 1, 65535),

@@ -38,7 +38,7 @@ def add(
 
     async def work(settings: Settings) -> Definition:
         async with connected(settings, checks_inputs=True) as conn:
-            return await add_definition(conn, described, actor=caller())
+            return await add_definition(conn, described, actor=caller(), program=settings.atlas_command_program)
 
     async def over_http(atlas: "AtlasClient") -> Definition:
         return _definition(await atlas.create_definition(described))

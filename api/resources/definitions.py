@@ -98,7 +98,10 @@ class NewDefinition(DefinitionChange):
     )
 
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    argv: Annotated[list[Argument], Field(min_length=1, max_length=200)]
+    argv: Annotated[list[Argument], Field(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        description="Left out: the program of ATLAS_COMMAND_PROGRAM, the key, `--tenant-id` and the tenant's id.",
+    )
 
 
 @router.get("", operation_id="list_definitions", summary="List the definitions, by key")
@@ -123,7 +126,8 @@ async def show_list(
 async def create(body: NewDefinition, call: Calling, response: Response) -> DefinitionShown:
     """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
-        return _shown(await add_definition(conn, body.described(), actor=call.actor), response)
+        program = call.api.settings.atlas_command_program
+        return _shown(await add_definition(conn, body.described(), actor=call.actor, program=program), response)
 
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")

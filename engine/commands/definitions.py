@@ -56,9 +56,14 @@ class Definition:
         return {"id": str(self.id), **self.spec.model_dump(), **times}
 
 
-async def add_definition(conn: Connection, described: Mapping[str, Any], *, actor: Actor) -> Definition:
-    """Allow a program. A key that is taken, also by a handler's job type, is a Conflict."""
-    spec = read_spec(described)
+async def add_definition(
+    conn: Connection, described: Mapping[str, Any], *, actor: Actor, program: str | None = None
+) -> Definition:
+    """Allow a program. A key that is taken, also by a handler's job type, is a Conflict.
+
+    `program` is run by a definition that has no `argv`: ATLAS_COMMAND_PROGRAM.
+    """
+    spec = read_spec(described, program=program)
     async with conn.transaction():
         await require_room(conn, "definitions", None)
         prisma, data, job_type = prisma_on(conn), _columns(spec), _type_columns(spec)

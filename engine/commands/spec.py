@@ -66,9 +66,14 @@ class DefinitionSpec(BaseModel):
         return policy_of(self.retry_policy)
 
 
-def read_spec(described: Mapping[str, Any]) -> DefinitionSpec:
-    """Return the definition that a JSON object describes; raises InvalidInput with everything that is wrong."""
+def read_spec(described: Mapping[str, Any], *, program: str | None = None) -> DefinitionSpec:
+    """Return the definition that a JSON object describes; raises InvalidInput with everything that is wrong.
+
+    One without `argv` runs the installation's `program` with its key and the tenant's id.
+    """
     wanted = dict(described)
+    if wanted.get("argv") is None and isinstance(wanted.get("key"), str):
+        wanted["argv"] = _default_argv(program, wanted["key"])
     if "max_attempts" in wanted and isinstance(wanted["max_attempts"], int) and "max_retries" not in wanted:
         wanted["max_retries"] = wanted.pop("max_attempts") - 1
     policy = wanted.get("retry_policy")
@@ -80,6 +85,16 @@ def read_spec(described: Mapping[str, Any]) -> DefinitionSpec:
         raise InvalidInput("The definition", field_errors(error)) from error
     _check(spec)
     return spec
+
+
+def _default_argv(program: str | None, key: str) -> list[str]:
+    if program is None:
+        raise InvalidInput(
+            "The definition",
+            [FieldError("argv", "is required: this installation has no program of its own")],
+            remedy="Name the program and its arguments in `argv`, or set ATLAS_COMMAND_PROGRAM to the program's path.",
+        )
+    return [program, key, "--tenant-id", "{{ tenant.id }}"]
 
 
 def _check(spec: DefinitionSpec) -> None:

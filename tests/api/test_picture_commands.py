@@ -50,6 +50,18 @@ async def test_a_definition_names_its_program_and_checks_formats(operator, admin
     assert (await admin.post("/jobs", json={"definition_key": "sync-dropbox", "payload": payload})).status_code == 201
 
 
+async def test_a_definition_without_argv_runs_the_program_of_the_installation(operator, settings):
+    described = {name: value for name, value in SYNC.items() if name not in ("argv", "programs")}
+    refused = await operator.post("/admin/jobs/definitions", json=described)
+    object.__setattr__(settings, "atlas_command_program", "/opt/zoltag")
+    made = await operator.post("/admin/jobs/definitions", json=described)
+
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "argv")
+    assert "set ATLAS_COMMAND_PROGRAM" in refused.json()["remedy"]
+    assert made.status_code == 201, made.text
+    assert made.json()["argv"] == ["/opt/zoltag", "sync-dropbox", "--tenant-id", "{{ tenant.id }}"]
+
+
 @pytest.mark.usefixtures("examples")
 async def test_a_job_of_a_command_is_enqueued_by_hand(admin, world):
     described = {

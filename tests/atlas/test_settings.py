@@ -82,6 +82,8 @@ def test_providers_are_an_ordered_list(monkeypatch):
         ("ATLAS_CONCURRENCY", "0", "must be between 1 and 10000"),
         ("ATLAS_BATCH", "-1", "must be between 1 and 10000"),
         ("ATLAS_GRACE_SECONDS", "-1", "must be between 0 and 3600"),
+        ("ATLAS_COMMAND_PROGRAM", "zoltag", "is not the absolute path of a program"),
+        ("ATLAS_COMMAND_PROGRAM", "/bin/sh", "which runs its arguments as commands"),
         ("ATLAS_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
         ("OUTBOUND_EMAIL_PROVIDER", "pigeon", "must list one or more of microsoft, resend, smtp, outbox, none"),
         ("OUTBOUND_EMAIL_PROVIDER", ",", "must list one or more of"),

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from atlas.engine.admission import admit, enqueue_definition
+from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.definitions import (
     add_definition,
     disable_definition,
@@ -57,6 +58,28 @@ async def test_a_definition_has_the_defaults_that_are_promised(conn):
     assert (spec.description, spec.timeout_seconds, spec.max_retries, spec.is_active) == ("", 3600, 2, True)
     assert spec.argv == SYNC["argv"]
     assert await actions(conn, made.id) == ["DEFINITION_ADDED"]
+
+
+async def test_one_without_argv_runs_the_installations_program_with_its_key_and_the_tenant(conn):
+    described = {"key": "sync-dropbox", "max_attempts": 3}
+    await add_definition(conn, described, actor=DANA, program="/opt/zoltag/bin/zoltag")
+    acme = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    job = await admit(conn, NewJob("sync-dropbox", {}, acme.id))
+    spec = (await find_definition(conn, "sync-dropbox")).spec
+
+    assert spec.argv == ["/opt/zoltag/bin/zoltag", "sync-dropbox", "--tenant-id", "{{ tenant.id }}"]
+    assert fill_argv(spec.argv, job.input, Facts(acme.id, "acme", job.id))[1:] == [
+        "sync-dropbox",
+        "--tenant-id",
+        str(acme.id),
+    ]
+    edited = await edit_definition(conn, "sync-dropbox", {"timeout_seconds": 60}, actor=DANA)
+    assert edited.spec.argv == spec.argv
+
+
+async def test_one_without_argv_is_refused_where_the_installation_names_no_program(conn):
+    with pytest.raises(InvalidInput, match="argv: is required.*or set ATLAS_COMMAND_PROGRAM"):
+        await add_definition(conn, {"key": "sync-dropbox"}, actor=DANA)
 
 
 async def test_its_key_is_a_job_type_with_the_same_terms(conn):
