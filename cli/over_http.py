@@ -205,9 +205,6 @@ async def reach_api(settings: Settings, tenant: str | None = None) -> AsyncItera
 
 def _row(job: Job) -> JobRow:
     """A job as a row of the queue."""
-    derived: dict[str, Any] = {
-        "status": _STORED.get(job.status, job.status),
-        "next_retry_at": job.scheduled_for if job.status == "waiting" else None,
-    }
+    derived: dict[str, Any] = {"status": _STORED.get(job.status, job.status)}
     names = (one.name for one in fields(JobRow) if one.name not in derived)
     return JobRow(**derived, **{name: getattr(job, _RENAMED.get(name, name)) for name in names})

@@ -1,6 +1,7 @@
 """Renders a job for people: its facts, its attempts, and what they left in text."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,9 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
         ("type", job.job_type),
         ("status", job.shown_status),
         ("priority", job.priority),
-        ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC by {job.created_by}"),
+        ("created", f"{_moment(job.created_at)} by {job.created_by}"),
+        ("scheduled for", _moment(job.scheduled_for)),
+        ("next attempt", _moment(job.next_retry_at)),
         ("progress", None if job.progress is None else orjson.dumps(job.progress).decode()),
         ("input", orjson.dumps(job.input).decode()[:500]),
         ("output", orjson.dumps(job.output).decode()[:500] if job.output else None),
@@ -45,6 +48,10 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
     for one in found.attempts[-MOST_SHOWN:]:
         parts += parts_of(one, job.id, most=SHOWN_LINES)
     return parts
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def parts_of(attempt: Mapping[str, Any], job_id: UUID, *, most: int | None = None) -> list[str | TextTable]:

@@ -9,13 +9,11 @@ import orjson
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
+from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
-
-# The year of a due time that means: without an end.
-FOREVER = 9999
 
 
 async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:

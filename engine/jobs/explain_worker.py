@@ -6,7 +6,7 @@ from typing import Any
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.explanation import Explanation, Why, at, explained, offline
-from atlas.engine.jobs.explain import FOREVER
+from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
 

@@ -19,6 +19,8 @@ COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
 # The most rows about types and statuses; callers may invent types.
 MOST_DEPTHS = 200
+# The year of a due time that means: without an end.
+FOREVER = 9999
 # No attempt has a number after it.
 _LAST_ATTEMPT = 2**31 - 1
 
@@ -43,8 +45,9 @@ class JobRow:
     cost_cents: int
     retry_count: int
     max_retries: int
+    # When it is due next; None for a job that is due, has finished, or waits without an end.
     next_retry_at: datetime | None
-    # When it is due, or was due the last time; None for a job that never waited.
+    # The time that it was enqueued for; None for a job without one.
     scheduled_for: datetime | None
     attempt_count: int
     lost_count: int
@@ -163,7 +166,7 @@ def _shown_job(row: "models.ShownJob | models.ListedJob") -> JobRow:
         cost_cents=row.costCents,
         retry_count=row.retryCount,
         max_retries=row.maxRetries,
-        next_retry_at=row.nextRetryAt,
+        next_retry_at=None if row.nextRetryAt is None or row.nextRetryAt.year == FOREVER else row.nextRetryAt,
         scheduled_for=row.scheduledFor,
         attempt_count=row.attemptCount,
         lost_count=row.lostCount,

@@ -25,7 +25,7 @@ _CLAIM = (
 _FINISH = "`JobsRepository.mark_success` and `mark_failure` record the outcome of a job that was claimed."
 _CANCEL = "`cancel(conn, job_id, actor=…)` cancels a job, also one that runs."
 _RETRY = "`atlas jobs retry` puts a failed or canceled job back; a claimed one ends by `JobsRepository.mark_failure`."
-_LATER = "A handler raises `RetryAfter` or `Snooze`; a new job is due at the `nextRetryAt` of its `create`."
+_LATER = "A handler raises `RetryAfter` or `Snooze`; a new job is due at the `scheduledFor` of its `create`."
 _LIMITED = "Atlas sets it by the limits of the job type and of the tenant: docs/limits.md."
 _ANEW = "It is the same for the whole life of a job: cancel this one and create another."
 
@@ -36,7 +36,7 @@ _COLUMNS = {
     **dict.fromkeys(("status", "attemptCount", "lostCount", "claimedBy", "leaseExpiresAt", "startedAt"), _CLAIM),
     **dict.fromkeys(("output", "error", "retryCount", "finishedAt", "deadLetteredAt", "costCents"), _FINISH),
     **dict.fromkeys(("cancelRequestedAt", "cancelRequestedBy"), _CANCEL),
-    **dict.fromkeys(("nextRetryAt", "dueAt"), _LATER),
+    **dict.fromkeys(("nextRetryAt", "scheduledFor", "dueAt"), _LATER),
     **dict.fromkeys(("limitId", "limitKey", "rateId", "heldBy", "hasSlot"), _LIMITED),
     "retriesChosen": "Naming `maxRetries` sets it.",
     "progress": "A handler reports it: `await ctx.progress(40)`.",
@@ -56,6 +56,7 @@ _CHOSEN = {
     "jobType": "job_type",
     "input": "input",
     "priority": "priority",
+    "scheduledFor": "run_at",
     "nextRetryAt": "run_at",
     "maxRetries": "max_retries",
     "dedupeKey": "dedupe_key",
@@ -164,7 +165,9 @@ def chosen(model: Model, data: Any) -> dict[str, Any]:
         if field.type == "DateTime":
             sent = as_timestamp(value)
         if name in _CHOSEN or name == "createdBy":
-            found[_CHOSEN.get(name, "created_by")] = plain if field.type == "Json" else sent
+            chosen_as, choice = _CHOSEN.get(name, "created_by"), plain if field.type == "Json" else sent
+            if found.setdefault(chosen_as, choice) != choice:
+                raise WriteRefused(f"A new job has one time: {name} is another.", remedy="Name `scheduledFor` alone.")
         elif name not in _UNTOUCHED or plain != _UNTOUCHED[name]:
             raise WriteRefused(f"A new job does not take {name}.", remedy=_COLUMNS.get(name, "Atlas sets it."))
     for name in ("tenantId", "jobType"):

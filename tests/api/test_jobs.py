@@ -9,6 +9,7 @@ import atlas.api.enqueue_batcher
 import atlas.engine.jobs.summary
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.repository import JobsRepository
 from tests.support import DANA
 
 
@@ -370,18 +371,28 @@ async def test_filters_find_what_they_name(admin, conn, world):
     assert (await admin.get("/jobs", params={"offset": 10_001})).status_code == 422
 
 
-async def test_when_a_job_was_due_stays_readable(admin, conn):
+async def test_the_time_that_a_job_was_enqueued_for_stays_as_it_was(admin, conn):
     later = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
     job = (await make(admin, job_type="seen.work", allow_unknown=True, scheduled_for=later.isoformat()))["id"]
-    waiting = (await admin.get(f"/jobs/{job}")).json()
+    delayed = (await make(admin, job_type="seen.work", allow_unknown=True, delay_seconds=3600))["id"]
+    plain = (await make(admin, job_type="seen.work", allow_unknown=True))["id"]
+    waiting, short = [(await admin.get(f"/jobs/{one}")).json() for one in (job, delayed)]
     await conn.execute("update atlas.jobs set next_retry_at = next_retry_at - interval '2 hours'")
     await conn.execute("select atlas.promote_due(10)")
     due = (await admin.get(f"/jobs/{job}")).json()
+    repository = JobsRepository()
+    for claimed in await repository.claim(conn, limit=10):
+        await repository.mark_failure(conn, claimed.id, "no paper")
+    retried, first = [(await admin.get(f"/jobs/{one}")).json() for one in (job, plain)]
 
-    assert (waiting["status"], datetime.fromisoformat(waiting["scheduled_for"])) == ("waiting", later)
-    assert (due["status"], datetime.fromisoformat(due["scheduled_for"])) == ("queued", later - timedelta(hours=2))
-    [listed] = (await admin.get("/jobs", params={"status": "queued"})).json()["items"]
-    assert listed["scheduled_for"] == due["scheduled_for"]
+    assert [one["status"] for one in (waiting, due, retried, first)] == ["waiting", "queued", "waiting", "waiting"]
+    assert [datetime.fromisoformat(one["scheduled_for"]) for one in (waiting, due, retried)] == [later] * 3
+    assert datetime.fromisoformat(waiting["next_retry_at"]) == later
+    assert (short["scheduled_for"], due["next_retry_at"]) == (short["next_retry_at"], None)
+    assert first["scheduled_for"] is None
+    assert datetime.now(UTC) < datetime.fromisoformat(retried["next_retry_at"]) < later
+    [listed] = (await admin.get("/jobs/brief", params={"id_prefix": job})).json()["items"]
+    assert (listed["scheduled_for"], listed["next_retry_at"]) == (retried["scheduled_for"], retried["next_retry_at"])
 
 
 async def test_a_summary_counts_what_filters_find(admin, conn):

@@ -83,7 +83,8 @@ async def test_failures_are_retried_wait_as_wished_or_are_final(world, worker, p
     assert verdicts == ["queued", "queued", "failed", "queued"]
     assert [one["status"] for one in shown] == ["waiting", "waiting", "failed", "waiting"]
     assert shown[0]["error"]["message"] == "no paper"
-    assert shown[1]["scheduled_for"] > shown[0]["scheduled_for"]
+    assert shown[1]["next_retry_at"] > shown[0]["next_retry_at"]
+    assert [one["scheduled_for"] for one in shown] == [None] * 4
 
 
 async def test_the_last_failure_is_a_dead_letter(world, worker, pool, admin):

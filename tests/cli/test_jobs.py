@@ -1,6 +1,7 @@
 """`atlas enqueue` and `atlas jobs`: enqueue jobs, show them, cancel, retry and delete them."""
 
 import asyncio
+import re
 
 import orjson
 import pytest
@@ -30,7 +31,9 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
 async def test_a_job_may_be_for_a_time_and_for_a_host(atlas):
     made = (await atlas("enqueue", "report.build", "--run-at", "2040-01-02T03:04+02:00", "--json")).document
     shown = (await atlas("jobs", "show", made["id"], "--json")).document["job"]
-    assert shown["next_retry_at"] == "2040-01-02T01:04:00+00:00"
+    assert shown["next_retry_at"] == shown["scheduled_for"] == "2040-01-02T01:04:00+00:00"
+    text = (await atlas("jobs", "show", made["id"])).stdout
+    assert re.search(r"scheduled for +2040-01-02 01:04:00 UTC\n *next attempt +2040-01-02 01:04:00 UTC", text)
     both = await atlas("enqueue", "report.build", "--run-at", "2040-01-02T03:04+02:00", "--delay", "1m")
     assert "--run-at: stands beside --delay" in both.refusal
     assert (await atlas("tenant", "add", "acme")).code == 0

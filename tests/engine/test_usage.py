@@ -19,7 +19,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
 from atlas.engine.usage import meter_usage, read_usage
-from tests.engine.jobs.given import given_claimed, given_job, given_worker, load, lose_lease, make_due, success
+from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.support import DANA
 
 
@@ -183,8 +183,7 @@ async def test_the_time_in_the_queue_begins_when_a_job_is_due(conn):
     waited = await conn.fetchval("select wait_seconds from atlas.job_totals where job_type = 't'")
     assert 55 < waited < 300
     shown = await get_job(conn, delayed)
-    assert (shown.next_retry_at, shown.scheduled_for) == (None, (await load(conn, delayed))["due_at"])
-    assert planned is not None
+    assert (shown.next_retry_at, shown.scheduled_for) == (None, planned)
     assert (await get_job(conn, canceled)).scheduled_for > planned
 
 

@@ -77,7 +77,13 @@ class ListedJob(ApiModel):
     max_retries: int
     attempt_count: int
     lost_count: int
-    scheduled_for: datetime | None
+    scheduled_for: datetime | None = Field(
+        description="The time that it was enqueued for. Null if it was enqueued without one; retries do not change it."
+    )
+    next_retry_at: datetime | None = Field(
+        description="When it is due: the time of its next retry, or of its first attempt. Null if it is due already, "
+        "has finished, or waits without an end."
+    )
     queued_at: datetime
     updated_at: datetime
     started_at: datetime | None

@@ -70,13 +70,14 @@ begin
           type_retries, start_by, expires_in, finish_by, group_id, limit_id, limit_key, rate_id, n)
       where rest is null or u.n = any (rest)),
     ins as (
-      insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, max_retries, retries_chosen, dedupe_key, dedupe_hash,
-        correlation_id, source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id,
+      insert into jobs (id, tenant_id, job_type, input, priority, next_retry_at, scheduled_for, max_retries, retries_chosen, dedupe_key,
+        dedupe_hash, correlation_id, source, source_ref, created_by, timeout_seconds, definition_id, host_id, server_instance_id, parent_run_id,
         start_by, finish_by, group_id, limit_id, limit_key, rate_id, held_by)
       select a.id, a.tenant_id, a.job_type, a.input, coalesce(a.priority, 0),
         case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second'
              when a.run_at > statement_timestamp() then a.run_at
              when a.limit_id is not null or a.rate_id is not null then '9999-12-31 00:00:00+00' end,
+        case when a.delay > 0 then statement_timestamp() + a.delay * interval '1 second' else a.run_at end,
         coalesce(a.max_retries, (select y.max_retries from job_types y where y.key = a.job_type), 3), a.retries_chosen,
         a.dedupe_key, a.dedupe_hash, a.correlation_id,
         coalesce(a.source, 'manual')::job_source, a.source_ref, p_actor_id,

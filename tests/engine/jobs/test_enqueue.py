@@ -9,6 +9,7 @@ import asyncpg
 import orjson
 import pytest
 
+from atlas.db.migrations import load_migrations
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
@@ -81,6 +82,34 @@ async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(con
     assert [job.id for job in await claim(conn, worker, limit=10)] == [past]
     assert (await load(conn, delayed))["next_retry_at"] is not None
     assert (await load(conn, dated))["next_retry_at"] is not None
+
+
+async def test_the_time_that_was_asked_for_is_kept_by_one_and_by_many(conn):
+    past = datetime.now(UTC) - timedelta(hours=1)
+    kinds = [{"delay": timedelta(hours=1)}, {"run_at": past}, {}]
+    one_by_one = [(await enqueue(conn, NewJob("t", **kind), actor=DANA)).id for kind in kinds]
+    together = [made.id for made in await enqueue_many(conn, [NewJob("t", **kind) for kind in kinds], actor=DANA)]
+    for ids in (one_by_one, together):
+        delayed, dated, plain = [await load(conn, id) for id in ids]
+        assert delayed["scheduled_for"] == delayed["next_retry_at"]
+        assert delayed["scheduled_for"] is not None
+        assert (dated["scheduled_for"], dated["next_retry_at"]) == (past, None)
+        assert (plain["scheduled_for"], plain["next_retry_at"]) == (None, None)
+
+
+async def test_delayed_jobs_of_the_version_before_get_the_time_they_were_enqueued_for(conn, owner):
+    [migration] = [one for one in load_migrations() if one.name.endswith("scheduled_for_of_queued_jobs")]
+    delayed, plain = [
+        (await enqueue(conn, NewJob("t", **kind), actor=DANA)).id for kind in ({"delay": timedelta(hours=1)}, {})
+    ]
+    await owner.execute("update atlas.jobs set scheduled_for = null")
+    await owner.execute("set search_path = atlas")
+    await owner.execute(migration.sql)
+
+    row = await load(conn, delayed)
+    assert row["scheduled_for"] == row["next_retry_at"]
+    assert row["scheduled_for"] is not None
+    assert (await load(conn, plain))["scheduled_for"] is None
 
 
 async def test_retries_come_from_the_job_type_unless_the_caller_names_them(conn):

@@ -164,7 +164,11 @@ async def test_a_type_that_nothing_knows_is_refused_unless_asked(db, pool, green
 async def test_a_job_of_later_is_due_then(db, conn, green):
     later = datetime.now(UTC) + timedelta(hours=1)
     made = await db.job.create({**NEW, "nextRetryAt": later, "status": "queued", "retryCount": 0, "claimedBy": None})
-    assert made.nextRetryAt == later
+    assert (made.nextRetryAt, made.scheduledFor) == (later, later)
+    made = await db.job.create({**NEW, "scheduledFor": later})
+    assert (made.nextRetryAt, made.scheduledFor) == (later, later)
+    with pytest.raises(WriteRefused, match="has one time"):
+        await db.job.create({**NEW, "scheduledFor": later, "nextRetryAt": later + timedelta(hours=1)})
     assert await JobsRepository().claim(conn) == []
 
 

@@ -69,11 +69,8 @@ function Summary({ job }: { job: Job }) {
         <Fact name="Queued">
           <Time at={job.queued_at} />
         </Fact>
-        {job.status === "waiting" && job.scheduled_for !== null && !job.scheduled_for.startsWith("9999") && (
-          <Fact name="Due">
-            <Time at={job.scheduled_for} />
-          </Fact>
-        )}
+        <OptionalTime name="Scheduled for" at={job.scheduled_for} />
+        <OptionalTime name={job.retry_count > 0 ? "Next retry" : "Due"} at={job.next_retry_at} />
         <OptionalTime name="Started" at={job.started_at} />
         <OptionalTime name="Ended" at={job.finished_at} />
         {job.started_at !== null && (job.status === "running" || job.finished_at !== null) && (

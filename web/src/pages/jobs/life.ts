@@ -1,6 +1,6 @@
 import type { Schemas } from "@/api/client";
 
-export type LifeJob = Pick<Schemas["Job"], "status" | "queued_at" | "scheduled_for" | "finished_at">;
+export type LifeJob = Pick<Schemas["Job"], "status" | "queued_at" | "next_retry_at" | "finished_at">;
 export type LifeAttempt = Pick<Schemas["Attempt"], "attempt_no" | "status" | "started_at" | "finished_at">;
 type Tone = "waited" | "delayed" | "running" | "succeeded" | "failed" | "canceled";
 
@@ -35,10 +35,10 @@ export function lifeOf(job: LifeJob, attempts: readonly LifeAttempt[], now: numb
     parts.push({ key: `attempt-${one.attempt_no}`, label, tone: TONES[one.status] ?? "canceled", from, ms: Math.max(0, to - from) });
     at = Math.max(at, to);
   }
-  if (job.status === "waiting" && job.scheduled_for !== null) {
-    const due = Date.parse(job.scheduled_for);
+  if (job.status === "waiting" && job.next_retry_at !== null) {
+    const due = Date.parse(job.next_retry_at);
     wait(now, "waits");
-    // A run that waits without an end is due in a year far away.
+    // The distant future would leave no room for the past.
     if (due > now && due - now < 366 * 86_400_000) parts.push({ key: "due", label: "due", tone: "delayed", from: now, ms: due - now });
   } else {
     wait(job.finished_at === null ? now : Date.parse(job.finished_at), "rest");
