@@ -57,6 +57,12 @@ class FaultyProxy:
                 end.transport.abort()
         self._lines.clear()
 
+    def say_crashed(self) -> None:
+        """Tell every client what a server says that crashes. The end of the lines comes later."""
+        fields = b"SFATAL\0VFATAL\0C57P02\0Mterminating connection because of crash of another server process\0\0"
+        for client, _ in self._lines:
+            client.write(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+
     def sink(self) -> None:
         """Let every line that is open now go silent for good, as when a server loses its power; new ones work."""
         self._deaf |= self._lines

@@ -1,5 +1,6 @@
 """What a failure of the database means: the true cause and the right remedy, for the person who reads it."""
 
+import re
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -8,6 +9,19 @@ from atlas.errors import DatabaseError, DatabaseNotReady, DatabaseUnreachable, N
 
 _NO_SPACE = "No space left on device"
 _SERVER_LOG = "See the log of the server; `atlas doctor` checks what Atlas needs of it."
+
+
+# How asyncpg says that a server's last words came between two steps of a statement. Its other internal errors are about
+# types that it has no codec for.
+_BROKEN = re.compile(r"\b(?:state|protocol|waiter)\b")
+
+
+def connection_error(error: Exception) -> Exception:
+    """The error for a caller where asyncpg raised an internal one: that the connection broke, or the internal one."""
+    if not _BROKEN.search(str(error)):
+        return error
+    broken: Exception = asyncpg.ConnectionDoesNotExistError(f"the connection broke while it was used: {error}")
+    return broken
 
 
 def shown(url: str) -> str:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import asyncpg
 
-from atlas.db.failures import explained, shown
+from atlas.db.failures import connection_error, explained, shown
 from atlas.db.pooler import PooledConnection, is_behind_pooler, is_pooled, local_settings
 from atlas.db.schema import role, schema_name
 from atlas.db.servers import connect_to_primary
@@ -186,6 +186,33 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         _connections.add(self)
+
+    async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:
+        """As asyncpg's. A connection that broke raises a connection error."""
+        try:
+            status: str = await super().execute(query, *arguments, timeout=timeout)
+            return status
+        except asyncpg.InternalClientError as error:
+            raise self._broken(error) from error
+
+    async def _execute(self, *arguments: Any, **options: Any) -> Any:
+        """What every fetch calls."""
+        try:
+            return await super()._execute(*arguments, **options)
+        except asyncpg.InternalClientError as error:
+            raise self._broken(error) from error
+
+    async def _executemany(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await super()._executemany(*arguments, **options)
+        except asyncpg.InternalClientError as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: asyncpg.InternalClientError) -> Exception:
+        told = connection_error(error)
+        if told is not error:
+            self.terminate()
+        return told
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Close it, without a goodbye where the server does not respond in time."""

@@ -183,3 +183,20 @@ async def test_closing_a_pool_of_silent_connections_has_a_timeout(database_url, 
 )
 def test_an_address_is_shown_without_its_password(url, address):
     assert shown(url) == address
+
+
+async def test_a_connection_that_broke_between_two_steps_of_a_statement_is_a_connection_error(database_url):
+    """asyncpg calls it an internal error: the server's last words came while nothing was asked."""
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        try:
+            for name in ("fetchval", "execute"):
+                async with pool.acquire() as conn:
+                    await conn.fetchval("select 1")
+                    proxy.say_crashed()
+                    await asyncio.sleep(0.1)
+                    with pytest.raises(asyncpg.PostgresConnectionError):
+                        await getattr(conn, name)("select 2")
+            assert await pool.fetchval("select 3") == 3
+        finally:
+            await pool.close()
