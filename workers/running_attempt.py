@@ -74,6 +74,15 @@ class AttemptLogHandler(KeepingHandler):
             self.handleError(record)
 
 
+def _is_written(record: logging.LogRecord) -> bool:
+    """Whether the log of the worker gets a line: not from an attempt that has logged too many."""
+    find = _find.get(None)
+    attempt = None if find is None else find()
+    is_over = attempt is not None and attempt.kept_log is not None and attempt.kept_log.is_over
+    # Lines of the worker are about the attempt, not by it.
+    return not is_over or record.name == "worker"
+
+
 _handler = AttemptLogHandler()
 _workers = 0
 
@@ -83,7 +92,11 @@ def keeping_logs() -> Iterator[None]:
     """Keep what handlers log in this process, and in the tasks they start on this event loop, during the block."""
     global _workers
     _workers += 1
-    logging.getLogger().addHandler(_handler)
+    root = logging.getLogger()
+    others = [handler for handler in root.handlers if handler is not _handler]
+    for handler in others:
+        handler.addFilter(_is_written)
+    root.addHandler(_handler)
     loop = asyncio.get_running_loop()
     factory = loop.get_task_factory()
     if _workers == 1:
@@ -93,7 +106,9 @@ def keeping_logs() -> Iterator[None]:
     finally:
         _workers -= 1
         if _workers == 0:
-            logging.getLogger().removeHandler(_handler)
+            root.removeHandler(_handler)
+            for handler in others:
+                handler.removeFilter(_is_written)
             loop.set_task_factory(factory)
 
 

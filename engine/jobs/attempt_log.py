@@ -1,31 +1,49 @@
 """The log of one attempt: what its handler logged, bounded, to be kept with the attempt."""
 
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from logging import LogRecord
 from typing import Any
 
-from atlas.logs import JOB_FACTS
+from atlas.logs import JOB_FACTS, get_logger
 from atlas.programs.capture import Capture
+
+# How many lines of one attempt the log of its worker gets.
+MAX_LINES = 10_000
+
+log = get_logger("worker")
 
 # What every line of an attempt would repeat, and what the beginning of a kept line says.
 _LEFT_OUT = {*JOB_FACTS, "correlation_id", "event", "exc_info", "exception", "level", "timestamp", "_logger", "_name"}
 
 
 class AttemptLog:
-    """Keeps the first 16 KiB and the last 48 KiB of what is logged."""
+    """Keeps the first 16 KiB and the last 48 KiB of what is logged.
 
-    def __init__(self) -> None:
+    After `MAX_LINES` lines the log of the worker gets no more of them: formatting and writing one takes 100 µs, and
+    300,000 of them in a row would cost the worker its lease.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
         self.capture = Capture()
+        self._facts = facts
+        self._lines = 0
+
+    @property
+    def is_over(self) -> bool:
+        """True when the log of the worker gets no more of its lines."""
+        return self._lines > MAX_LINES
 
     def add_event(self, _logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """Keep a line of structlog. This is the first of the logger's processors."""
         # Imported here: commands load this module, and most of them log nothing.
         import structlog
 
-        shown = structlog.processors.format_exc_info(None, method, {**event})
+        shown = structlog.processors.format_exc_info(None, method, {**event}) if event.get("exc_info") else event
         self._add(method, _text_of(shown))
+        if self.is_over:
+            raise structlog.DropEvent
         return event
 
     def add_record(self, record: LogRecord) -> None:
@@ -39,6 +57,10 @@ class AttemptLog:
         self._add(record.levelname.lower(), text)
 
     def _add(self, level: str, text: str) -> None:
+        self._lines += 1
+        if self._lines == MAX_LINES + 1:
+            message = "a handler logs too much; further lines of this attempt are kept with it alone, shortened"
+            log.warning(message, **self._facts, max_lines=MAX_LINES)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.capture.feed(f"{now} {level} {text}\n".encode("utf-8", "replace"))
 

@@ -117,7 +117,7 @@ class JobContext:
     def attempt_log(self) -> AttemptLog:
         """Where to keep what the handler logs."""
         if self.kept_log is None:
-            self.kept_log = AttemptLog()
+            self.kept_log = AttemptLog(self._job.log_facts(self.worker_id))
         return self.kept_log
 
     def taken_notes(self) -> Notes | None:

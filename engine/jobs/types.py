@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
-from atlas.db.pg_json import TooLarge, byte_size, is_larger, stored_json, without_nul
+from atlas.db.pg_json import TooLarge, byte_size, is_larger, refuse_far_larger, stored_json, without_nul
 from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.limits import check_key
@@ -272,13 +272,15 @@ def dump_output(value: Any, *, limit: int | None = None) -> str | None:
     except TypeError as error:
         raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
     except TooLarge as error:
-        message = f"What the handler returned has {error.size:,} bytes as JSON; {limit:,} are allowed."
+        message = f"What the handler returned has {error} bytes as JSON; {limit:,} are allowed."
         remedy = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
         raise PermanentError(message, remedy=remedy) from None
     return text if text.startswith("{") else f'{{"value":{text}}}'
 
 
 def _model_json(value: BaseModel, limit: int | None) -> str:
+    if limit is not None:
+        refuse_far_larger(value.__dict__, limit)
     try:
         text = value.model_dump_json()
     except PydanticSerializationError:

@@ -61,7 +61,7 @@ class StepFunction:
             raise PermanentError(f"The step's result is not JSON: {error}.") from error
         except TooLarge as error:
             raise PermanentError(
-                f"The step's result has {error.size:,} bytes as JSON; {LARGEST_OUTPUT:,} are allowed.",
+                f"The step's result has {error} bytes as JSON; {LARGEST_OUTPUT:,} are allowed.",
                 remedy="Store the data elsewhere and return where to find it.",
             ) from None
 

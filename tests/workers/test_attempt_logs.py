@@ -55,6 +55,14 @@ def at_info(default_logs):
     root.setLevel(before)
 
 
+@job("logs.flood", max_retries=0)
+async def flood(input: dict[str, Any], ctx: JobContext) -> None:
+    """Logs without end, by both kinds of loggers."""
+    for n in range(input["lines"] // 2):
+        ctx.log.info("line", n=n)
+        logging.getLogger("shop").info("line %d", n)
+
+
 @job("logs.quiet")
 async def quiet(input: dict[str, Any]) -> dict[str, int]:
     return {"n": 1}
@@ -289,3 +297,38 @@ async def test_a_task_of_a_handler_that_blocks_is_named_too(given, drain, lines)
 )
 def test_only_the_time_that_a_handler_takes_counts_as_blocked(ran, waited, passed, blocked):
     assert blocked_between(Reading(0, 0, 0), Reading(passed, ran, waited)) == pytest.approx(blocked)
+
+
+async def test_a_handler_that_logs_without_end_floods_neither_the_log_nor_the_event_loop(
+    pool, given, drain, at_info, lines, monkeypatch
+):
+    monkeypatch.setattr("atlas.engine.jobs.attempt_log.MAX_LINES", 100)
+    monkeypatch.setattr("atlas.engine.jobs.attempt_log.log", structlog.get_logger("worker"))
+    written = Written()
+    logging.getLogger().addHandler(written)
+    try:
+        [flooded], [after] = await given("logs.flood", {"lines": 2000}), await given("logs.flood", {"lines": 50})
+        await drain("logs.flood", concurrency=1)
+    finally:
+        logging.getLogger().removeHandler(written)
+    # Every second line is one of `ctx.log`, which the tests do not send to the standard library's logging.
+    assert len(written.lines) == (100 + 50) // 2
+    warning = [one for one in lines if "logs too much" in one["event"]]
+    assert [one["job_id"] for one in warning] == [str(flooded)]
+    assert len([one for one in lines if one["event"] == "line"]) == (100 + 50) // 2
+    [attempt] = await list_attempts(pool, flooded)
+    assert "n=0\n" in attempt["log_tail"]
+    assert attempt["log_tail"].rstrip().endswith("line 999")
+    assert "line 24" in (await list_attempts(pool, after))[0]["log_tail"]
+
+
+class Written(logging.Handler):
+    """What the log of the worker gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "shop":
+            self.lines.append(record.getMessage())

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from atlas.db.pg_json import holds_nul, stored_json, stored_text
+from atlas.db.pg_json import TooLarge, holds_nul, stored_json, stored_text
 
 BACKSLASH = "\\"
 
@@ -28,3 +28,22 @@ def test_a_text_is_kept_but_for_what_postgres_refuses(given, kept):
 def test_a_nul_is_distinguished_from_an_escaped_backslash():
     assert holds_nul(orjson.dumps({"a": "\0"}).decode())
     assert not holds_nul(orjson.dumps({"a": f"{BACKSLASH}u0000"}).decode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"x": "a" * 900},
+        ["a"] * 450,
+        [*({"x": "a" * 9} for _ in range(90)), "\udce9"],
+    ],
+)
+def test_what_is_far_larger_than_the_limit_is_refused_before_it_is_converted(value, monkeypatch):
+    monkeypatch.setattr("atlas.db.pg_json._repaired", None)
+    with pytest.raises(TooLarge, match="more than 800"):
+        stored_json(value, limit=100)
+
+
+def test_what_is_a_little_larger_than_the_limit_is_refused_with_its_size():
+    with pytest.raises(TooLarge, match="^208$"):
+        stored_json({"x": "a" * 200}, limit=100)
