@@ -15,9 +15,9 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Page
 from atlas.client.models.approvals import RuleAdded, RuleShown, VerdictShown
+from atlas.engine.policy.judge import Rule, check_policy
+from atlas.engine.policy.rules import add_rule, edit_rule, find_rule, list_rules, remove_rule, rule_etag
 from atlas.engine.workflows.declared.store import list_workflows
-from atlas.engine.workflows.policy import Rule, check_policy
-from atlas.engine.workflows.policy_rules import add_rule, edit_rule, find_rule, list_rules, remove_rule, rule_etag
 
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
 

@@ -11,8 +11,8 @@ from atlas.cli.over_http_rows import rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.workflow.arguments import Tenant
-from atlas.engine.workflows.policy import Rule
-from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
+from atlas.engine.policy.judge import Rule
+from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

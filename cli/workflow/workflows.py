@@ -12,9 +12,9 @@ from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.parameters import read_json_file
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.engine.policy.judge import Verdict, check_policy
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import Saved, WorkflowRow, enable_workflow, list_workflows, save_workflow
-from atlas.engine.workflows.policy import Verdict, check_policy
 from atlas.engine.workflows.registry import near
 from atlas.errors import InvalidInput, NotFound
 from atlas.settings import Settings

@@ -8,8 +8,8 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.policy.judge import load_policy
 from atlas.engine.workflows.forks import Source, copy_steps, hold_sources
-from atlas.engine.workflows.policy import load_policy
 from atlas.engine.workflows.start_runs import NewRun, start_runs
 from atlas.errors import Conflict
 

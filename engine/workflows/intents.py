@@ -12,10 +12,10 @@ from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.refusals import closed_tenant
+from atlas.engine.policy.judge import Policy, Verdict, load_policy
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
-from atlas.engine.workflows.policy import Policy, Verdict, load_policy
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.step_values import object_text
 from atlas.engine.workflows.workflow_catalog import known_workflows

@@ -5,9 +5,9 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
+from atlas.engine.policy.judge import load_disabled
 from atlas.engine.schemas import require_fit
 from atlas.engine.workflows.declared.store import list_workflows
-from atlas.engine.workflows.policy import load_disabled
 from atlas.errors import Refused
 
 

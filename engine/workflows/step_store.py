@@ -19,10 +19,10 @@ from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
+from atlas.engine.policy.judge import load_disabled
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.errors import RunLost
 from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension
-from atlas.engine.workflows.policy import load_disabled
 from atlas.engine.workflows.start_runs import ENGINE
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now

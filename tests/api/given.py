@@ -14,6 +14,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import pause
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
@@ -26,7 +27,6 @@ from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.engine.workflows.policy_rules import add_rule
 from atlas.ids import new_id
 from tests.support import DANA
 

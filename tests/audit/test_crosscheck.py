@@ -27,6 +27,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
+from atlas.engine.policy.rules import add_rule, remove_rule
 from atlas.engine.recurring import remove_recurring, save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
 from atlas.engine.sessions import end_session, open_session
@@ -41,7 +42,6 @@ from atlas.engine.workflows.approvals import decide_approval, expire_approvals, 
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from atlas.engine.workflows.run_actions import cancel_run
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, success
 from tests.support import DANA

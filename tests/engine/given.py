@@ -16,6 +16,7 @@ from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
@@ -28,7 +29,6 @@ from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.engine.workflows.policy_rules import add_rule
 from tests.engine.jobs.given import given_claimed, given_job, success
 from tests.support import DANA
 

@@ -10,6 +10,7 @@ from atlas.engine import quotas
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
+from atlas.engine.policy.rules import add_rule, remove_rule
 from atlas.engine.quotas import QUOTAS, QuotaReached
 from atlas.engine.sessions import end_session, open_session
 from atlas.engine.tenants import add_tenant, edit_tenant
@@ -18,7 +19,6 @@ from atlas.engine.triggers.store import add_trigger, remove_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow
-from atlas.engine.workflows.policy_rules import add_rule, remove_rule
 from atlas.errors import InvalidInput
 from tests.support import DANA, ROOT
 

@@ -21,6 +21,7 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, decide
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.recurring import save_recurring
 from atlas.engine.sessions import open_session
 from atlas.engine.tenant_removal import begin_removal, continue_removal, list_removals, removed_rows
@@ -31,7 +32,6 @@ from atlas.engine.usage import meter_usage
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow
-from atlas.engine.workflows.policy_rules import add_rule
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.scheduler.maintenance import Maintenance
 from tests.audit.given import Installation, kinds

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from atlas.engine.jobs.explain import explain
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.approvals import decide_approval, expire_approvals, list_approvals
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.policy_rules import add_rule
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import cancel_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows

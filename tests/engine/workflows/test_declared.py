@@ -12,6 +12,7 @@ from atlas.engine import helper_process
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.policy.judge import check_policy
 from atlas.engine.templates import render
 from atlas.engine.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
@@ -21,7 +22,6 @@ from atlas.engine.workflows.declared.examples import example_workflows, load_exa
 from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows, save_workflow
 from atlas.engine.workflows.declared.template_turns import Filling
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.policy import check_policy
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows

@@ -7,9 +7,9 @@ import pytest
 
 from atlas.engine.jobs.gate import switch_engine
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.explain import explain_run
-from atlas.engine.workflows.policy_rules import add_rule
 from atlas.engine.workflows.run_actions import cancel_run
 from atlas.errors import NotFound
 from tests.engine.workflows.kit import APPROVER

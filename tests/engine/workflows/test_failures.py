@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.retry import retry_now
+from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows import recorder
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.policy_rules import add_rule
 from atlas.engine.workflows.registry import registered_workflows, workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.engine.workflows.run_context import Run

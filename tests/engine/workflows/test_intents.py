@@ -9,13 +9,13 @@ import pytest
 from atlas.actors import system
 from atlas.engine.jobs.gate import switch, switch_engine
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.policy import judge as policy
+from atlas.engine.policy.judge import check_policy
+from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
 from atlas.engine.tenants import add_tenant
-from atlas.engine.workflows import policy
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import NewIntent, request_workflow, request_workflows, take_intents
-from atlas.engine.workflows.policy import check_policy
-from atlas.engine.workflows.policy_rules import add_rule, list_rules, remove_rule
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import cancel_run, retry_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows

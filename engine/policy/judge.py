@@ -13,10 +13,10 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 
-RULES = statement("engine/workflows/sql/load_rules.sql")
-LOCK = statement("engine/workflows/sql/lock_policy.sql")
-USAGE = statement("engine/workflows/sql/load_usage.sql")
-DISABLED = statement("engine/workflows/sql/load_disabled.sql")
+RULES = statement("engine/policy/sql/load_rules.sql")
+LOCK = statement("engine/policy/sql/lock_policy.sql")
+USAGE = statement("engine/policy/sql/load_usage.sql")
+DISABLED = statement("engine/policy/sql/load_disabled.sql")
 
 # From the mildest to the strictest.
 EFFECTS = ("allow", "review", "block")

@@ -14,9 +14,9 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
+from atlas.engine.policy.judge import EFFECTS, Rule
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
-from atlas.engine.workflows.policy import EFFECTS, Rule
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from atlas.generated.enums import PolicyEffect
     from atlas.generated.types import PolicyRuleWhereInput
 
-HOLD = statement("engine/workflows/sql/hold_rule.sql")
+HOLD = statement("engine/policy/sql/hold_rule.sql")
 BOUNDS = ("spend_above_cents", "spend_per_day_cents", "runs_per_day")
 
 

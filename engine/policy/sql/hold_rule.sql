@@ -1,5 +1,5 @@
 -- Locks a rule until the end of the transaction that edits it; a rule without a tenant is for all of them. Called by
--- engine/workflows/policy_rules.py. SQL, because Prisma has no row locks.
+-- engine/policy/rules.py. SQL, because Prisma has no row locks.
 select id
 from atlas.policy_rules
 where label = :label

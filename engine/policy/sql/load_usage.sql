@@ -1,4 +1,4 @@
--- What tenants have started today, by the tenant's own clock. Called by engine/workflows/policy.py. SQL, because it sums over a
+-- What tenants have started today, by the tenant's own clock. Called by engine/policy/judge.py. SQL, because it sums over a
 -- join.
 select t.id as tenant_id, i.workflow, count(*)::int as runs, sum(i.spend_cents)::bigint as spend_cents
 from atlas.tenants t

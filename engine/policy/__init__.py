@@ -1,0 +1,1 @@
+"""Policy: the rules that judge every start of a workflow."""
