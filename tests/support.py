@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.engine.policy.judge import load_policy
 from atlas.engine.schemas import validator_of
 from atlas.engine.templates import expressions
 from atlas.engine.tenants import add_tenant
+from atlas.engine.workflows.approvals import ask_for_reviews
+from atlas.engine.workflows.review import load_subjects
 from atlas.postgres.guardian import START_LOCK
 from atlas.postgres.pg_ctl import call, running_at
 
@@ -125,3 +128,11 @@ async def publish(conn: Any, *job_types: str) -> None:
 async def given_tenant(conn: Any, slug: str = "acme", timezone: str = "UTC") -> UUID:
     """The id of a new tenant."""
     return (await add_tenant(conn, slug=slug, name=slug, timezone=timezone, actor=DANA)).id
+
+
+async def given_review(conn: Any, intent_id: UUID, reason: str = "the tests want it") -> None:
+    """Ask a person about this request, as the engine does by a rule."""
+    row = await conn.fetchrow("select tenant_id, workflow from atlas.intents where id = $1", intent_id)
+    start = (row["tenant_id"], row["workflow"])
+    subjects = await load_subjects(conn, await load_policy(conn, [start]), [start])
+    await ask_for_reviews(conn, [(intent_id, reason, subjects[start])])

@@ -164,6 +164,8 @@ def awaited(step: Mapping[str, Any]) -> str:
             return f"the event {step['event_name']}" + (f" with {orjson.dumps(match).decode()}" if match else "")
         case "approval":
             return f"the approval {step['name']!r}"
+        case "child" if step["child_id"] is None and step.get("approval_id") is not None:
+            return f"the approval of the start of {step['name']!r}"
         case "job" | "child":
             return f"{step['name']!r}, which is {'job' if step['kind'] == 'job' else 'run'} {step['child_id']}"
         case _:

@@ -1,6 +1,6 @@
 """Retry by an operator: the only way to reopen a job that has ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Unpack
 from uuid import UUID
 
@@ -8,17 +8,27 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.change_many import ChangeTerms, change_many
+from atlas.engine.policy.judge import Verdict
+from atlas.engine.policy.retries import refused_retries
 from atlas.errors import Conflict, NotFound
 
 RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
 
-RetryVerdict = Literal["retried", "conflict", "stopping", "gone", "queued", "running", "succeeded"]
+# `blocked` and `review`: a run that policy forbids, or lets start only with an approval.
+RetryVerdict = Literal["retried", "conflict", "stopping", "gone", "blocked", "review", "queued", "running", "succeeded"]
+_EFFECTS: Mapping[str, RetryVerdict] = {"block": "blocked", "review": "review"}
 
 
 async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
-    """Queue a failed or canceled job as new: no retries used, no losses counted."""
-    verdicts = await retry_many(conn, [job_id], actor=actor, tenant_id=tenant_id)
+    """Queue a failed or canceled job as new: no retries used, no losses counted.
+
+    A run that policy does not let start again is a Conflict.
+    """
+    refused = await refused_retries(conn, [job_id], tenant_id=tenant_id)
+    if job_id in refused:
+        raise _refusal(job_id, refused[job_id])
+    verdicts = await change_many(conn, RETRY, [job_id], actor=actor, tenant_id=tenant_id)
     match verdicts.get(job_id):
         case None:
             raise NotFound("job", job_id)
@@ -47,7 +57,9 @@ async def retry_many(
     conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
 ) -> dict[UUID, RetryVerdict]:
     """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
-    return await change_many(conn, RETRY, job_ids, **terms)
+    refused = await refused_retries(conn, job_ids, tenant_id=terms.get("tenant_id"))
+    verdicts = await change_many(conn, RETRY, [job_id for job_id in job_ids if job_id not in refused], **terms)
+    return verdicts | {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
 
 
 async def retry_dead_letters(
@@ -65,3 +77,12 @@ async def retry_dead_letters(
     """
     rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
     return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)
+
+
+def _refusal(run_id: UUID, verdict: Verdict) -> Conflict:
+    if verdict.effect == "block":
+        return Conflict(verdict.reason, remedy="Retry the run when the rule lets it start.")
+    return Conflict(
+        f"Run {run_id} needs an approval to start again. {verdict.reason}",
+        remedy="Fork the run: a fork is a new request, which a person can approve.",
+    )

@@ -1,11 +1,11 @@
-"""Policy: who may start which workflow, how often, and for how much.
+"""Policy: which workflows may start, how often, and for how much. Every start is judged: requests, children, retries.
 
 A rule applies when the workflow fits its pattern and everything it names is exceeded; the strictest that applies
 decides: block, then review (a person must approve), then allow. Where none applies the workflow may start.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
@@ -67,15 +67,18 @@ class Policy:
         for row in usage:
             self._add(row["tenant_id"], row["workflow"], row["runs"], int(row["spend_cents"]))
 
-    def judge(self, tenant_id: UUID, workflow: str, spend_cents: int) -> Verdict:
-        """The verdict on a request for this workflow now."""
+    def rules_for(self, tenant_id: UUID, workflow: str) -> list[Rule]:
+        """The rules that judge this workflow of a tenant, whether they apply now or not."""
+        return [rule for rule in self._rules if rule.fits(tenant_id, workflow)]
+
+    def judge(self, tenant_id: UUID, workflow: str, spend_cents: int = 0, *, is_counted: bool = False) -> Verdict:
+        """The verdict on a start of this workflow now. `is_counted`: today's figures include it already (a retry)."""
         if (tenant_id, workflow) in self._disabled:
             return Verdict("block", f"The workflow {workflow} is disabled.", {"disabled": True})
         found = [
             Verdict(rule.effect, reason, {"rule": rule.label, "rule_id": str(rule.id), "effect": rule.effect})
-            for rule in self._rules
-            if rule.fits(tenant_id, workflow)
-            if (reason := self._applies(rule, tenant_id, spend_cents)) is not None
+            for rule in self.rules_for(tenant_id, workflow)
+            if (reason := self._applies(rule, tenant_id, spend_cents, is_counted)) is not None
         ]
         if not found:
             return Verdict("allow", "No rule is against it.")
@@ -91,7 +94,7 @@ class Policy:
                 so_far, spent = self._today.get((rule.id, tenant_id), (0, 0))
                 self._today[rule.id, tenant_id] = (so_far + runs, spent + spend_cents)
 
-    def _applies(self, rule: Rule, tenant_id: UUID, spend_cents: int) -> str | None:
+    def _applies(self, rule: Rule, tenant_id: UUID, spend_cents: int, is_counted: bool) -> str | None:
         """Why a rule applies, or None. It does when everything it names is exceeded."""
         reasons: list[str] = []
         if rule.spend_above_cents is not None:
@@ -99,15 +102,27 @@ class Policy:
                 return None
             reasons.append(f"it spends {spend_cents} cents, more than {rule.spend_above_cents}")
         runs, spent = self._today.get((rule.id, tenant_id), (0, 0))
+        if not is_counted:
+            runs, spent = runs + 1, spent + spend_cents
         if rule.runs_per_day is not None:
-            if runs + 1 <= rule.runs_per_day:
+            if runs <= rule.runs_per_day:
                 return None
-            reasons.append(f"it would be run {runs + 1} of today, more than {rule.runs_per_day}")
+            reasons.append(f"it would be run {runs} of today, more than {rule.runs_per_day}")
         if rule.spend_per_day_cents is not None:
-            if spent + spend_cents <= rule.spend_per_day_cents:
+            if spent <= rule.spend_per_day_cents:
                 return None
-            reasons.append(f"today's spend would be {spent + spend_cents} cents, more than {rule.spend_per_day_cents}")
+            reasons.append(f"today's spend would be {spent} cents, more than {rule.spend_per_day_cents}")
         return f"Rule {rule.label!r} says {rule.effect}: {' and '.join(reasons) or 'it is for this workflow'}."
+
+
+def rule_documents(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """Rules as JSON values, in an order that does not depend on when they are read."""
+    values = [{**asdict(rule), "id": str(rule.id), "tenant_id": _text(rule.tenant_id)} for rule in rules]
+    return sorted(values, key=lambda value: value["id"])
+
+
+def _text(id: UUID | None) -> str | None:
+    return None if id is None else str(id)
 
 
 def _fits(workflow: str, pattern: str) -> bool:

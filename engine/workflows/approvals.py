@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
+import orjson
+
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
@@ -17,6 +19,7 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
+from atlas.engine.workflows.review import Subject, require_unchanged
 from atlas.engine.workflows.rows import id_filter, read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
@@ -62,6 +65,8 @@ class ApprovalRow:
     decided_by: str | None
     comment: str | None
     created_at: datetime
+    # Of a review: the workflow's definition and the rules at the time of the request.
+    subject: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,8 @@ async def decide_approval(
 ) -> str:
     """Approve or reject; returns `approved` or `rejected`. With `input_hash` only for the input the caller has seen.
 
-    The requester, and a subject that counts as the same person, is Refused. A decided or expired one is a Conflict.
+    The requester, and a subject that counts as the same person, is Refused. A decided or expired one is a Conflict, and
+    so is approving a start whose workflow or rules changed since it was requested.
     """
     async with conn.transaction():
         await fetch(conn, LOCK_RUN, approval_id=approval_id)
@@ -94,6 +100,9 @@ async def decide_approval(
         if row is None:
             raise NotFound("approval", approval_id)
         _check(row, input_hash)
+        subject: Subject | None = None if row["subject"] is None else orjson.loads(row["subject"])
+        if approve and subject is not None:
+            await require_unchanged(conn, approval_id, row["tenant_id"], subject)
         status = "approved" if approve else "rejected"
         if not await fetch(conn, DECIDE, id=approval_id, status=status, decided_by=actor.id, comment=comment):
             raise _same_person(row["requested_by"], actor.id)
@@ -101,7 +110,7 @@ async def decide_approval(
         if row["kind"] == "step":
             await fetch(conn, WAKE, run_ids=[row["run_id"]])
         elif approve:
-            await accept_intent(conn, row["run_id"])
+            await accept_intent(conn, row["run_id"], subject)
         else:
             await reject_intent(conn, row["run_id"], f"{actor.id} rejected it" + (f": {comment}" if comment else ""))
     return status
@@ -128,14 +137,15 @@ async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None =
     return len(asking)
 
 
-async def ask_for_reviews(conn: Connection, intents: Sequence[tuple[UUID, str]]) -> None:
-    """Ask a person about each of these intents: (id, why policy wants it)."""
+async def ask_for_reviews(conn: Connection, intents: Sequence[tuple[UUID, str, Subject]]) -> None:
+    """Ask a person about each of these intents: (id, why policy wants it, what is reviewed)."""
     await fetch(
         conn,
         ASK_REVIEWS,
         ids=[new_id() for _ in intents],
-        intents=[intent_id for intent_id, _ in intents],
-        reasons=[reason for _, reason in intents],
+        intents=[intent_id for intent_id, _, _ in intents],
+        reasons=[reason for _, reason, _ in intents],
+        subjects=[orjson.dumps(subject).decode() for _, _, subject in intents],
         expires=REVIEW_EXPIRES.total_seconds(),
     )
 
@@ -190,6 +200,7 @@ def _approval(row: "models.Approval") -> ApprovalRow:
         decided_by=row.decidedBy,
         comment=row.comment,
         created_at=row.createdAt,
+        subject=cast("dict[str, Any] | None", row.subject),
     )
 
 

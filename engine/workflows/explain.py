@@ -67,14 +67,14 @@ def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
         times = f"{retrying['attempts']} {'attempt' if retrying['attempts'] == 1 else 'attempts'}"
         cause = f"The step {retrying['name']!r} failed after {times} and is tried again at {_at(retrying)}: "
         return Why("retrying", cause + said(retrying["message"]), numbers={"attempts": retrying["attempts"]})
-    first = min(steps, key=lambda step: ORDER.index(step["kind"]) if step["kind"] in ORDER else len(ORDER))
+    first = min(steps, key=_order)
     ends = [_time(step) for step in steps]
     last = None if None in ends else max(end for end in ends if end is not None)
     if first["kind"] == "sleep":
         return Why("sleeping", f"It sleeps until {_at(first)}.")
     cause = f"It waits for {' and '.join(map(awaited, steps))}{until(last)}."
     numbers = {"steps": len(steps)}
-    match first["kind"]:
+    match _awaits(first):
         case "approval":
             return Why("approval", cause, "Decide about it.", f"atlas workflow approve {first['approval_id']}", numbers)
         case "event":
@@ -90,6 +90,17 @@ def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
 
 # What a person can do something about comes first.
 ORDER = ("approval", "event", "job", "child", "sleep")
+
+
+def _awaits(step: Mapping[str, Any]) -> str:
+    """What a step waits for: the review of its child's start comes before the child."""
+    is_reviewed = step["kind"] == "child" and step["child_id"] is None and step["approval_id"] is not None
+    return "approval" if is_reviewed else str(step["kind"])
+
+
+def _order(step: Mapping[str, Any]) -> int:
+    kind = _awaits(step)
+    return ORDER.index(kind) if kind in ORDER else len(ORDER)
 
 
 def _time(step: Mapping[str, Any]) -> datetime | None:

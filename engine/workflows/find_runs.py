@@ -111,6 +111,8 @@ class StepRow:
                 return f"an event {self.event_name!r}{fitting}{until}"
             case "approval":
                 return f"approval {self.approval_id}{until}"
+            case "child" if self.child_id is None and self.approval_id is not None:
+                return f"approval {self.approval_id} of its start{until}"
             case _:
                 child = f"{'run' if self.kind == 'child' else 'job'} {self.child_id}"
                 return f"{child} ({self.child_status or 'deleted'}){until}"

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.workflows.errors import ReplayDiverged, Spot
+from atlas.engine.workflows.review import DocumentVersion
 
 Kind = Literal["step", "job", "child", "sleep", "event", "approval", "value", "failure", "undo"]
 
@@ -130,6 +131,8 @@ class NewApproval:
     title: str
     expires: float
     detail: str
+    # Of the review of a child's start: what the approval is bound to, as JSON.
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,10 @@ class NewChild:
 
     workflow: str
     input: dict[str, Any]
+    # What it runs, where that was reviewed; None: the newest document of its workflow.
+    document: DocumentVersion | None = None
+    # A rule counts such starts: the start is judged again in the transaction that makes it.
+    is_counted: bool = False
 
 
 @dataclass(slots=True)

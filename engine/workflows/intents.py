@@ -17,6 +17,7 @@ from atlas.engine.validation import check_name
 from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.registry import near, registered_workflows
+from atlas.engine.workflows.review import load_subjects
 from atlas.engine.workflows.step_values import object_text
 from atlas.engine.workflows.workflow_catalog import known_workflows
 from atlas.errors import AtlasError, FieldError, InvalidInput, unknown_name
@@ -182,14 +183,20 @@ async def _decide(conn: Connection, ids: Sequence[UUID]) -> bool:
         rows = await load_intents(conn, ids, status="validating")
         policy = await load_policy(conn, [(row["tenant_id"], row["workflow"]) for row in rows])
         judged = [(row, _judge(policy, row)) for row in rows]
-        reviewed = [(row["id"], verdict.reason) for row, verdict in judged if verdict.effect == "review"]
+        reviewed = [(row, verdict) for row, verdict in judged if verdict.effect == "review"]
         allowed = [row for row, verdict in judged if verdict.effect == "allow"]
         if allowed:
             await accept(conn, allowed)
         if reviewed:
-            await ask_for_reviews(conn, reviewed)
+            await _ask_for_reviews(conn, policy, reviewed)
         await settle(conn, [_settled(row, verdict) for row, verdict in judged])
     return True
+
+
+async def _ask_for_reviews(conn: Connection, policy: Policy, reviewed: Sequence[tuple[Any, Verdict]]) -> None:
+    subjects = await load_subjects(conn, policy, [(row["tenant_id"], row["workflow"]) for row, _ in reviewed])
+    questions = [(row["id"], verdict.reason, subjects[row["tenant_id"], row["workflow"]]) for row, verdict in reviewed]
+    await ask_for_reviews(conn, questions)
 
 
 def _judge(policy: Policy, row: Any) -> Verdict:

@@ -233,6 +233,7 @@ class Recorder:
                 await self.store.suspend(begun)
             except Exception as error:
                 self._cannot_record(step, error)
+            self.suspension.at_once |= begun.at_once
         else:
             self.suspension.waits.append(wait)
         if wait.event_name is not None:

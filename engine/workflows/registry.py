@@ -1,9 +1,12 @@
 """The registry of workflows in code, filled by the `workflow` decorator."""
 
 import difflib
+import functools
+import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import orjson
@@ -44,6 +47,11 @@ class CodeWorkflow:
     @property
     def input_schema(self) -> dict[str, Any]:
         return {} if self.adapter is None else self.adapter.json_schema()
+
+    @property
+    def build(self) -> str:
+        """The digest of the module that defines the function; of the function alone where its source is not at hand."""
+        return _digest_of(inspect.unwrap(self.function))
 
 
 class DuplicateWorkflow(AtlasError):
@@ -94,6 +102,15 @@ def registered_workflows() -> Mapping[str, CodeWorkflow]:
 def near(key: str, known: Iterable[str]) -> list[str]:
     """The known names that are most like this one."""
     return difflib.get_close_matches(key, sorted(set(known)), n=3, cutoff=0.5)
+
+
+@functools.cache
+def _digest_of(function: Callable[..., Any]) -> str:
+    path = inspect.getsourcefile(function)
+    if path is not None and Path(path).exists():
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    code = function.__code__
+    return hashlib.sha256(code.co_code + repr((code.co_consts, code.co_names)).encode()).hexdigest()
 
 
 def _adapter(key: str, function: Callable[..., Any]) -> TypeAdapter[Any] | None:

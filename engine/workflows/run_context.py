@@ -19,13 +19,13 @@ from atlas.engine.jobs.backoff import RetryPolicy, policy_of, seconds_within
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.workflows.branches import Branch, numbered, side_by_side
+from atlas.engine.workflows.child_starts import begin_child
 from atlas.engine.workflows.errors import Suspended
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.step_call import StepCall, perform
 from atlas.engine.workflows.waits import (
     Decision,
     begin_approval,
-    begin_child,
     begin_event,
     begin_job,
     begin_sleep,
@@ -157,11 +157,11 @@ class Run:
     ) -> dict[str, Any]:
         """Start another workflow, wait for its end, and return its output.
 
-        After `timeout` the child is canceled and StepFailed is raised, as it is when the child fails.
+        After `timeout` the child is canceled and StepFailed is raised, as it is when the child fails. Policy judges the
+        start: one that it blocks, or that needs an approval and does not get it, raises StepFailed too.
         """
         with self._recorder.enter(name, "child") as step:
-            if step.recorded is None:
-                await begin_child(self._recorder, step, workflow, input or {}, _seconds(timeout))
+            await begin_child(self._recorder, step, workflow, input or {}, _seconds(timeout))
             return await child_output(self._recorder, step)
 
     async def sleep(self, duration: Duration, *, name: str = "sleep") -> None:

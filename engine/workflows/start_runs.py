@@ -12,6 +12,7 @@ from atlas.engine.admission import ENGINE_RUN as ENGINE_RUN
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.workflows.review import DocumentVersion
 from atlas.ids import new_id
 
 RESOLVE = statement("engine/workflows/sql/resolve_workflows.sql")
@@ -38,6 +39,8 @@ class NewRun:
     events_from: int | None = None
     # How many runs are above it, each waiting for the next.
     depth: int = 0
+    # What it runs, where that was reviewed; None: the newest document of its workflow.
+    document: DocumentVersion | None = None
     id: UUID = field(default_factory=new_id)
 
 
@@ -55,9 +58,9 @@ class RunInput:
 
 async def start_runs(conn: Connection, runs: Sequence[NewRun]) -> None:
     """Enqueue the runs in the caller's transaction. Declared workflows keep the version they begin with."""
-    declared = await resolve(conn, [(run.tenant_id, run.workflow) for run in runs])
-    found = [declared.get((run.tenant_id, run.workflow), (None, 0)) for run in runs]
-    jobs = [_job(run, document_id) for run, (document_id, _) in zip(runs, found, strict=True)]
+    newest = await resolve(conn, [(run.tenant_id, run.workflow) for run in runs if run.document is None])
+    documents = [run.document or newest.get((run.tenant_id, run.workflow), DocumentVersion()) for run in runs]
+    jobs = [_job(run, document.id) for run, document in zip(runs, documents, strict=True)]
     await enqueue_many(conn, jobs, actor=ENGINE)
     await fetch(
         conn,
@@ -65,8 +68,8 @@ async def start_runs(conn: Connection, runs: Sequence[NewRun]) -> None:
         ids=[run.id for run in runs],
         tenants=[run.tenant_id for run in runs],
         workflows=[run.workflow for run in runs],
-        versions=[version for _, version in found],
-        workflow_ids=[document_id for document_id, _ in found],
+        versions=[document.version for document in documents],
+        workflow_ids=[document.id for document in documents],
         requesters=[run.requested_by for run in runs],
         parents=[run.parent_run_id for run in runs],
         forked=[run.forked_from for run in runs],
@@ -74,13 +77,13 @@ async def start_runs(conn: Connection, runs: Sequence[NewRun]) -> None:
     )
 
 
-async def resolve(
-    conn: Connection, wanted: Iterable[tuple[UUID, str]]
-) -> dict[tuple[UUID, str], tuple[UUID | None, int]]:
-    """The declared document (id, version) behind each tenant's key; workflows in code have none."""
-    pairs = sorted(set(wanted), key=str)
+async def resolve(conn: Connection, starts: Iterable[tuple[UUID, str]]) -> dict[tuple[UUID, str], DocumentVersion]:
+    """The newest document behind each tenant's key; workflows in code have none."""
+    pairs = sorted(set(starts), key=str)
+    if not pairs:
+        return {}
     rows = await fetch(conn, RESOLVE, tenants=[tenant for tenant, _ in pairs], keys=[key for _, key in pairs])
-    return {(row["tenant_id"], row["key"]): (row["id"], row["version"]) for row in rows}
+    return {(row["tenant_id"], row["key"]): DocumentVersion(row["id"], row["version"]) for row in rows}
 
 
 def read_input(value: Any) -> RunInput:

@@ -19,10 +19,10 @@ from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
-from atlas.engine.policy.judge import load_disabled
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.errors import RunLost
 from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension
+from atlas.engine.workflows.review import ChildVerdict, judge_children
 from atlas.engine.workflows.start_runs import ENGINE
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now
@@ -71,7 +71,7 @@ class StepStore:
         self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MOST_RUNS)
         self._histories = RetriedCommit(pool, load_histories, largest=MOST_HISTORIES)
         self._cancels = RetriedCommit(pool, _cancel, largest=MOST_RUNS)
-        self._starts = RetriedCommit(pool, _may_start, largest=MOST_RUNS)
+        self._starts = RetriedCommit(pool, judge_children, largest=MOST_RUNS)
         self._clock = RetriedCommit(pool, _read_clock, largest=MOST_RUNS)
         self._single: RetriedCommit[Callable[[Connection], Awaitable[Any]], Any]
         self._single = RetriedCommit(pool, _do_each, largest=1)
@@ -106,8 +106,8 @@ class StepStore:
             self._admissions[key] = (time.monotonic() + ADMISSION_SECONDS, admission)
         return admitted(job, admission)
 
-    async def may_start(self, tenant_id: UUID, workflow: str) -> bool:
-        """Whether a child of this workflow may be started: False if it is disabled."""
+    async def judge_child(self, tenant_id: UUID, workflow: str) -> ChildVerdict:
+        """The verdict of policy on starting this workflow as a child."""
         return await self._starts.submit((tenant_id, workflow))
 
     async def cancel(self, child_id: UUID) -> bool:
@@ -183,11 +183,6 @@ async def _load(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[Re
 async def _cancel(conn: Connection, job_ids: Sequence[UUID], _is_repeated: bool) -> list[bool]:
     verdicts = await cancel_many(conn, job_ids, actor=ENGINE)
     return [verdicts.get(job_id) in ("canceled", "requested") for job_id in job_ids]
-
-
-async def _may_start(conn: Connection, wanted: Sequence[tuple[UUID, str]], _is_repeated: bool) -> list[bool]:
-    disabled = await load_disabled(conn, wanted)
-    return [one not in disabled for one in wanted]
 
 
 async def _read_clock(conn: Connection, asked: Sequence[None], _is_repeated: bool) -> list[datetime]:

@@ -152,3 +152,11 @@ def _plain(value: Any) -> Any:
 
 def _shown(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else repr(value)[:200]
+
+
+def target_text(target: str, input: Mapping[str, Any]) -> str:
+    """What `show` displays of a child: large inputs are to be read in the child itself."""
+    text = orjson.dumps({"target": target, "input": input}).decode()
+    if len(text) <= ARGUMENT_BYTES:
+        return text
+    return orjson.dumps({"target": target, "input": f"({len(text)} characters)"}).decode()

@@ -16,6 +16,7 @@ from atlas.db.retried_commit import DatabaseBusy
 from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.policy.judge import load_policy
 from atlas.engine.workflows.history import NewApproval, Suspension, Wait
 from atlas.engine.workflows.start_runs import ENGINE, NewRun, start_runs
 from atlas.ids import new_id
@@ -38,6 +39,8 @@ async def suspend_runs(
     ordered = sorted({one.run_id: one for one in suspensions}.values(), key=lambda one: one.run_id.bytes)
     keys = [(one.run_id, f"{one.tenant_id} {name}") for one in suspensions for name in one.event_names]
     async with conn.transaction():
+        # Before the rows are held, as by those who decide about requests.
+        refused = await _refused(conn, suspensions)
         rows = await fetch(
             conn,
             HOLD,
@@ -52,7 +55,7 @@ async def suspend_runs(
             raise DatabaseBusy
         certain = {row["id"]: row["certain"] for row in rows}
         held = [one for one in suspensions if verdicts[one.run_id] == "held"]
-        waits = [(one, wait) for one in held for wait in one.waits]
+        waits = [(one, wait) for one in held for wait in one.waits if id(wait) not in refused]
         # The rows are held: what the lost call stored is committed by now, or never will be.
         await _store(conn, await _not_stored(conn, waits) if is_repeated else waits)
         leaving = [one for one in held if not one.stays]
@@ -67,6 +70,30 @@ async def suspend_runs(
     return [verdicts[one.run_id] for one in suspensions]
 
 
+async def _refused(conn: Connection, suspensions: Sequence[Suspension]) -> set[int]:
+    """The waits, by identity, whose child a rule that counts no longer lets start. Their runs are replayed at once.
+
+    Others may have started as many as the rule allows since the step was judged. The replay judges and fails the step.
+    """
+    counted = [
+        (run, wait, (run.tenant_id, wait.child.workflow))
+        for run in suspensions
+        for wait in run.waits
+        if wait.child is not None and wait.child.is_counted
+    ]
+    if not counted:
+        return set()
+    policy = await load_policy(conn, [start for _, _, start in counted])
+    refused: set[int] = set()
+    for run, wait, start in counted:
+        if policy.judge(*start).effect == "allow":
+            policy.count(*start, 0)
+        else:
+            run.at_once = True
+            refused.add(id(wait))
+    return refused
+
+
 async def _not_stored(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> list[tuple[Suspension, Wait]]:
     """The waits that are not stored yet: the children and questions of the others exist already."""
     rows = await fetch(
@@ -76,8 +103,14 @@ async def _not_stored(conn: Connection, waits: list[tuple[Suspension, Wait]]) ->
         branches=[wait.branch for _, wait in waits],
         positions=[wait.position for _, wait in waits],
     )
-    stored = {(row["run_id"], row["branch"], row["position"]) for row in rows}
-    return [(run, wait) for run, wait in waits if (run.run_id, wait.branch, wait.position) not in stored]
+    stored = {(row["run_id"], row["branch"], row["position"]): row["has_child"] for row in rows}
+
+    def is_stored(run: Suspension, wait: Wait) -> bool:
+        # A step that waits for the approval of its child's start has a row before it has a child.
+        has_child = stored.get((run.run_id, wait.branch, wait.position))
+        return has_child is not None and (has_child or wait.child is None)
+
+    return [(run, wait) for run, wait in waits if not is_stored(run, wait)]
 
 
 async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None:
@@ -116,6 +149,7 @@ def _child_of(run: Suspension, wait: Wait) -> NewJob | NewRun | None:
         correlation_id=run.correlation_id,
         parent_run_id=run.run_id,
         depth=run.depth + 1,
+        document=wait.child.document,
     )
 
 
@@ -150,4 +184,5 @@ async def _ask(conn: Connection, asked: list[tuple[UUID, Suspension, Wait, NewAp
         details=[question.detail for *_, question in asked],
         requesters=[run.requested_by for _, run, _, _ in asked],
         expires=[question.expires for *_, question in asked],
+        subjects=[question.subject for *_, question in asked],
     )

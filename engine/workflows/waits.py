@@ -15,14 +15,12 @@ from atlas.db.pg_json import stored_text
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.errors import StepFailed
-from atlas.engine.workflows.history import NewApproval, NewChild, Wait
+from atlas.engine.workflows.history import NewApproval, Wait
 from atlas.engine.workflows.recorder import Recorder, StepPosition
-from atlas.engine.workflows.step_values import ARGUMENT_BYTES, INPUT_BYTES, object_text
+from atlas.engine.workflows.step_values import object_text, target_text
 from atlas.errors import AtlasError, InvalidInput
 
 LONGEST_TITLE = 500
-# Runs that wait for each other, from the first to the last. Canceling the first reaches them all in one transaction.
-MOST_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +42,8 @@ async def begin_job(recorder: Recorder, step: StepPosition, job: NewJob) -> Neve
         admitted = await recorder.store.admit(job)
     except AtlasError as error:
         await recorder.fail(step, StepFailed(step.name, str(error), kind=type(error).__name__))
-    shown = _target_text(job.job_type, admitted.input)
+    shown = target_text(job.job_type, admitted.input)
     await recorder.wait(step, _wait(step, input=shown, job=admitted))
-
-
-async def begin_child(
-    recorder: Recorder, step: StepPosition, workflow: str, input: Mapping[str, Any], timeout: float | None
-) -> Never:
-    """Start another workflow and wait for its end."""
-    if recorder.suspension.depth + 1 >= MOST_DEPTH:
-        message = f"{MOST_DEPTH} runs wait for each other already: a workflow may call itself without end."
-        await recorder.fail(step, StepFailed(step.name, message, kind="TooDeep"))
-    text = object_text(f"The input of {workflow}", input, field="input", limit=INPUT_BYTES)
-    child = NewChild(workflow, orjson.loads(text))
-    if not await recorder.store.may_start(recorder.tenant_id, workflow):
-        message = f"The workflow {workflow} is disabled."
-        await recorder.fail(step, StepFailed(step.name, message, kind="Disabled"))
-    shown = _target_text(workflow, child.input)
-    await recorder.wait(step, _wait(step, input=shown, child=child, wake_after=timeout))
 
 
 async def child_output(recorder: Recorder, step: StepPosition) -> dict[str, Any]:
@@ -158,14 +140,6 @@ async def decision_of(recorder: Recorder, step: StepPosition) -> Decision:
 
 def _wait(step: StepPosition, **facts: Any) -> Wait:
     return Wait(step.branch.path, step.position, step.name, step.kind, **facts)
-
-
-def _target_text(target: str, input: Mapping[str, Any]) -> str:
-    """What `show` displays of a child: large inputs are to be read in the child itself."""
-    text = orjson.dumps({"target": target, "input": input}).decode()
-    if len(text) <= ARGUMENT_BYTES:
-        return text
-    return orjson.dumps({"target": target, "input": f"({len(text)} characters)"}).decode()
 
 
 def _loaded(text: str | None) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ async def publish_workflows(conn: Connection, workflows: Iterable[CodeWorkflow],
             description=one.description.split("\n\n")[0],
             input_schema=orjson.dumps(one.input_schema).decode(),
             created_by=by,
+            build=one.build,
         )
 
 

@@ -23,12 +23,11 @@ from atlas.engine.tokens import add_token
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.ids import new_id
-from tests.support import DANA
+from tests.support import DANA, given_review
 
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
 DEFINITION = {"key": "echo.it", "argv": ["/bin/echo", "hello"]}
@@ -47,7 +46,7 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         run = await request_workflow(conn, tenant.id, f"greet-{tenant.slug}", {"to": tenant.slug}, DANA)
         await take_intents(conn, "tests")
         intent = await request_workflow(conn, tenant.id, f"greet-{tenant.slug}", {}, DANA)
-        await ask_for_reviews(conn, [(intent, "the tests want it")])
+        await given_review(conn, intent)
         approval: UUID = await conn.fetchval("select id from atlas.approvals where run_id = $1", intent)
         row: int = await conn.fetchval("select id from atlas.audit_log where tenant_id = $1 limit 1", tenant.id)
         event = await publish_event(conn, tenant.id, "it.happened", {"of": tenant.slug}, actor=DANA)

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import take_intents
+from tests.support import given_review
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ async def review(admin, pool):
     assert (await admin.post("/workflows", json={"document": document})).status_code == 201
     asked = await admin.post("/intents", json={"workflow": "greet", "input": {"to": "ann", "cents": 900}})
     async with pool.acquire() as conn:
-        await ask_for_reviews(conn, [(UUID(asked.json()["id"]), "it costs much")])
+        await given_review(conn, UUID(asked.json()["id"]), "it costs much")
     return asked.json()["id"]
 
 

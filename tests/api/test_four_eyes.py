@@ -7,9 +7,8 @@ import pytest
 from atlas.actors import Actor
 from atlas.engine.tenants import Tenant
 from atlas.engine.tokens import add_token
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
-from tests.support import DANA
+from tests.support import DANA, given_review
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ async def pending(world, pool):
     async def ask(client):
         asked = await client.post("/intents", json={"workflow": "greet"}, params={"tenant": "acme"})
         async with pool.acquire() as conn:
-            await ask_for_reviews(conn, [(UUID(asked.json()["id"]), "the tests want it")])
+            await given_review(conn, UUID(asked.json()["id"]))
             id = await conn.fetchval("select id from atlas.approvals where run_id = $1", UUID(asked.json()["id"]))
         return f"/approvals/{id}/decision"
 

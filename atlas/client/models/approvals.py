@@ -30,6 +30,9 @@ class ApprovalShown(ApiModel):
     decided_by: str | None
     comment: str | None
     created_at: datetime
+    subject: Document | None = Field(
+        description="Of a review: the workflow's version, the digest of its definition and the rules at the request."
+    )
     workflow: str | None = Field(description="The workflow that asks, or is asked for; null once it was deleted.")
     input: Document | None = Field(description="Exactly what is decided about; null once it was deleted.")
     may_decide: bool = Field(description="Whether the caller may decide it now.")

@@ -38,7 +38,7 @@ begin
       select min(s.wake_at) as wake,
         coalesce(bool_or(s.event_id is not null
           or (s.child_id is not null and not exists (select from jobs c where c.id = s.child_id and c.status in ('queued', 'running')))
-          or (s.approval_id is not null and exists (select from approvals a where a.id = s.approval_id and a.status <> 'pending'))),
+          or (s.approval_id is not null and s.child_id is null and exists (select from approvals a where a.id = s.approval_id and a.status <> 'pending'))),
           false) as arrived
       from workflow_steps s
       where s.run_id = u.id and s.status in ('waiting', 'retrying')) w

@@ -15,4 +15,6 @@ on conflict (run_id, branch, position) do update
 set status   = excluded.status,
     attempts = excluded.attempts,
     wake_at  = excluded.wake_at,
+    -- a child that is started once its start was approved
+    child_id = coalesce(excluded.child_id, s.child_id),
     error    = excluded.error;

@@ -11,11 +11,10 @@ from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_schedules import fire_due
 from atlas.engine.triggers.store import edit_trigger
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.events import publish_event
 from atlas.errors import NotFound
 from tests.engine.triggers.given import given_event_trigger, given_schedule, wait_since
-from tests.support import DANA, given_tenant, publish
+from tests.support import DANA, given_review, given_tenant, publish
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +99,7 @@ async def test_what_became_of_the_request_for_a_workflow_is_said(conn, acme):
     assert (await why(conn, trigger)).reason == "fired"
 
     intent = await conn.fetchval("select id from atlas.intents")
-    await ask_for_reviews(conn, [(intent, "it costs much")])
+    await given_review(conn, intent, "it costs much")
     await conn.execute("update atlas.intents set status = 'awaiting_human'")
     found = await why(conn, trigger)
     assert (found.reason, found.command.startswith("atlas workflow approve ")) == ("review", True)

@@ -20,10 +20,9 @@ from atlas.engine.tenants import find_tenant
 from atlas.engine.webhooks import deliver
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull, send_test
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.jobs.given import given_claimed
-from tests.support import DANA, given_tenant
+from tests.support import DANA, given_review, given_tenant
 
 URL = "https://shop.example/atlas"
 
@@ -91,7 +90,7 @@ async def test_the_outcomes_of_jobs_have_names(conn, tenant):
 async def test_runs_and_approvals_are_events_too(conn, tenant):
     webhook = await given_webhook(conn, tenant, "run.*", "approval.*")
     run = await request_workflow(conn, tenant, "greet", {}, DANA, allow_unknown=True)
-    await ask_for_reviews(conn, [(run, "the tests want it")])
+    await given_review(conn, run)
 
     await deliver_events(conn)
 

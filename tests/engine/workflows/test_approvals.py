@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 
 from atlas.engine.jobs.explain import explain
-from atlas.engine.policy.rules import add_rule
+from atlas.engine.policy.rules import add_rule, edit_rule, remove_rule
 from atlas.engine.workflows.approvals import decide_approval, expire_approvals, list_approvals
-from atlas.engine.workflows.declared.store import enable_workflow
+from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.review import SubjectChanged
 from atlas.engine.workflows.run_actions import cancel_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import Conflict, NotFound, Refused
@@ -178,7 +179,7 @@ async def test_an_intent_under_review_starts_when_another_person_approves_it(kit
     await kit.tick()
     [intent] = await list_intents(kit.pool, id=run_id)
     [asked] = await list_approvals(kit.pool, run_id=run_id)
-    assert (intent.status, asked.kind, asked.input_hash) == ("awaiting_human", "intent", intent.input_hash)
+    assert (intent.status, asked.kind, asked.subject["workflow"]) == ("awaiting_human", "intent", intent.workflow)
 
     with pytest.raises(Refused):
         await decide(kit, asked.id, actor=REQUESTER)
@@ -239,3 +240,75 @@ async def test_a_decision_and_a_run_that_suspends_at_the_same_time_always_meet(k
     await kit.work()
 
     assert [(await kit.get(run_id)).status for run_id in runs] == ["succeeded"] * 12
+
+
+async def test_an_approval_is_for_the_document_that_was_requested(kit, pool):
+    def document(word):
+        return {"key": "pay", "steps": [{"id": "do", "job": "wf.double", "with": {"x": word}}]}
+
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", actor=APPROVER)
+        await save_workflow(conn, document(1), actor=REQUESTER)
+        intent_id = await kit.ask("pay")
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        assert asked.subject["version"] == 1
+
+        await save_workflow(conn, document(1_000_000), actor=REQUESTER)
+        with pytest.raises(SubjectChanged, match="The workflow pay was version 1 and is version 2 now") as changed:
+            await decide(kit, asked.id)
+
+    assert changed.value.changes == ["The workflow pay was version 1 and is version 2 now."]
+    assert (await list_approvals(kit.pool, run_id=intent_id))[0].status == "pending"
+    assert await pool.fetchval("select count(*) from atlas.jobs") == 0
+    assert await decide(kit, asked.id, False) == "rejected"
+
+
+async def test_an_approval_is_for_the_build_of_the_code_that_was_requested(kit, pool):
+    async with pool.acquire() as conn:
+        await publish_workflows(conn, [registered_workflows()["wf.plain"]], by="test")
+        await add_rule(conn, label="look", effect="review", actor=APPROVER)
+        intent_id = await kit.ask("wf.plain")
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        await conn.execute("update atlas.workflows set build = repeat('0', 64) where key = 'wf.plain'")
+
+        with pytest.raises(SubjectChanged, match="and is build 000000000000 now"):
+            await decide(kit, asked.id)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("edit", "The rule 'look' had spend_above_cents 10 and has 5000 now."),
+        ("remove", "The rule 'look' (review) was removed."),
+        ("add", "The rule 'another' (review) was added."),
+    ],
+)
+async def test_an_approval_is_for_the_rules_that_judged_the_request(kit, pool, change, difference):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", spend_above_cents=10, actor=APPROVER)
+        intent_id = await kit.ask("wf.plain", spend_cents=100)
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        if change == "edit":
+            await edit_rule(conn, "look", {"spend_above_cents": 5000}, actor=REQUESTER)
+        elif change == "remove":
+            await remove_rule(conn, "look", actor=REQUESTER)
+        else:
+            await add_rule(conn, label="another", effect="review", actor=REQUESTER)
+
+    with pytest.raises(SubjectChanged) as changed:
+        await decide(kit, asked.id)
+    assert changed.value.changes == [difference]
+
+
+async def test_a_rule_for_other_workflows_does_not_touch_a_pending_review(kit, pool):
+    async with pool.acquire() as conn:
+        await add_rule(conn, label="look", effect="review", workflow="wf.plain", actor=APPROVER)
+        intent_id = await kit.ask("wf.plain")
+        await kit.tick()
+        [asked] = await list_approvals(kit.pool, run_id=intent_id)
+        await add_rule(conn, label="elsewhere", effect="block", workflow="wf.other", actor=APPROVER)
+
+    assert await decide(kit, asked.id) == "approved"

@@ -253,8 +253,13 @@ async def test_a_fork_does_not_begin_with_what_was_undone_since_it_was_asked_for
 
 
 async def test_a_reviewed_fork_is_not_approved_once_its_step_is_gone(kit):
-    run = await kit.run("wf.cure")
     await verb(kit, add_rule, label="look", effect="review")
+    run_id = await kit.ask("wf.cure")
+    await kit.tick()
+    [start] = await list_approvals(kit.pool, run_id=run_id)
+    await verb(kit, decide_approval, start.id, True)
+    await kit.work()
+    run = await kit.get(run_id)
     async with kit.pool.acquire() as conn:
         forked = await fork_run(conn, run.id, "work", actor=REQUESTER)
     await kit.tick()
