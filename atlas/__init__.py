@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from atlas.actors import Actor
-    from atlas.db.pool import open_pool
+    from atlas.database import open_pool
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
     from atlas.engine.jobs.around_job import around_job
     from atlas.engine.jobs.backoff import backoff_delay_ms, can_retry
@@ -80,7 +80,7 @@ __all__ = [
 
 _HOMES = {
     "atlas.actors": ("Actor",),
-    "atlas.db.pool": ("open_pool",),
+    "atlas.database": ("open_pool",),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
     "atlas.engine.jobs.around_job": ("around_job",),
     "atlas.engine.jobs.backoff": ("backoff_delay_ms", "can_retry"),

@@ -25,6 +25,10 @@ COMMANDS = {
         "doctor:doctor",
         "Check this machine and the database, or the API, and say how to correct what is wrong.",
     ),
+    "database-url": (
+        "database_url:database_url",
+        "Print the address of the database, for programs that connect to it themselves.",
+    ),
     "status": ("status:status", "Show the gate, the engine, the queue, the workers."),
     "online": ("status:online", "Allow jobs to start."),
     "offline": ("status:offline", "Start no more jobs."),

@@ -13,7 +13,6 @@ from atlas.actors import Actor
 from atlas.cli.needs_database import require_database
 from atlas.db import migrations
 from atlas.db.failures import explained, shown
-from atlas.db.login import make_login
 from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
@@ -23,7 +22,6 @@ from atlas.settings import Settings, load_settings
 
 T = TypeVar("T")
 
-DATABASE = "atlas"
 # How long a command waits for a lock. Programs wait for theirs, and repeat.
 LOCK_TIMEOUT = "3s"
 # How long a command waits for the server's response to a statement.
@@ -122,20 +120,13 @@ async def reach_database(settings: Settings, *, may_create: bool = False) -> Asy
         return
     require_database(settings)
     # Imported here: with DATABASE_URL nothing of it is needed.
-    from atlas.postgres.cluster import has_embedded, start_embedded
+    from atlas.postgres.database import use_embedded
 
-    if not may_create and not has_embedded(settings.home):
-        raise DatabaseError(
-            f"There is no database in {settings.home}.",
-            remedy="Start one with `atlas up`, or change to its folder, or set ATLAS_HOME, DATABASE_URL or ATLAS_URL.",
-        )
-    server = await start_embedded(settings.home)
+    database = await use_embedded(settings.home, may_create=may_create)
     try:
-        async with _failures_explained(server.url("postgres")):
-            login = await _ensure_database(server.url("postgres"))
-        yield Addresses(server.url(DATABASE, login=login), server.url(DATABASE))
+        yield Addresses(database.url, database.owner_url)
     finally:
-        server.release()
+        database.server.release()
 
 
 async def bring_up_to_date(url: str) -> list[str]:
@@ -170,19 +161,6 @@ def _know_builtin_types() -> None:
 
     know_email()
     know_http_call()
-
-
-async def _ensure_database(url: str) -> str:
-    """Make the embedded server's database and the login of the programs, and return the login's name."""
-    conn = await connect(url)
-    try:
-        # Another process may create it between the two statements.
-        with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-            if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
-                await conn.execute(f'create database "{DATABASE}"')
-        return await make_login(conn)
-    finally:
-        await conn.close()
 
 
 async def _free_address(addresses: Addresses) -> str:

@@ -52,9 +52,11 @@ class Leader:
     async def _session(self, stop: asyncio.Event) -> None:
         conn = await connect(self._url, application="atlas scheduler leader")
         try:
-            while not stop.is_set():
+            await self._heartbeat(conn)
+            if not self.leads:
+                log.info("another scheduler leads", takes_over_within_seconds=LEASE_SECONDS)
+            while not await wait_for(stop, within=HEARTBEAT_SECONDS):
                 await self._heartbeat(conn)
-                await wait_for(stop, within=HEARTBEAT_SECONDS)
             await self._leave(conn)
         finally:
             # Not close(), which could wait for a server that is gone.

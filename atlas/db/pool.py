@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -153,6 +153,8 @@ class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
     """
 
     keeps_standbys = False
+    # Called when it is closed: an embedded server runs for as long as something uses it.
+    on_close: Callable[[], None] | None = None
 
     async def release(self, connection: Any, *, timeout: float | None = None) -> None:
         """Take a connection back, or close it if it leads to a standby or the server does not respond in time."""
@@ -167,6 +169,8 @@ class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await super().close()
+        if self.on_close is not None:
+            self.on_close()
 
 
 class _StandbyPool(_Pool):

@@ -116,6 +116,7 @@ REFUSED = {
     "migrate": "",
     "backup": "{home}/copy",
     "restore": "{home}/copy",
+    "database-url": "",
     "grant enqueue": "shop",
     "sign-in": "",
     "tenant export": "globex globex.zip",

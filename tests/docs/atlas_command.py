@@ -16,7 +16,7 @@ READY = {
     "up": {"Atlas is ready": 1, "worker started": 3},
     "api": {"the API listens": 1},
     "worker": {"worker started": 1},
-    "scheduler": {"this scheduler leads": 1},
+    "scheduler": {" scheduler leads": 1},
     "agent": {"serving host": 1},
 }
 READY_SECONDS = 90

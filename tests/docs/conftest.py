@@ -51,7 +51,13 @@ def warm_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProce
 
 
 @pytest.fixture
-async def stand_ins(page: Path, databases: TestDatabases, tmp_path: Path) -> AsyncIterator[StandIns]:
+def under_up() -> bool:
+    """Whether the reader of the page runs `atlas up`, with its embedded server."""
+    return False
+
+
+@pytest.fixture
+async def stand_ins(page: Path, under_up: bool, databases: TestDatabases, tmp_path: Path) -> AsyncIterator[StandIns]:
     """The page's database: the demo as `atlas up` leaves it, an empty one on a server of its own, or none yet."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -59,7 +65,7 @@ async def stand_ins(page: Path, databases: TestDatabases, tmp_path: Path) -> Asy
         server = await start_embedded(tmp_path / "server")
         yield StandIns(server.url("postgres"), port, "")
         server.release()
-    elif page.name in FROM_NOTHING:
+    elif page.name in FROM_NOTHING or under_up:
         yield StandIns("", port, "")
     else:
         async with databases.database() as url:
@@ -97,6 +103,7 @@ async def drop_roles(page: Path, url: str) -> None:
 @pytest.fixture
 def session(
     page: Path,
+    under_up: bool,
     stand_ins: StandIns,
     warm_process: WarmProcess,
     tmp_path: Path,
@@ -107,7 +114,7 @@ def session(
         pytest.skip(f"the page uses {missing[0]}, which this machine does not have")
     folder = tmp_path / "page"
     make_folder(folder)
-    database = {} if page.name in FROM_NOTHING else {"DATABASE_URL": stand_ins.owner_url}
+    database = {} if page.name in FROM_NOTHING or under_up else {"DATABASE_URL": stand_ins.owner_url}
     env = environment(
         folder / ".atlas",
         **database,
@@ -121,7 +128,10 @@ def session(
     try:
         if page.name in BEFORE:
             running.command(BEFORE[page.name])
-        if page.name not in FROM_NOTHING and any(API.search(block.text) for block in blocks_of(page, *RUN)):
+        if under_up:
+            running.command("atlas up")
+            stand_ins.owner_url = running.command("atlas database-url --owner").strip()
+        elif page.name not in FROM_NOTHING and any(API.search(block.text) for block in blocks_of(page, *RUN)):
             running.command("atlas api")
         yield running
     finally:

@@ -198,6 +198,7 @@ _CHANGES = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?", "TIME"),
     (r"cli:\w+", "cli:SOMEONE"),
+    (r"\b\d+ of \d+ workers\b", "ALL workers"),
     (r"\s+", " "),
 ]
 

@@ -17,6 +17,8 @@ RUN_ELSEWHERE = {
 }
 # The pages that people read first; `make proof` runs all.
 READ_FIRST = {"README.md", "jobs.md", "handlers.md", "limits.md"}
+# Pages for programs in Python, which a newcomer tries beside `atlas up`.
+UNDER_UP = ("jobs.md", "prisma.md", "scheduler.md", "workflows.md")
 # One shows what a login sees that does not exist.
 MARKS = {"troubleshooting.md": [without_pooler("it maps every login to one of its own")]}
 RUNNABLE = [
@@ -33,6 +35,15 @@ def test_every_block_says_what_is_done_with_it(page):
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_every_example_of_the_page_runs(page, session):
+    blocks = blocks_of(page, *RUN)
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        session.run(block, following)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("under_up", [True])
+@pytest.mark.parametrize("page", [ROOT / "docs" / name for name in UNDER_UP], ids=lambda page: page.name)
+def test_every_example_of_the_page_runs_on_the_embedded_server(page, session, under_up):
     blocks = blocks_of(page, *RUN)
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         session.run(block, following)
