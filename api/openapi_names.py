@@ -319,7 +319,7 @@ DESCRIPTIONS: dict[str, str] = {
     "zone": "The clock that its schedule follows: its own, else its tenant's.",
     "Attempt.error_text": "Why the attempt failed.",
     "FireShown.job_id": "The job that it started, or the intent and with it the run; null if it failed.",
-    "FireShown.result": "What became of it: `swallowed` came again within the dedupe window.",
+    "FireShown.result": "What became of it: `swallowed` came again in its dedupe window, `missed` passed in an outage.",
     "Fired.job_id": "The job, or the intent and with it the run, that was started.",
     "InstanceChange.host_id": "The host that it moves to.",
     "InstanceShown.host_id": "The host that it is on.",

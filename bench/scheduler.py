@@ -32,6 +32,7 @@ from atlas.scheduler.firing import FiringLoop
 
 START_LIMIT_SECONDS = 3.0
 LATE_LIMIT_SECONDS = 1.0
+BURST_LIMIT_SECONDS = 10.0
 ACTOR = system("bench")
 ZONES = (
     *(
@@ -56,7 +57,8 @@ select '00000000-0000-7000-8000-000000000001', 'minutely ' || n, 'schedule', '* 
   date_trunc('minute', clock_timestamp()) + interval '1 minute', 'bench'
 from generate_series(1, $1::int) n"""
 DUE_AT_ONCE = """
-update atlas.job_triggers set cron_expr = '* * * * *', next_fire_at = date_trunc('minute', clock_timestamp())"""
+update atlas.job_triggers
+set cron_expr = '0 * * * *', timezone = null, next_fire_at = date_trunc('hour', clock_timestamp())"""
 LATE = """
 select extract(epoch from j.created_at - f.due_at)::float8
 from atlas.trigger_fires f join atlas.jobs j on j.id = f.job_id where j.job_type = 'bench.minutely'"""
@@ -82,6 +84,7 @@ async def run(pool: Pool, url: str, *, triggers: int, minutely: int) -> dict[str
         "lateness_worst_seconds": round(max(lateness), 3),
         "lateness_limit_seconds": LATE_LIMIT_SECONDS,
         "burst_seconds": round(burst, 2),
+        "burst_limit_seconds": BURST_LIMIT_SECONDS,
     }
 
 
@@ -119,6 +122,7 @@ async def _lateness(pool: Pool, loop: FiringLoop, minutely: int) -> list[float]:
 
 async def _burst(pool: Pool, loop: FiringLoop, triggers: int) -> float:
     """Seconds until every trigger has fired that is due at once."""
+    await pool.execute("update atlas.scheduler_leader set outages = '{}'")
     await pool.execute(DUE_AT_ONCE)
     started = time.perf_counter()
     loop.wake()
@@ -154,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(json.dumps(found, indent=2))
     is_late = found["lateness_worst_seconds"] >= LATE_LIMIT_SECONDS
     is_slow = max(found[case]["start_seconds"] for case in ("spread", "crowded")) >= START_LIMIT_SECONDS
-    return 1 if is_late or is_slow else 0
+    return 1 if is_late or is_slow or found["burst_seconds"] >= BURST_LIMIT_SECONDS else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ type, and for a command its definition. Where the process has the type's model, 
 taken out of the input here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
@@ -27,6 +27,7 @@ from atlas.engine.secrets.store import split_secrets
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused, no_tenant, unknown_name
 
 ADMIT = statement("engine/sql/admit.sql")
+ADMIT_MANY = statement("engine/sql/admit_many.sql")
 
 # The job of a workflow run. Only the engine makes it, from an intent that policy allowed or for a run's child.
 ENGINE_RUN = "ENGINE_RUN"
@@ -59,6 +60,20 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     row = await fetch_row(conn, ADMIT, key=key, tenant_id=tenant_id)
     if row is None:
         raise no_tenant(tenant_id)
+    return _admission(key, row)
+
+
+async def load_admissions(conn: Connection, wanted: Iterable[tuple[str, UUID]]) -> dict[tuple[str, UUID], Admission]:
+    """Load what is published about many (type, tenant) pairs. A tenant that does not exist has no entry.
+
+    For callers that allow unknown types: it looks for no similar names.
+    """
+    asked = {(canonical(job_type), tenant_id): (job_type, tenant_id) for job_type, tenant_id in wanted}
+    rows = await fetch(conn, ADMIT_MANY, keys=[key for key, _ in asked], tenants=[tenant_id for _, tenant_id in asked])
+    return {asked[row["key"], row["tenant_id"]]: _admission(row["key"], row) for row in rows}
+
+
+def _admission(key: str, row: Any) -> Admission:
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
     known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]), row["near"])
     return Admission(key, row["slug"], schema, has_secrets(schema), *known)

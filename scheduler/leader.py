@@ -3,6 +3,9 @@
 Leading only saves work: what keeps a firing single is its record. A leader renews its lease by heartbeats, so another
 scheduler follows one that is killed or frozen within a few seconds. It is a row and not the lock of a session, because
 a pooler gives each transaction another session.
+
+What falls due while a scheduler leads fires, however late. Who leads after a longer time without a leader records that
+time as an outage: what fell due in it was missed.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ from uuid import uuid4
 
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
+from atlas.engine.triggers.misfire import GRACE
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.scheduler.loops import log_repeated
 from atlas.waiting import wait_for
@@ -19,12 +23,15 @@ from atlas.waiting import wait_for
 HEARTBEAT_SECONDS = 0.5
 LEASE_SECONDS = 2
 
+# A time without a leader that is shorter than the grace is no outage.
 _LEAD = """
 update atlas.scheduler_leader
-set holder = $1, expires_at = clock_timestamp() + $2 * interval '1 second'
+set holder = $1, expires_at = clock_timestamp() + $2 * interval '1 second',
+  outages = outages + tstzmultirange(tstzrange(least(expires_at, ended.at), ended.at, '(]'))
+from (select clock_timestamp() - $3 * interval '1 second' as at) ended
 where holder = $1 or holder is null or expires_at < clock_timestamp()
 returning true"""
-_LEAVE = "update atlas.scheduler_leader set holder = null where holder = $1"
+_LEAVE = "update atlas.scheduler_leader set holder = null, expires_at = clock_timestamp() where holder = $1"
 
 log = get_logger("scheduler.leader")
 
@@ -64,7 +71,7 @@ class Leader:
 
     async def _heartbeat(self, conn: Any) -> None:
         async with asyncio.timeout(LEASE_SECONDS):
-            self._set(bool(await conn.fetchval(in_schema(_LEAD), self._id, LEASE_SECONDS)))
+            self._set(bool(await conn.fetchval(in_schema(_LEAD), self._id, LEASE_SECONDS, GRACE.total_seconds())))
 
     async def _leave(self, conn: Any) -> None:
         """Let another scheduler lead at once."""

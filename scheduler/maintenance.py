@@ -20,6 +20,7 @@ from atlas.engine.retention import forget_limits, forget_workers, prune, read_ag
 from atlas.engine.series import prune_series
 from atlas.engine.tenant_removal import continue_removal, list_removals
 from atlas.engine.triggers.fire import SCHEDULER
+from atlas.engine.triggers.store import forget_outages
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
@@ -148,6 +149,7 @@ class Maintenance:
             await forget_bulk_actions(conn)
             await forget_groups(conn)
             await forget_limits(conn)
+            await forget_outages(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
 

@@ -181,7 +181,7 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
 )
 @requires(*READERS)
 async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FireShown]:
-    """Also those that were swallowed within the dedupe window, and those that failed."""
+    """Also those that were swallowed within the dedupe window, those that failed, and due times that were missed."""
     after = read_cursor(cursor, FIRE_POSITION)
     async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)

@@ -26,7 +26,7 @@ begin
     ('approval', 'approvals', 't.tenant_id', '{}'),
     ('policy_rule', 'policy_rules', 't.tenant_id', '{updated_at}'),
     ('definition', 'job_definitions', 'null::uuid', '{updated_at}'),
-    ('trigger', 'job_triggers', 't.tenant_id', '{last_fire_at,next_fire_at,active_since,last_error,updated_at}'),
+    ('trigger', 'job_triggers', 't.tenant_id', '{last_fire_at,next_fire_at,active_since,last_error,outages,updated_at}'),
     ('host', 'hosts', 't.tenant_id', '{last_seen_at,agent_version,updated_at}'),
     ('server_instance', 'server_instances', 't.tenant_id', '{updated_at}'),
     ('webhook', 'webhooks', 't.tenant_id', '{failing_since,last_error,updated_at}'),

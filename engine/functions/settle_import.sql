@@ -20,6 +20,9 @@ begin
   update jobs set next_retry_at = null
   where tenant_id = p_tenant and status = 'queued' and next_retry_at >= parked_until(0) and next_retry_at < '9999-12-31';
   update pauses set version = 0 where tenant_id = p_tenant;
+  -- Due times that passed while it moved were missed.
+  update job_triggers set outages = outages + tstzmultirange(tstzrange(next_fire_at, schedule_clock(), '[]'))
+  where tenant_id = p_tenant and next_fire_at <= schedule_clock();
   insert into limit_events (limit_id, tenant_id)
   select distinct j.held_by, p_tenant from jobs j where j.tenant_id = p_tenant and j.status = 'queued' and j.held_by is not null;
 

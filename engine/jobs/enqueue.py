@@ -24,7 +24,7 @@ from atlas.engine.jobs.placement import place
 from atlas.engine.jobs.refusals import refusal
 from atlas.engine.jobs.types import canonical, registered, secret_schema
 from atlas.engine.secrets.key import secret_key
-from atlas.engine.secrets.store import hide, split_secrets, store_secrets
+from atlas.engine.secrets.store import encrypt_secrets, hide, split_secrets, store_secrets
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 # What most jobs have nothing of beside their type and input.
@@ -117,6 +117,35 @@ async def _insert(
     for row in found:
         results[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
     return results
+
+
+async def job_row(conn: Connection, job: NewJob, actor: Actor) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """An admitted job, and the rows of its secrets, as the database takes them from a trigger."""
+    job = _without_secrets(await place(conn, job))
+    text, key = checked(job), canonical(job.job_type)
+    row = {
+        "id": job.id,
+        "tenant_id": job.tenant_id,
+        "job_type": key,
+        "input": orjson.Fragment(text),
+        "meta": orjson.Fragment(_metas([job], [key], actor)[0]),
+        "max_retries": job.max_retries,
+        "type_retries": _known_retries(key),
+        "limit_by": _limit_by(key),
+        "correlation_id": job.correlation_id,
+        "source": job.source,
+        "source_ref": job.source_ref,
+        "definition_id": job.definition_id,
+        "host_id": job.host_id,
+        "server_instance_id": job.server_instance_id,
+    }
+    if not job.secrets:
+        return row, []
+    common = {"job_id": job.id, "tenant_id": job.tenant_id, "key_id": secret_key().id}
+    return row, [
+        {**common, "field": one["field"], "nonce": one["nonce"].hex(), "ciphertext": one["ciphertext"].hex()}
+        for one in encrypt_secrets(job.id, job.tenant_id, job.secrets)
+    ]
 
 
 def _takes_many(job: NewJob) -> bool:

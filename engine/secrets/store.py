@@ -54,17 +54,20 @@ def hide(text: str, secrets: Iterable[Secret]) -> str:
 
 async def store_secrets(conn: Queryable, job_id: UUID, tenant_id: UUID, secrets: Iterable[Secret]) -> None:
     """Store the secrets of a job, in the transaction that makes the job."""
+    rows = encrypt_secrets(job_id, tenant_id, secrets)
+    values = {"job_id": job_id, "tenant_id": tenant_id, "key_id": secret_key().id}
+    columns = {f"{name}s": [row[name] for row in rows] for name in ("field", "nonce", "ciphertext")}
+    await conn.execute(STORE.sql, *STORE.bind({**values, **columns}))
+
+
+def encrypt_secrets(job_id: UUID, tenant_id: UUID, secrets: Iterable[Secret]) -> list[dict[str, Any]]:
+    """The rows of a job's secrets: `field`, `nonce` and `ciphertext` of each."""
     key = secret_key()
-    fields, nonces, ciphertexts = [], [], []
+    rows = []
     for secret in secrets:
         nonce, ciphertext = key.encrypt(secret.value, _context(tenant_id, job_id, secret.field))
-        fields.append(secret.field)
-        nonces.append(nonce)
-        ciphertexts.append(ciphertext)
-    values = {"job_id": job_id, "tenant_id": tenant_id, "key_id": key.id}
-    await conn.execute(
-        STORE.sql, *STORE.bind({**values, "fields": fields, "nonces": nonces, "ciphertexts": ciphertexts})
-    )
+        rows.append({"field": secret.field, "nonce": nonce, "ciphertext": ciphertext})
+    return rows
 
 
 async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> tuple[str, Redactor | None]:

@@ -62,6 +62,8 @@ class Cron:
         minute, hour, *_ = self.fields.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
+    # Many triggers share a schedule, and are due at the same time.
+    @lru_cache(maxsize=16384)  # noqa: B019  # the schedules are cached themselves
     def after(self, time: datetime) -> datetime:
         """The first due time after this time, in UTC."""
         start = time.astimezone(self.zone)

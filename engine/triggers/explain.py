@@ -72,7 +72,8 @@ def _of_schedule(trigger: Trigger, row: Mapping[str, Any], last_due: datetime | 
         return Why("late", cause, "Start a scheduler.", SCHEDULER, {"late_seconds": late})
     if row["result"] == "failed":
         return _failed(trigger, row["fired_at"], row["error"])
-    if last_due is not None and (row["due_at"] is None or row["due_at"] < last_due):
+    has_no_row = last_due is not None and (row["due_at"] is None or row["due_at"] < last_due)
+    if last_due is not None and (has_no_row or row["result"] == "missed"):
         policy = f"its misfire policy is {trigger.spec.misfire}"
         cause = f"It was due at {at(last_due)}, while Atlas was offline or no scheduler ran, and {policy}."
         return Why("skipped", cause, f"It fires next at {at(due)}.", f"atlas trigger fire {trigger.id}")

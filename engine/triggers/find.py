@@ -93,7 +93,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """The record of a firing: fired, swallowed by the dedupe window, or failed."""
+    """The record of a firing: fired, swallowed by the dedupe window, failed, or missed, as a due time can be."""
 
     id: UUID
     trigger_id: UUID

@@ -16,17 +16,25 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.find import Trigger, trigger_of
-from atlas.engine.triggers.fire import RENDERING_SECONDS, Firing, fire_all, render_inputs
-from atlas.engine.triggers.fire_schedules import FIRING, Polled, Unfired
+from atlas.engine.triggers.fire import (
+    RENDERING_SECONDS,
+    SCHEDULER,
+    Firing,
+    FiringBatch,
+    fire_batch,
+    prepare,
+    render_inputs,
+)
+from atlas.engine.triggers.fire_schedules import BUSY_SECONDS, FIRING, Polled, Unfired
+from atlas.engine.triggers.misfire import GRACE
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
 EVENTS = statement("engine/triggers/sql/events.sql")
 MATCHING = statement("engine/triggers/sql/matching.sql")
 RECENT = statement("engine/triggers/sql/recent.sql")
-HANDLED = statement("engine/triggers/sql/handled.sql")
 
 EVENTS_AT_ONCE = 100
-# An event may fire thousands of triggers. Then a transaction handles fewer events, so that it stays short.
+# An event may fire thousands of triggers. Then fewer events go together.
 FIRINGS_AT_ONCE = 1000
 
 
@@ -59,23 +67,27 @@ async def fire_due_events(
         return Polled()
     held: list[UUID] = []
     try:
-        async with conn.transaction(isolation="read_committed"):
-            return await _fire_events(conn, {"late_by": late_by, "limit": limit, "without": list(without)}, held)
+        return await _fire_events(conn, {"late_by": late_by, "limit": limit, "without": list(without)}, held)
     except Exception as error:
         raise Unfired(held) from error
 
 
 async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]) -> Polled:
-    gate = await fetch_row(conn, FIRING)
+    gate = await fetch_row(conn, FIRING, grace=GRACE.total_seconds())
     assert gate is not None
     if not gate["is_open"]:
         return Polled(closed=True)
     rows = await fetch(conn, EVENTS, **which)
     held += [row["id"] for row in rows]
     events, firings = await _find_firings(conn, [_event_of(row) for row in rows])
-    fired = await _fire_distinct(conn, firings, gate["now"])
-    await fetch(conn, HANDLED, ids=[event.id for event in events])
-    return Polled(fired=sum(one.result == "fired" for one in fired), next_in=0.0 if events else None)
+    await prepare(conn, firings, SCHEDULER)
+    await _swallow(conn, firings, gate["now"])
+    triggers = {firing.trigger.id: firing.trigger for firing in firings}
+    batch = FiringBatch(gate["now"], triggers, firings, events=[event.id for event in events])
+    recorded = await fire_batch(conn, batch)
+    if recorded is None:
+        return Polled(next_in=BUSY_SECONDS)
+    return Polled(fired=sum(one.result == "fired" for one in recorded), next_in=0.0 if events else None)
 
 
 def matches_name(pattern: str, name: str) -> bool:
@@ -92,7 +104,7 @@ def patterns_of(name: str) -> Iterator[str]:
 
 
 async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tuple[list[StoredEvent], list[Firing]]:
-    """The events that one transaction handles, and their firings."""
+    """The events that go together, and their firings."""
     names = sorted({pattern for event in waiting for pattern in patterns_of(event.name)})
     rows = await fetch(conn, MATCHING, names=names, tenants=list({event.tenant_id for event in waiting}))
     triggers = [(trigger_of(row), row["active_since"]) for row in rows]
@@ -123,30 +135,12 @@ def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
     return Firing(trigger, "event", event_id=event.id, correlation_id=event.correlation_id)
 
 
-async def _fire_distinct(conn: Connection, firings: Sequence[Firing], now: datetime) -> list[Firing]:
-    """Fire, and swallow firings whose trigger fired with the same input within its window, in this batch or before.
-
-    Equal firings of a batch go one after the other: only one that started something swallows the next.
-    """
-    fired: list[Firing] = []
-    while firings:
-        await _swallow(conn, firings, now)
-        first = {_dedupe_key(one): one for one in reversed(firings)}
-        alone = {one.id for one in first.values()}
-        fired += await fire_all(conn, [one for one in firings if one.id in alone], now=now)
-        firings = [one for one in firings if one.id not in alone]
-    return fired
-
-
-def _dedupe_key(firing: Firing) -> tuple[UUID, bytes] | UUID:
-    """The same for equal firings that may swallow each other; else the firing's own id."""
-    if firing.result != "fired" or firing.payload_hash is None or not firing.trigger.spec.dedupe_window_seconds:
-        return firing.id
-    return firing.trigger.id, firing.payload_hash
-
-
 async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -> None:
-    watched = [one for one in firings if _dedupe_key(one) != one.id]
+    """Swallow firings whose trigger fired with the same input within its window, in this batch or before.
+
+    Only one that starts something swallows another.
+    """
+    watched = [one for one in firings if _has_window(one)]
     rows = await fetch(
         conn,
         RECENT,
@@ -155,11 +149,19 @@ async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -
         windows=[one.trigger.spec.dedupe_window_seconds for one in watched],
         now=now,
     )
-    recent = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}
+    started: dict[Any, UUID | None] = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}
     for firing in watched:
         key = (firing.trigger.id, firing.payload_hash)
-        if key in recent:
-            firing.result, firing.job_id = "swallowed", recent[key]
+        if key in started:
+            firing.swallow(started[key])
+        else:
+            started[key] = firing.job_id
+
+
+def _has_window(firing: Firing) -> bool:
+    return (
+        firing.result == "fired" and firing.payload_hash is not None and firing.trigger.spec.dedupe_window_seconds > 0
+    )
 
 
 def _event_of(row: Any) -> StoredEvent:

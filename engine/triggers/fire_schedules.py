@@ -1,7 +1,8 @@
-"""Fires schedules: one transaction fires every due time up to the database's clock.
+"""Fires schedules: every due time up to the database's clock, many in one statement.
 
-It may be called by any number of schedulers, at any time. The due rows are locked, so that two schedulers share the
-work; the time is the database's; and each due time fires once, under its own record.
+It may be called by any number of schedulers, at any time. What is due is read, planned and rendered without a lock; the
+statement that fires it leaves out what another scheduler has fired since. The time is the database's, and each due time
+fires once, under its own record.
 """
 
 from collections.abc import Sequence
@@ -10,28 +11,35 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import orjson
-
-from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.triggers.find import Trigger, trigger_of
-from atlas.engine.triggers.fire import RENDERING_SECONDS, SCHEDULER, Firing, fire_all, render_inputs
-from atlas.engine.triggers.misfire import Plan, plan
+from atlas.engine.triggers.fire import (
+    RENDERING_SECONDS,
+    SCHEDULER,
+    Firing,
+    FiringBatch,
+    audit_row,
+    fire_batch,
+    prepare,
+    render_inputs,
+)
+from atlas.engine.triggers.misfire import ALWAYS, GRACE, Plan, first_open, plan
 from atlas.errors import InvalidInput
 
 NEXT_DUE = statement("engine/triggers/sql/next_due.sql")
 FIRING = statement("engine/triggers/sql/firing.sql")
 DUE = statement("engine/triggers/sql/due.sql")
-ADVANCE = statement("engine/triggers/sql/advance.sql")
 
 TRIGGERS_AT_ONCE = 500
-# Due times of one trigger that catches up under `all`, and firings of all triggers; the next polls fire the rest. The
-# server ends a transaction that is idle too long between two statements.
+# Due times of one trigger that catches up under `all`, and firings of all triggers; the next polls fire the rest.
 TIMES_AT_ONCE = 200
 FIRINGS_AT_ONCE = 1000
+MISSED_AT_ONCE = 5000
 # How long until a schedule that cannot be computed is tried again. Its open due time is kept in its error.
 BROKEN_PAUSE = timedelta(hours=1)
+# When another scheduler is firing what is due, look again after this time.
+BUSY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,85 +72,51 @@ async def fire_due(
         return Polled(next_in=None if next_in is None else next_in + late_by)
     held: list[UUID] = []
     try:
-        async with conn.transaction(isolation="read_committed"):
-            return await _fire_due(conn, {"limit": limit, "without": list(without)}, late_by, held)
+        return await _fire_due(conn, {"limit": limit, "without": list(without)}, late_by, held)
     except Exception as error:
         raise Unfired(held) from error
 
 
 async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, held: list[UUID]) -> Polled:
-    gate = await fetch_row(conn, FIRING)
+    gate = await fetch_row(conn, FIRING, grace=GRACE.total_seconds())
     assert gate is not None
     if not gate["is_open"]:
         return Polled(closed=True)
-    rows = await fetch(conn, DUE, until=gate["now"] - timedelta(seconds=late_by), **which)
+    until = gate["now"] - timedelta(seconds=late_by)
+    rows = await fetch(conn, DUE, until=until, outages=gate["outages"], **which)
     held += [row["id"] for row in rows]
-    planned, firings = await _plan_all(conn, [(trigger_of(row), row["active_since"]) for row in rows], gate)
-    fired = await fire_all(conn, firings, now=gate["now"])
-    await _advance(conn, planned)
+    batch = await _plan_all(rows, gate["now"])
+    await prepare(conn, batch.firings, SCHEDULER)
+    recorded = await fire_batch(conn, batch)
+    if recorded is None:
+        return Polled(next_in=BUSY_SECONDS)
     # More may be due by now, or may not have fitted in: poll again at once.
-    return Polled(fired=len(fired), next_in=0.0 if rows else None)
+    return Polled(fired=sum(one.result != "missed" for one in recorded), next_in=0.0 if rows else None)
 
 
-async def _plan_all(
-    conn: Connection, triggers: Sequence[tuple[Trigger, datetime | None]], gate: Any
-) -> tuple[list[tuple[Trigger, Plan]], list[Firing]]:
-    """The plan of each trigger, up to as many firings as one transaction takes, and these firings."""
-    planned: list[tuple[Trigger, Plan]] = []
-    firings: list[Firing] = []
-    took = 0.0
-    for trigger, since in triggers:
-        found = await _plan(conn, trigger, since, gate, most=min(FIRINGS_AT_ONCE - len(firings), TIMES_AT_ONCE))
-        planned.append((trigger, found))
+async def _plan_all(rows: Sequence[Any], now: datetime) -> FiringBatch:
+    """The plan of each trigger, up to as many firings as go together."""
+    batch = FiringBatch(now, {}, [])
+    took, missed = 0.0, 0
+    for row in rows:
+        trigger = trigger_of(row)
+        batch.triggers[trigger.id] = trigger
+        try:
+            found = _plan(trigger, row, now, room=FIRINGS_AT_ONCE - len(batch.firings) + missed)
+        except InvalidInput as error:
+            batch.next_times[trigger.id] = now + BROKEN_PAUSE
+            batch.broken[trigger.id] = {"message": str(error), "at": now, "open_since": trigger.first_due}
+            batch.audit.append(audit_row(trigger, "TRIGGER_FAILED", str(error)))
+            continue
+        batch.next_times[trigger.id] = found.next_fire_at
         asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in found.fire]
         took += await render_inputs(asked)
-        firings += [firing for firing, _ in asked]
-        if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
+        batch.firings += [firing for firing, _ in asked]
+        _note_missed(batch, trigger, found)
+        missed += len(found.missed)
+        if len(batch.firings) - missed >= FIRINGS_AT_ONCE or missed >= MISSED_AT_ONCE or took >= RENDERING_SECONDS:
             break
-    return planned, firings
-
-
-async def _plan(conn: Connection, trigger: Trigger, since: datetime | None, gate: Any, *, most: int) -> Plan:
-    try:
-        found = plan(
-            trigger.cron,
-            trigger.spec.misfire,
-            due=trigger.first_due,
-            since=since,
-            now=gate["now"],
-            online_since=gate["online_since"],
-            most=most,
-        )
-    except InvalidInput as error:
-        await _audit(conn, trigger, "TRIGGER_FAILED", str(error))
-        return Plan(next_fire_at=gate["now"] + BROKEN_PAUSE, error=_error(trigger, error, gate["now"]))
-    if found.dropped is not None:
-        first, last = found.dropped
-        facts = {"policy": trigger.spec.misfire, "first": first.isoformat(), "last": last.isoformat()}
-        await _audit(conn, trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts)
-    return found
-
-
-def _error(trigger: Trigger, error: InvalidInput, now: datetime) -> str:
-    return orjson.dumps({"message": str(error), "at": now, "open_since": trigger.first_due}).decode()
-
-
-async def _audit(conn: Connection, trigger: Trigger, action: str, message: str, **facts: Any) -> None:
-    event = Event(
-        action=action,
-        entity_type="trigger",
-        entity_id=str(trigger.id),
-        actor=SCHEDULER,
-        tenant_id=trigger.tenant_id,
-        message=message,
-        level="warn",
-        meta={"label": trigger.spec.label, **facts},
-    )
-    await record(conn, event)
-
-
-def _firing(trigger: Trigger, due: datetime) -> Firing:
-    return Firing(trigger, "schedule", due_at=due)
+    return batch
 
 
 def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:
@@ -150,12 +124,34 @@ def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:
     return {"fire": {"due_at": due.isoformat(), "local": due.astimezone(trigger.cron.zone).isoformat()}}
 
 
-async def _advance(conn: Connection, planned: Sequence[tuple[Trigger, Plan]]) -> None:
-    await fetch(
-        conn,
-        ADVANCE,
-        ids=[trigger.id for trigger, _ in planned],
-        seen=[trigger.next_fire_at for trigger, _ in planned],
-        nexts=[found.next_fire_at for _, found in planned],
-        errors=[found.error for _, found in planned],
+def _plan(trigger: Trigger, row: Any, now: datetime, *, room: int) -> Plan:
+    # Nobody knew its times while it could not be computed.
+    is_broken = trigger.last_error is not None and "open_since" in trigger.last_error
+    return plan(
+        trigger.cron,
+        trigger.spec.misfire,
+        due=first_open(trigger.cron, trigger.first_due, row["active_since"] or now),
+        now=now,
+        outages=[ALWAYS] if is_broken else [(one.lower or ALWAYS[0], one.upper or ALWAYS[1]) for one in row["outages"]],
+        most=min(room, TIMES_AT_ONCE),
+        most_missed=MISSED_AT_ONCE,
     )
+
+
+def _firing(trigger: Trigger, due: datetime) -> Firing:
+    return Firing(trigger, "schedule", due_at=due)
+
+
+def _note_missed(batch: FiringBatch, trigger: Trigger, found: Plan) -> None:
+    """A row for each due time that was missed and does not fire, and one audit event for all of them."""
+    if not found.missed:
+        return
+    policy = trigger.spec.misfire
+    reason = f"Nothing could fire when it was due, and the misfire policy is {policy}."
+    for first, last in found.missed:
+        firing = _firing(trigger, first)
+        more = "" if first == last else f" So were all due times up to {last:%Y-%m-%d %H:%M} UTC."
+        firing.result, firing.job_id, firing.error = "missed", None, reason + more
+        batch.firings.append(firing)
+    facts = {"policy": policy, "first": found.missed[0][0].isoformat(), "last": found.missed[-1][1].isoformat()}
+    batch.audit.append(audit_row(trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts))

@@ -32,6 +32,7 @@ EDIT = statement("engine/triggers/sql/edit.sql")
 REMOVE = statement("engine/triggers/sql/remove.sql")
 HOLD = statement("engine/triggers/sql/hold.sql")
 SCHEDULES = statement("engine/triggers/sql/schedules.sql")
+FORGET_OUTAGES = statement("engine/triggers/sql/forget_outages.sql")
 
 # Not repeated in the audit log: a template may hold anything.
 _NOT_AUDITED = {"payload_template"}
@@ -117,6 +118,11 @@ async def list_schedules(conn: Queryable, *, within: timedelta) -> dict[tuple[st
     """The (expression, zone) pairs of the enabled triggers that are due within a time, and their next due times."""
     rows = await conn.fetch(SCHEDULES.sql, *SCHEDULES.bind({"within": within.total_seconds()}))
     return {(row["cron_expr"], row["zone"]): row["next_fire_at"] for row in rows}
+
+
+async def forget_outages(conn: Connection) -> None:
+    """Forget the outages that ended before the first open due time of all schedules."""
+    await fetch(conn, FORGET_OUTAGES)
 
 
 async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:

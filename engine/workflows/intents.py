@@ -113,33 +113,36 @@ async def request_workflows(
 
 
 async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent], requested_by: Actor) -> list[UUID]:
-    texts = [_checked(one) for one in intents]
+    asked = [intent_row(intent, tenant_id, requested_by) for intent in intents]
+    text = orjson.dumps(asked, default=str).decode()
     try:
-        rows = await fetch(
-            conn,
-            REQUEST,
-            ids=[one.id for one in intents],
-            tenants=[tenant_id] * len(intents),
-            workflows=[one.workflow for one in intents],
-            inputs=texts,
-            spends=[one.spend_cents for one in intents],
-            priorities=[one.priority for one in intents],
-            sources=[one.source for one in intents],
-            source_refs=[one.source_ref for one in intents],
-            correlations=[one.correlation_id for one in intents],
-            forked_from=[one.forked_from for one in intents],
-            forked_steps=[one.forked_step for one in intents],
-            unchecked=[one.allow_unknown or one.workflow in registered_workflows() for one in intents],
-            requested_by=requested_by.id,
-            actor_type=requested_by.type,
-            meta=orjson.dumps(requested_by.meta).decode(),
-        )
+        rows = await fetch(conn, REQUEST, intents=text, actor_type=requested_by.type)
     except asyncpg.UniqueViolationError as error:
         raise InvalidInput("The request", [FieldError("id", "is taken by another intent")]) from error
     if not rows:
         await _refuse_unknown(conn, tenant_id, intents)
         raise await closed_tenant(conn, tenant_id)
     return [one.id for one in intents]
+
+
+def intent_row(intent: NewIntent, tenant_id: UUID, requested_by: Actor) -> dict[str, Any]:
+    """A request as the database takes it; InvalidInput says what is wrong with it."""
+    return {
+        "id": intent.id,
+        "tenant_id": tenant_id,
+        "workflow": intent.workflow,
+        "input": orjson.Fragment(_checked(intent)),
+        "spend_cents": intent.spend_cents,
+        "priority": intent.priority,
+        "source": intent.source,
+        "source_ref": intent.source_ref,
+        "correlation_id": intent.correlation_id,
+        "forked_from": intent.forked_from,
+        "forked_step": intent.forked_step,
+        "unchecked": intent.allow_unknown or intent.workflow in registered_workflows(),
+        "requested_by": requested_by.id,
+        "meta": requested_by.meta,
+    }
 
 
 async def _refuse_unknown(conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent]) -> None:

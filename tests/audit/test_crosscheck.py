@@ -419,7 +419,7 @@ AUDITED = (
     *("webhooks", "inbound_hooks"),
 )
 TRACES = (
-    "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,handled_at,"
+    "{last_used_at,last_seen_at,updated_at,last_fire_at,next_fire_at,active_since,last_error,outages,handled_at,"
     "next_run_at,run_id,run_count,failing_since}"
 )
 RECORDER = f"""

@@ -17,8 +17,10 @@ from atlas.db.pool import open_pool
 from atlas.engine.jobs.gate import switch
 from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
+from atlas.engine.triggers.store import forget_outages
 from atlas.engine.workflows.events import publish_event
 from atlas.scheduler.firing import FiringLoop
+from atlas.scheduler.leader import Leader
 from atlas.scheduler.quarantine import Quarantine
 from tests.engine.triggers.given import given_event_trigger, given_schedule, jobs_of, set_clock
 from tests.proxy import FaultyProxy
@@ -121,6 +123,58 @@ async def test_leadership_moves_within_five_seconds_from_a_leader_that_freezes_o
     assert first.returncode is None
     rows = await pool.fetch("select due_at from atlas.trigger_fires")
     assert len(rows) == len({row["due_at"] for row in rows}) == len(await jobs_of(pool, trigger))
+
+
+CROWD = """
+insert into atlas.job_triggers (tenant_id, label, trigger_type, cron_expr, job_type, misfire, next_fire_at, created_by)
+select $1, 'n' || n, 'schedule', '0 * * * *', 'report.build', 'skip', clock_timestamp() + interval '1 hour', 'dana'
+from generate_series(1, $2::int) n"""
+
+
+@pytest.mark.long
+async def test_schedules_due_at_once_all_fire_once_though_their_leader_is_killed_among_them(
+    pool, conn, acme, owner, scheduler, eventually
+):
+    count = 10_000 if PROOF else 2000
+    await conn.execute(CROWD, acme, count)
+    first = await scheduler()
+    await eventually(f"select ({LEADER}) is not null")
+    await scheduler()
+    await eventually(CANDIDATES, equals=2)
+    # As if it had led since before the full hour.
+    await conn.execute("update atlas.scheduler_leader set outages = '{}'")
+    await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('hour', clock_timestamp())")
+    began = time.monotonic()
+    await eventually("select count(*) > 0 from atlas.trigger_fires")
+    first.kill()
+    await eventually("select count(distinct trigger_id) from atlas.trigger_fires", equals=count, within=60)
+
+    print(f"{count} schedules fired within {time.monotonic() - began:.1f} s, and their leader was killed")
+    counted = await pool.fetchrow(
+        """select (select count(*) from atlas.trigger_fires) as fires, count(*) as jobs, count(distinct source_ref) as triggers,
+             (select count(*) from atlas.audit_log where action = 'TRIGGER_FIRED') as audited
+           from atlas.jobs"""
+    )
+    assert tuple(counted) == (count, count, count, count)
+    assert await pool.fetchval("select bool_and(result = 'fired') from atlas.trigger_fires")
+
+
+async def test_who_leads_after_a_time_without_a_leader_records_the_outage(pool, conn, database_url, eventually):
+    await conn.execute(
+        "update atlas.scheduler_leader set outages = '{}', expires_at = clock_timestamp() - interval '5 minutes'"
+    )
+    for _ in range(2):
+        # The second follows the first at once, which is no outage.
+        stop, leader = asyncio.Event(), Leader(database_url, lambda: None)
+        leading = asyncio.create_task(leader.run(stop))
+        await eventually(f"select ({LEADER}) is not null")
+        stop.set()
+        await leading
+
+    [outage] = await conn.fetchval("select outages from atlas.scheduler_leader")
+    assert timedelta(minutes=4, seconds=20) < outage.upper - outage.lower < timedelta(minutes=4, seconds=45)
+    await forget_outages(conn)
+    assert await conn.fetchval("select isempty(outages) from atlas.scheduler_leader")
 
 
 @pytest.mark.long
@@ -258,13 +312,13 @@ async def test_a_poll_whose_connection_went_silent_is_repeated_over_another(
 @pytest.mark.long
 async def test_a_poll_that_takes_too_long_is_done_in_pieces(conn, acme, pool, firing, eventually, monkeypatch):
     monkeypatch.setattr("atlas.scheduler.firing.TRANSACTION_SECONDS", 1.0)
-    whole = triggers.fire_schedules.fire_all
+    whole = triggers.fire_schedules.fire_batch
 
-    async def slow(conn: Any, firings: Any, **options: Any) -> Any:
-        await asyncio.sleep(0.3 * len(firings))
-        return await whole(conn, firings, **options)
+    async def slow(conn: Any, batch: Any) -> Any:
+        await asyncio.sleep(0.3 * len(batch.firings))
+        return await whole(conn, batch)
 
-    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", slow)
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_batch", slow)
     for _ in range(40):
         await given_schedule(conn, acme, "* * * * *")
     await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
@@ -273,16 +327,16 @@ async def test_a_poll_that_takes_too_long_is_done_in_pieces(conn, acme, pool, fi
 
 
 async def test_a_connection_that_is_lost_again_and_again_makes_no_schedule_late(pool, conn, acme, owner, monkeypatch):
-    whole = triggers.fire_schedules.fire_all
+    whole = triggers.fire_schedules.fire_batch
     lost: list[Any] = []
 
-    async def astray(conn: Any, firings: Any, **options: Any) -> Any:
-        if firings and firings[0].due_at not in lost:
-            lost.append(firings[0].due_at)
+    async def astray(conn: Any, batch: Any) -> Any:
+        if batch.firings and batch.firings[0].due_at not in lost:
+            lost.append(batch.firings[0].due_at)
             await owner.execute("select pg_terminate_backend($1)", await conn.fetchval("select pg_backend_pid()"))
-        return await whole(conn, firings, **options)
+        return await whole(conn, batch)
 
-    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_all", astray)
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.fire_batch", astray)
     await set_clock(owner, START)
     await given_schedule(conn, acme, "* * * * *", misfire="skip")
     around = Quarantine(fire_due)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from atlas.client.models.base import ApiModel, Document, known
 
-FireResult: TypeAlias = Annotated[str, known("fired", "swallowed", "failed")]
+FireResult: TypeAlias = Annotated[str, known("fired", "swallowed", "failed", "missed")]
 RecurringOutcome: TypeAlias = Annotated[str, known("succeeded", "failed", "timeout", "stopped", "lost")]
 
 

@@ -22,6 +22,11 @@ begin
   if not found then
     return;
   end if;
+  if p_kind = 'trigger' then
+    -- The times of a pause that is over, which this one replaces.
+    perform note_outage(p_target::uuid, p.paused_at, p.until) from pauses p
+    where p.kind = p_kind and p.target = p_target and p.tenant_id is not distinct from p_tenant and p.until <= clock_timestamp();
+  end if;
   update pauses p
   set version = latest, written_at = clock_timestamp(), reason = p_reason, paused_by = p_actor_id, until = clock_timestamp() + p_for * interval '1 second',
       paused_at = case when p.until <= clock_timestamp() then clock_timestamp() else p.paused_at end

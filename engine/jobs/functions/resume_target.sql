@@ -22,6 +22,8 @@ begin
     audit_body(gone.tenant_id, p_actor_type, p_actor_id, 'info', 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts));
   if gone.kind = 'workflow' then
     perform unpark_runs(1000);
+  elsif gone.kind = 'trigger' then
+    perform note_outage(gone.target::uuid, gone.paused_at, least(gone.until, clock_timestamp()));
   end if;
   perform pg_notify(current_schema() || '_gate', '');
   return next gone;

@@ -13,6 +13,13 @@ declare
   facts jsonb;
 begin
   perform lock_gate();
+  if p_online then
+    -- Due times that passed meanwhile were missed.
+    perform note_outage(null, (s.value->>'since')::timestamptz, clock_timestamp())
+    from (values ('atlas_online')) k(key)
+    left join system_state s on s.key = k.key
+    where s.value->>'online' is distinct from 'true';
+  end if;
   state := jsonb_build_object(
     'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
     'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);

@@ -8,6 +8,6 @@ select t.id, coalesce(t.timezone, n.timezone) as zone,
 from atlas.job_triggers t
 join atlas.tenants n on n.id = t.tenant_id
 left join lateral (
-  select result, job_id from atlas.trigger_fires where trigger_id = t.id order by fired_at desc limit 1
+  select result, job_id from atlas.trigger_fires where trigger_id = t.id order by fired_at desc, due_at desc limit 1
 ) f on true
 where t.id = any (:ids::uuid[]);

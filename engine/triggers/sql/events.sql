@@ -1,7 +1,7 @@
--- Events that are not handled yet, locked until the end of the transaction. By a mark on each, not by a cursor over them:
+-- Events that are not handled yet. Not locked: fire_triggers handles those that are still so. By a mark on each, not by a cursor over them:
 -- an event that is committed late may have a lower id than those handled already.
 -- Without those that the caller leaves out. Looks across tenants: one scheduler serves them all.
--- SQL, because Prisma has no row locks.
+-- Called by engine/triggers/fire_events.py. SQL, because the age is measured on the database's clock.
 select id, tenant_id, name, context, correlation_id, created_at
 from atlas.events
 where handled_at is null
@@ -10,5 +10,4 @@ where handled_at is null
   and created_at <= clock_timestamp() - make_interval(secs => :late_by)
   and id <> all (:without::uuid[])
 order by seq
-limit :limit
-for update skip locked;
+limit :limit;

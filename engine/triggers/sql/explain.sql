@@ -25,7 +25,7 @@ select atlas.schedule_clock() as now, coalesce(t.active_since, t.created_at) as 
     select name, max(created_at) as newest from recent group by name order by newest desc limit 3) n order by n.newest desc) as recent_names
 from atlas.job_triggers t
 left join lateral (
-  select * from atlas.trigger_fires where trigger_id = t.id order by fired_at desc limit 1) f on true
+  select * from atlas.trigger_fires where trigger_id = t.id order by fired_at desc, due_at desc limit 1) f on true
 left join atlas.intents i on i.id = f.job_id and t.workflow is not null
 left join lateral (
   select * from recent

@@ -36,17 +36,35 @@ async def set_clock(owner: Any, at: datetime, *, speed: float = 0.0, until: date
     )
 
 
+async def given_leader(conn: Any, *outages: tuple[datetime, datetime]) -> None:
+    """A scheduler leads, and has led but for these times."""
+    ranges = ", ".join(f'("{began.isoformat()}","{ended.isoformat()}"]' for began, ended in outages)
+    await conn.execute(
+        "update atlas.scheduler_leader set holder = gen_random_uuid(), expires_at = '2100-01-01', outages = $1::text::tstzmultirange",
+        f"{{{ranges}}}",
+    )
+
+
 async def wait_since(conn: Any, trigger: Trigger, due: datetime) -> None:
     """Time passes: the trigger's first open due time is this one."""
     await conn.execute("update atlas.job_triggers set next_fire_at = $2 where id = $1", trigger.id, due)
 
 
 async def fires(conn: Any, trigger: Trigger) -> list[tuple[str, datetime | None]]:
-    """What a trigger did: (result, due time), in the order of the due times."""
+    """What a trigger did: (result, due time), in the order of the due times; without those that it missed."""
     rows = await conn.fetch(
-        "select result::text, due_at from atlas.trigger_fires where trigger_id = $1 order by due_at, id", trigger.id
+        "select result::text, due_at from atlas.trigger_fires where trigger_id = $1 and result <> 'missed' order by due_at, id",
+        trigger.id,
     )
     return [tuple(row) for row in rows]
+
+
+async def missed(conn: Any, trigger: Trigger) -> list[datetime]:
+    """The due times that a trigger missed, in their order."""
+    rows = await conn.fetch(
+        "select due_at from atlas.trigger_fires where trigger_id = $1 and result = 'missed' order by due_at", trigger.id
+    )
+    return [row["due_at"] for row in rows]
 
 
 async def jobs_of(conn: Any, trigger: Trigger) -> list[Any]:

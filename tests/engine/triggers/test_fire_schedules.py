@@ -7,8 +7,10 @@ import orjson
 import pytest
 
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.pauses import pause
 from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.find import find_trigger
+from atlas.engine.triggers.fire import prepare
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.fire_schedules import fire_due
 from atlas.engine.triggers.preview import preview
@@ -19,9 +21,11 @@ from tests.engine.triggers.given import (
     actions,
     fires,
     given_event_trigger,
+    given_leader,
     given_schedule,
     hours,
     jobs_of,
+    missed,
     set_clock,
     wait_since,
 )
@@ -81,6 +85,52 @@ async def test_a_time_that_is_a_few_seconds_late_is_not_missed(conn, acme, owner
     assert await fires(conn, trigger) == [("fired", NOON)]
 
 
+@pytest.mark.parametrize("policy", ["skip", "latest", "all"])
+async def test_what_fell_due_while_a_scheduler_led_fires_however_late(conn, acme, owner, policy):
+    await set_clock(owner, NOON)
+    trigger = await given_schedule(conn, acme, "* * * * *", misfire=policy)
+    await given_leader(conn)
+    await set_clock(owner, NOON + timedelta(minutes=5, seconds=40))
+
+    assert (await fire_due(conn)).fired == 5
+    assert await fires(conn, trigger) == [("fired", NOON + timedelta(minutes=n)) for n in range(1, 6)]
+    assert await missed(conn, trigger) == []
+    assert "TRIGGER_MISSED" not in await actions(conn, trigger)
+
+
+@pytest.mark.parametrize(("policy", "fired"), [("skip", [1, 4, 5]), ("latest", [1, 3, 4, 5]), ("all", [1, 2, 3, 4, 5])])
+async def test_every_due_time_of_an_outage_that_does_not_fire_has_a_row(conn, acme, owner, policy, fired):
+    await set_clock(owner, NOON)
+    trigger = await given_schedule(conn, acme, "0 * * * *", misfire=policy)
+    # Open when the outage began; two due times in it; two since a scheduler leads again.
+    await given_leader(conn, (NOON + hours(1.5), NOON + hours(3.5)))
+    await set_clock(owner, NOON + hours(5.5))
+
+    assert (await fire_due(conn)).fired == len(fired)
+    assert [at for _, at in await fires(conn, trigger)] == [NOON + hours(n) for n in fired]
+    assert await missed(conn, trigger) == [NOON + hours(n) for n in (2, 3) if n not in fired]
+    reasons = await conn.fetch("select distinct error from atlas.trigger_fires where result = 'missed'")
+    assert all(f"the misfire policy is {policy}" in row["error"] for row in reasons)
+
+
+async def test_a_long_outage_has_a_row_for_each_time_of_its_last_week_and_one_for_those_before(conn, acme, owner):
+    await set_clock(owner, NOON)
+    often = await given_schedule(conn, acme, "0 * * * *", misfire="latest")
+    seldom = await given_schedule(conn, acme, "0 0 1 * *", misfire="latest")
+    await given_leader(conn, (NOON, NOON + hours(24 * 89)))
+    await set_clock(owner, NOON + hours(24 * 89) + timedelta(minutes=5))
+    await fire_due(conn)
+
+    last = NOON + hours(24 * 89)
+    assert [at for _, at in await fires(conn, often)] == [last]
+    assert await missed(conn, often) == [NOON + hours(1), *(last - hours(n) for n in range(24 * 7 - 1, 0, -1))]
+    shared = await conn.fetchval("select error from atlas.trigger_fires where due_at = $1", NOON + hours(1))
+    assert shared.endswith("So were all due times up to 2027-08-22 12:00 UTC.")
+    # The only one of the last months fires, and the others have rows.
+    assert [f"{at:%d.%m.}" for _, at in await fires(conn, seldom)] == ["01.08."]
+    assert [f"{at:%d.%m.}" for at in await missed(conn, seldom)] == ["01.07."]
+
+
 async def test_a_long_catch_up_takes_several_polls_and_misses_nothing(conn, acme, owner):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme, "* * * * *", misfire="all")
@@ -125,6 +175,11 @@ async def test_nothing_fires_while_atlas_is_offline_and_the_policy_applies_on_re
     await switch(conn, online=False, actor=DANA)
     now = await conn.fetchval("select date_trunc('minute', clock_timestamp())")
     await wait_since(conn, trigger, now - timedelta(minutes=1))
+    await given_leader(conn)
+    await conn.execute(
+        "update atlas.system_state set value = jsonb_set(value, '{since}', to_jsonb($1::timestamptz)) where key = 'atlas_online'",
+        now - timedelta(minutes=2),
+    )
 
     closed = await fire_due(conn)
     await switch(conn, online=True, actor=DANA)
@@ -157,25 +212,57 @@ async def test_any_number_of_schedulers_at_once_fire_each_time_once(pool, conn, 
         assert len(await jobs_of(conn, trigger)) == 12
 
 
-async def test_a_scheduler_that_stalls_in_its_transaction_is_cut_off_and_changes_nothing(pool, conn, acme, owner):
+async def test_a_scheduler_that_stalls_between_planning_and_firing_holds_no_lock_and_fires_nothing_late(
+    pool, conn, acme, owner, monkeypatch
+):
     await set_clock(owner, NOON)
     trigger = await given_schedule(conn, acme)
     await set_clock(owner, NOON + hours(1))
-    async with pool.acquire() as silent:
-        began = silent.transaction()
-        await began.start()
-        await silent.fetchrow("select * from atlas.begin_firing()")
-        await silent.fetch("select from atlas.job_triggers for update")
+    planned, go_on = asyncio.Event(), asyncio.Event()
 
-        waiting = await fire_due(conn)
-        assert waiting.fired == 0
-        assert await silent.fetchval("show idle_in_transaction_session_timeout") == "5s"
-        # As the server does after those five seconds.
-        await owner.execute("select pg_terminate_backend($1)", await silent.fetchval("select pg_backend_pid()"))
-        while (await fire_due(conn)).fired == 0:
-            await asyncio.sleep(0.01)
+    async def stall(conn, firings, actor):
+        await prepare(conn, firings, actor)
+        if not planned.is_set():
+            planned.set()
+            await go_on.wait()
+
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.prepare", stall)
+    async with pool.acquire() as own:
+        stalled = asyncio.create_task(fire_due(own))
+        await planned.wait()
+        assert (await fire_due(conn)).fired == 1
+        await switch(conn, online=False, actor=DANA)
+        go_on.set()
+        assert (await stalled).fired == 0
 
     assert await fires(conn, trigger) == [("fired", NOON + hours(1))]
+    assert len(await jobs_of(conn, trigger)) == 1
+
+
+@pytest.mark.parametrize("change", ["edit", "pause", "another scheduler", "offline"])
+async def test_what_changed_since_it_was_planned_is_not_fired(pool, conn, acme, owner, monkeypatch, change):
+    await set_clock(owner, NOON)
+    trigger, other = await given_schedule(conn, acme), await given_schedule(conn, acme)
+    await set_clock(owner, NOON + hours(1))
+
+    async def prepare_then_change(own, firings, actor):
+        await prepare(own, firings, actor)
+        monkeypatch.undo()
+        if change == "edit":
+            await edit_trigger(conn, trigger.id, {"is_enabled": False}, actor=DANA)
+        elif change == "pause":
+            await pause(conn, "trigger", str(trigger.id), actor=DANA, tenant_id=acme)
+        elif change == "another scheduler":
+            assert (await fire_due(conn, without=[other.id])).fired == 1
+        else:
+            await switch(conn, online=False, actor=DANA)
+
+    monkeypatch.setattr("atlas.engine.triggers.fire_schedules.prepare", prepare_then_change)
+    async with pool.acquire() as own:
+        await fire_due(own)
+
+    assert len(await jobs_of(conn, trigger)) == (1 if change == "another scheduler" else 0)
+    assert len(await jobs_of(conn, other)) == (0 if change == "offline" else 1)
 
 
 async def test_a_clock_that_is_set_back_fires_nothing_twice(conn, acme, owner):
@@ -280,6 +367,7 @@ async def test_turning_atlas_on_while_it_is_on_makes_no_due_time_a_missed_one(co
         "update atlas.system_state set value = jsonb_set(value, '{since}', to_jsonb($1::timestamptz)) where key = 'atlas_online'",
         now - hours(1),
     )
+    await conn.execute("update atlas.scheduler_leader set outages = '{}'")
     await set_clock(owner, now + timedelta(seconds=5))
     trigger = await given_schedule(conn, acme, "* * * * *", misfire="skip")
     await wait_since(conn, trigger, now)

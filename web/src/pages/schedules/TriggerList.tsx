@@ -108,6 +108,7 @@ const RESULTS: Record<string, [status: string, label: string]> = {
   fired: ["succeeded", "fired"],
   swallowed: ["canceled", "left out"],
   failed: ["failed", "failed"],
+  missed: ["canceled", "missed"],
 };
 
 export function FireResult({ result }: { result: string }) {
