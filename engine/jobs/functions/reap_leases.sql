@@ -1,5 +1,6 @@
 -- Takes back the jobs of workers whose lease expired, and jobs whose own lease did. Safe in any number at once.
--- The first and the second loss requeue the job; the third is poison. A job that was asked to stop is canceled.
+-- The first and the second loss requeue the job; the third is poison, unless workers die of something else. A job that was asked to stop is
+-- canceled.
 -- Locks: worker, job rows (skipping locked ones). Called by engine/jobs/lease.py.
 create or replace function reap_leases(p_limit int) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -16,7 +17,12 @@ begin
   loop
     -- Not got: a claim of that worker is in flight, or another reaper is at it. The next sweep looks again.
     continue when not pg_try_advisory_xact_lock(lock_class('worker'), hashtext(w));
-    update job_workers x set dead_at = clock_timestamp()
+    update job_workers x
+    set dead_at = clock_timestamp(), lost_at = clock_timestamp(),
+        -- A job that must run alone was the only one.
+        suspect_job_id = coalesce(x.suspect_job_id, (
+          select k.id from jobs k
+          where k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null and k.lost_count >= alone_after_losses() limit 1))
     where x.worker_id = w and x.dead_at is null and x.lease_expires_at < clock_timestamp();
     if found then
       insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, meta, body)

@@ -1,26 +1,35 @@
 -- running -> queued, failed or canceled, for jobs whose lease is over; the caller holds their rows. A mail that a provider had
 -- been asked to send may be sent: its attempt, its audit row and, if it is not tried again, its job say that the outcome is
--- unknown. Called by reap_leases and claim_leased.
+-- unknown. The loss counts for one; for none where the worker's watchdog names another job, and for enough to run alone where it names
+-- this one. Called by reap_leases and claim_leased.
 create or replace function reclaim_jobs(p_ids uuid[]) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
 set search_path from current as $$
 #variable_conflict use_column
 begin
   return query
-  with lost as (
-    select j.id, j.tenant_id, j.claimed_by, j.attempt_count, j.started_at, j.host_id,
+  with held as (
+    select j.*, w.worker_id, loss_reason(w.stall, w.suspect_job_id, j.id) as reason,
+      j.lost_count + case when w.stall is null or w.suspect_job_id is null then 1
+                          when w.suspect_job_id = j.id then greatest(1, alone_after_losses() - j.lost_count)
+                          else 0 end as losses
+    from jobs j
+    left join job_workers w on w.worker_id = j.claimed_by
+    where j.id = any (p_ids) and j.status = 'running'),
+  lost as (
+    select j.id, j.tenant_id, j.claimed_by, j.attempt_count, j.started_at, j.host_id, j.losses, j.reason,
       case when j.cancel_requested_at is not null then 'canceled'
-           when j.lost_count + 1 >= poison_after_losses() then 'poisoned'
+           when j.losses = j.lost_count or j.losses < poison_after_losses() then 'requeued'
+           when j.worker_id is null or j.losses >= losses_until_poison(j.id, j.claimed_by, j.lost_count) then 'poisoned'
            else 'requeued' end as verdict,
       case when exists (
         select from mail_ledger m
         where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')) then 'unknown' end as outcome
-    from jobs j
-    where j.id = any (p_ids) and j.status = 'running'),
+    from held j),
   moved as (
     update jobs j
     set status = case l.verdict when 'requeued' then 'queued' when 'poisoned' then 'failed' else 'canceled' end::job_status,
-        lost_count = j.lost_count + 1,
-        careful = true,
+        lost_count = l.losses,
+        careful = j.careful or l.losses > j.lost_count,
         claimed_by = case when l.verdict <> 'requeued' then j.claimed_by end,
         lease_expires_at = null,
         -- Up to two seconds of jitter, so that what one crash dropped does not return as one wave.
@@ -29,18 +38,18 @@ begin
         finished_at = case when l.verdict <> 'requeued' then clock_timestamp() end,
         dead_lettered_at = case when l.verdict = 'poisoned' then clock_timestamp() end,
         error = case when l.verdict = 'poisoned' then jsonb_strip_nulls(jsonb_build_object(
-            'type', 'Poison', 'message', 'Three workers were lost while they ran this job; it is quarantined.',
+            'type', 'Poison', 'message', 'Workers were lost while they ran this job; it is quarantined. ' || split_part(l.reason, E'\n', 1),
             'attemptedAt', j.started_at, 'retryCount', j.retry_count, 'lostTo', l.claimed_by, 'outcome', l.outcome)) else j.error end,
         updated_at = clock_timestamp()
     from lost l
     where j.id = l.id and j.status = 'running' and j.claimed_by = l.claimed_by and j.attempt_count = l.attempt_count
-    returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, j.due_at, l.started_at, l.host_id, l.verdict, l.outcome),
+    returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, j.due_at, l.started_at, l.host_id, l.verdict, l.outcome, l.reason),
   att as (
     insert into job_attempts (job_id, attempt_no, worker_id, host_id, status, due_at, started_at, finished_at, duration_ms, error_text,
       outcome)
     select m.id, m.attempt_count, m.claimed_by, m.host_id, 'lost', m.due_at, m.started_at, clock_timestamp(),
       least(2147483647, extract(epoch from clock_timestamp() - m.started_at) * 1000),
-      'The lease expired before an outcome was recorded.', m.outcome
+      m.reason, m.outcome
     from moved m),
   events as (
     select m.tenant_id, m.id::text as entity_id, m.claimed_by as message,

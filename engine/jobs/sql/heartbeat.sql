@@ -3,7 +3,9 @@
 update atlas.job_workers
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second',
     last_seen_at     = clock_timestamp(),
-    running_count    = :running
+    running_count    = :running,
+    stall            = null,
+    suspect_job_id   = null
 where worker_id = :worker
   and dead_at is null
   and lease_expires_at > clock_timestamp()
