@@ -81,7 +81,8 @@ def worker(
         load_apps(app or [])
         await sync_code_schedules(atlas.pool)
         served, commands = await _served(atlas.pool, types, except_)
-        options = replace(options_of(atlas.settings, served, drain=drain), load_types=commands)
+        options = options_of(atlas.settings, served, drain=drain)
+        options = replace(options, load_types=commands, owns_process=True)
         running = await _serve(atlas, stop, options, show=drain and not json)
         if running.has_running_handlers:
             await running.let_go()

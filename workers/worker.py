@@ -38,7 +38,7 @@ from atlas.workers.forked_child import guard_forks, stop_guarding
 from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.lifespan import Resources
-from atlas.workers.loop_watchdog import LoopWatchdog
+from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
@@ -72,6 +72,8 @@ class WorkerOptions:
     is_fair: bool = True
     # Types that come and go while it runs, beside those above.
     load_types: LoadTypes | None = None
+    # Whether its process is its own: it is then ended from outside when a handler keeps the event loop for good.
+    owns_process: bool = False
 
 
 class Worker:
@@ -119,7 +121,8 @@ class Worker:
             occupy_slots=self._claim_loop.occupy_slots,
         )
         self._listener = Listener(url, CHANNELS, self._notified)
-        self._watchdog = LoopWatchdog(self._executor.attempt_of)
+        watchdog = WorkerWatchdog(url, self._lease) if options.owns_process else None
+        self._watchdog = LoopWatchdog(self._executor.attempt_of, watchdog)
         self._cancel_now = asyncio.Event()
         self._unfinished: list[ClaimedJob] = []
 

@@ -1,0 +1,97 @@
+"""A handler that keeps the event loop: its worker is ended from outside, its neighbours go on, its attempts say why."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support import ROOT
+
+STALLS = """
+import asyncio, re, sys, time
+from types import SimpleNamespace
+from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
+
+async def main():
+    process = WorkerWatchdog("postgresql://127.0.0.1:1/none", SimpleNamespace(seconds=0.6, worker_id="host:1:one"))
+    watchdog = LoopWatchdog(lambda task: None, process)
+    watchdog.start(asyncio.get_running_loop())
+    for _ in range(20):
+        watchdog.beat()
+        await asyncio.sleep(0.05)
+    print("begins", flush=True)
+    if sys.argv[1] == "regex":
+        re.match(r"(a+)+$", "a" * 60 + "b")
+    elif sys.argv[1] == "sleep":
+        time.sleep(60)
+    watchdog.stop()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["regex", "sleep"])
+def test_a_process_whose_event_loop_does_not_turn_is_ended_from_outside(how):
+    run = subprocess.run(
+        [sys.executable, "-c", STALLS, how], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
+    assert (run.stdout, run.returncode) == ("begins\n", -signal.SIGKILL), run.stderr
+    [ended] = [orjson.loads(line) for line in run.stderr.splitlines() if "its process is ended" in line]
+    assert ended["worker_id"] == "host:1:one"
+    assert 1.2 <= ended["seconds"] < 10
+    [noted] = [orjson.loads(line) for line in run.stderr.splitlines() if "a worker does not turn" in line]
+    assert 'File "<string>", line' in noted["stack"]
+
+
+def test_a_process_whose_event_loop_turns_is_left_alone():
+    run = subprocess.run(
+        [sys.executable, "-c", STALLS, "turns"], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
+    assert (run.stdout, run.returncode, run.stderr) == ("begins\n", 0, "")
+
+
+@asynccontextmanager
+async def worker_group(url: str, *, lease: float) -> Any:
+    """`atlas worker --processes 2`, stopped with all its processes at the end."""
+    group = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", "stall.regex,stall.bystander"),
+        *("--app", "tests.workers.stalling", "--concurrency", "5", "--processes", "2", "--poll-ms", "200"),
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url, "ATLAS_LEASE_SECONDS": str(lease), "ATLAS_GRACE_SECONDS": "1"},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        group.terminate()
+        await asyncio.wait_for(group.wait(), 60)
+
+
+@pytest.mark.slow
+async def test_a_handler_that_keeps_the_interpreter_is_poison_and_its_neighbours_are_done(
+    pool, database_url, given, eventually
+):
+    """Ten seconds of lease leave the watchdog the time to report before it is over, on a busy machine too."""
+    [stalls] = await given("stall.regex", max_retries=50)
+    bystanders = await given("stall.bystander", *({} for _ in range(200)))
+    async with worker_group(database_url, lease=10):
+        done = "select count(*) from atlas.jobs where status = 'succeeded'"
+        await eventually(done, equals=len(bystanders), within=90)
+        await eventually("select status::text from atlas.jobs where id = $1", stalls, equals="failed", within=120)
+    lost = await pool.fetch("select error_text from atlas.job_attempts where job_id = $1 order by attempt_no", stalls)
+    assert len(lost) == 2
+    for row in lost:
+        assert "event loop did not turn for" in row["error_text"]
+        assert "The job's own handler kept it." in row["error_text"]
+        assert "in match_for_ever" in row["error_text"]
+    error = orjson.loads(await pool.fetchval("select error from atlas.jobs where id = $1", stalls))
+    assert error["type"] == "Poison"
+    assert "event loop did not turn" in error["message"]
+    # The evidence speaks for them: none was counted as lost.
+    assert await pool.fetchval("select max(lost_count) from atlas.jobs where id = any($1)", bystanders) == 0
