@@ -10,7 +10,6 @@ migration did with the empty one, which was to rewrite it, to read it whole, or 
 import asyncio
 import shutil
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.sql_functions import install_functions
 from atlas.errors import MigrationError
-from atlas.postgres.cluster import start_embedded
+from atlas.postgres.cluster import remove_embedded, start_embedded
 
 # Bytes a second that a server with little to spare reads, and writes, indexes included.
 READ_RATE = 50_000_000
@@ -42,8 +41,6 @@ _WHO_WAITS = {
     "RowExclusiveLock": GO_ON,
 }
 _NOTHING_TO_LOSE = {"fsync": "off", "full_page_writes": "off"}
-# How long the server of the copy may take to stop.
-_STOP_SECONDS = 10.0
 
 _TABLES = """
 select c.oid, c.relname::text as name, pg_relation_filenode(c.oid) as file, greatest(c.reltuples, 0)::bigint as rows,
@@ -109,15 +106,8 @@ async def _copy(applied: Sequence[Migration]) -> AsyncIterator[Connection]:
         finally:
             server.release()
     finally:
-        await asyncio.to_thread(_remove, home)
-
-
-def _remove(home: Path) -> None:
-    """Remove a server's folder once its guardian has stopped it."""
-    ends = time.monotonic() + _STOP_SECONDS
-    while (home / "postgres" / "data" / "postmaster.pid").exists() and time.monotonic() < ends:
-        time.sleep(0.05)
-    shutil.rmtree(home, ignore_errors=True)
+        await asyncio.to_thread(remove_embedded, home)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 async def _try(copy: Connection, migration: Migration, sizes: Mapping[str, Any]) -> PlannedStep:

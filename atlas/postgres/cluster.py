@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from urllib.parse import quote
 
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
-from atlas.postgres.guardian import START_LOCK, ensure_guarded, register_user
+from atlas.postgres.guardian import GUARDIAN_LOCK, START_LOCK, USERS_LOCK, ensure_guarded, register_user
 from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
 
 SOCKET_PATH_LIMIT = 90
+# How long a server may take to stop after its last user.
+STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,16 @@ class EmbeddedPostgres:
 def has_embedded(home: Path) -> bool:
     """Whether `home` has a server of its own, running or not."""
     return (home / "postgres" / "data" / "PG_VERSION").exists()
+
+
+def remove_embedded(home: Path) -> None:
+    """Remove the server of `home` once its guardian, which has no user left, has stopped it."""
+    ends = time.monotonic() + STOP_SECONDS
+    while (home / "postgres" / "data" / "postmaster.pid").exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    shutil.rmtree(home / "postgres", ignore_errors=True)
+    for lock in (START_LOCK, USERS_LOCK, GUARDIAN_LOCK):
+        (home / lock).unlink(missing_ok=True)
 
 
 async def start_embedded(home: Path, *, settings: dict[str, str] | None = None) -> EmbeddedPostgres:

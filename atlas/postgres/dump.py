@@ -4,92 +4,151 @@ import asyncio
 import os
 import re
 import subprocess
+from asyncio.subprocess import Process
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from atlas.errors import AtlasError
 from atlas.postgres.pg_ctl import BIN
 
 LOOK_SECONDS = 0.5
+CHUNK_BYTES = 2**20
+# pg_restore sets this before anything else; servers before 17 do not have it.
+TIMEOUT = b"SET transaction_timeout = 0;\n"
+TIMEOUT_IF_KNOWN = (
+    b"SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout';\n"
+)
+# The first statement after the settings. The schema is there already.
+CREATE_SCHEMA = b"CREATE SCHEMA "
+# Owners and policies name the logins of the server that was dumped.
+WITHOUT_LOGINS = ("--no-owner", "--no-policies")
 _NAME = r'(?:"(?:[^"]|"")+"|\w+)'
 GRANT = rf"GRANT .* TO ({_NAME})(?: WITH GRANT OPTION)?;$"
-POLICY = rf"CREATE POLICY .*? TO ({_NAME}(?:, {_NAME})*)(?: USING| WITH CHECK|;)"
+OWNER_REMEDY = "Let ATLAS_OWNER_URL name the login that ran `atlas migrate`, or a superuser."
 
 Progress = Callable[[int], None]
 
 
 class DumpFailed(AtlasError):
-    """pg_dump or pg_restore did not do its work."""
+    """A program of Postgres did not do its work."""
 
 
 async def dump(url: str, schema: str, file: Path, progress: Progress) -> None:
-    """Write a consistent dump of the schema, in the custom format. `progress` gets the bytes written so far."""
+    """Write a consistent dump of the rows that the login sees, in the custom format.
+
+    `progress` gets the bytes written so far. The caller makes sure that the login sees all rows.
+    """
     with file.open("wb") as out:
-        arguments = ["--format=custom", f"--schema={schema}"]
-        await _run("pg_dump", url, arguments, lambda: progress(file.stat().st_size), stdout=out)
+        arguments = ["--format=custom", f"--schema={schema}", "--enable-row-security"]
+        process = await _start("pg_dump", *arguments, url=url, stdout=out)
+        assert process.stderr is not None
+        errors = await _watched(process.stderr.read(), lambda: progress(file.stat().st_size), process)
+    await _require_success("pg_dump", process, errors)
 
 
 async def restore(url: str, file: Path, progress: Progress) -> None:
-    """Restore a dump, all of it or nothing."""
-    arguments = ["--single-transaction", "--exit-on-error", str(file)]
-    await _run("pg_restore", url, arguments, lambda: progress(0))
+    """Restore a dump into its schema, which is there and empty: all of it or nothing.
+
+    Everything belongs to the login afterwards, without row-level security: see `secure_tables`. `progress` gets the
+    bytes of SQL that were run.
+    """
+    reader = await _start("pg_restore", "--file=-", *WITHOUT_LOGINS, str(file))
+    # A failed read must not end psql's input: it would commit what it has.
+    commands = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--file=-")
+    writer = await _start("psql", *commands, url=url, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert reader.stderr is not None
+    assert writer.stderr is not None
+    copied = [0]
+    work = asyncio.gather(_copy(reader, writer, copied), reader.stderr.read(), writer.stderr.read())
+    _, read_errors, write_errors = await _watched(work, lambda: progress(copied[0]), reader, writer)
+    if await writer.wait() > 0:
+        await _require_success("psql", writer, write_errors)
+    await _require_success("pg_restore", reader, read_errors)
 
 
 async def granted_roles(file: Path) -> list[str]:
-    """The roles that a dump grants rights to, in its grants and its policies of row-level security."""
-    arguments = ("--schema-only", "--no-owner", "--file=-", str(file))
-    process = await asyncio.create_subprocess_exec(
-        str(BIN / "pg_restore"), *arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    text, said = await process.communicate()
-    if process.returncode != 0:
-        raise DumpFailed(f"pg_restore cannot read {file}: {said.decode(errors='replace').strip()}")
-    names = {name for line in text.decode().splitlines() for name in grantees(line)}
+    """The roles that a dump grants rights to."""
+    process = await _start("pg_restore", "--schema-only", "--file=-", *WITHOUT_LOGINS, str(file))
+    text, errors = await process.communicate()
+    await _require_success("pg_restore", process, errors)
+    names = {name for line in text.decode().splitlines() if (name := grantee(line)) is not None}
     return sorted(names - {"PUBLIC"})
 
 
-def grantees(line: str) -> list[str]:
-    """The roles of one statement of a dump. What functions execute is not at the beginning of a line."""
-    found = re.match(GRANT, line) or re.match(POLICY, line)
-    names = [] if found is None else re.findall(_NAME, found[1])
-    return [name[1:-1].replace('""', '"') if name.startswith('"') else name for name in names]
+def grantee(line: str) -> str | None:
+    """The role of a grant in a dump; None for other lines. What functions execute is not at the beginning of a line."""
+    found = re.match(GRANT, line)
+    if found is None:
+        return None
+    name = found[1]
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-async def _run(
-    program: str, url: str, arguments: list[str], look: Callable[[], None], stdout: object = subprocess.DEVNULL
-) -> None:
-    address, password = _without_password(url)
-    process = await asyncio.create_subprocess_exec(
+async def _copy(reader: Process, writer: Process, copied: list[int]) -> None:
+    """Let psql run what pg_restore prints; stop it where pg_restore fails."""
+    assert reader.stdout is not None
+    assert writer.stdin is not None
+    with suppress(ConnectionError):  # psql has ended, and says why
+        while (line := await reader.stdout.readline()) and not line.startswith(CREATE_SCHEMA):
+            writer.stdin.write(TIMEOUT_IF_KNOWN if line == TIMEOUT else line)
+        while chunk := await reader.stdout.read(CHUNK_BYTES):
+            writer.stdin.write(chunk)
+            await writer.stdin.drain()
+            copied[0] += len(chunk)
+        if await reader.wait() == 0:
+            writer.stdin.close()
+            return
+    for process in (reader, writer):
+        if process.returncode is None:
+            process.kill()
+
+
+async def _start(program: str, *arguments: str, url: str | None = None, **pipes: Any) -> Process:
+    address, password = ((), {}) if url is None else _without_password(url)
+    return await asyncio.create_subprocess_exec(
         str(BIN / program),
-        f"--dbname={address}",
+        *address,
         *arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,  # type: ignore[arg-type]  # a file
-        stderr=subprocess.PIPE,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes},
         env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **password},
     )
-    reading = asyncio.create_task(process.communicate())
+
+
+async def _watched(work: Any, look: Callable[[], None], *processes: Process) -> Any:
+    """Wait for some work of these processes, and look at it now and then. Whatever ends the wait ends them."""
+    working = asyncio.ensure_future(work)
     try:
-        while not (await asyncio.wait([reading], timeout=LOOK_SECONDS))[0]:
+        while not (await asyncio.wait([working], timeout=LOOK_SECONDS))[0]:
             look()
+        return await working
     except BaseException:
-        process.kill()
+        working.cancel()
+        for process in processes:
+            if process.returncode is None:
+                process.kill()
         raise
-    said = (await reading)[1].decode(errors="replace").strip().splitlines()
-    if process.returncode != 0:
-        cause = next((line for line in said if "error:" in line), said[-1] if said else f"status {process.returncode}")
-        raise DumpFailed(
-            f"{program} failed: {cause.partition('error: ')[2] or cause}",
-            remedy="The login needs to own Atlas's tables: set ATLAS_OWNER_URL. Nothing was kept of what it began.",
-        )
 
 
-def _without_password(url: str) -> tuple[str, dict[str, str]]:
+async def _require_success(program: str, process: Process, errors: bytes) -> None:
+    if await process.wait() == 0:
+        return
+    said = errors.decode(errors="replace").strip().splitlines()
+    cause = next((line for line in said if "error:" in line.lower()), said[-1] if said else "")
+    cause = cause.partition("error: ")[2] or cause.partition("ERROR:  ")[2] or cause
+    raise DumpFailed(
+        f"{program} failed: {cause or f'exit status {process.returncode}'}.",
+        remedy=f"If it lacks a right: {OWNER_REMEDY} Nothing was kept of what it began.",
+    )
+
+
+def _without_password(url: str) -> tuple[tuple[str], dict[str, str]]:
     """The address, and the password for the environment: everyone on the machine can read a program's arguments."""
     parts = urlsplit(url)
     if parts.password is None:
-        return url, {}
+        return (f"--dbname={url}",), {}
     login, _, server = parts.netloc.rpartition("@")
     address = parts._replace(netloc=f"{login.partition(':')[0]}@{server}")
-    return urlunsplit(address), {"PGPASSWORD": unquote(parts.password)}
+    return (f"--dbname={urlunsplit(address)}",), {"PGPASSWORD": unquote(parts.password)}

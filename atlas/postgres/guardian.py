@@ -26,20 +26,22 @@ from atlas.postgres.pg_ctl import clear_after_kill, is_running, run, start_serve
 
 # Held by who starts the server.
 START_LOCK = "postgres.start.lock"
+USERS_LOCK = "postgres.users.lock"
+GUARDIAN_LOCK = "postgres.guardian.lock"
 # Between attempts to start a server that does not start, on a full disk for example.
 RETRY_SECONDS = 5.0
 
 
 def register_user(home: Path) -> IO[str]:
     """Count as a user of the server until the returned file is closed."""
-    users = (home / "postgres.users.lock").open("a")
+    users = (home / USERS_LOCK).open("a")
     fcntl.flock(users, fcntl.LOCK_SH)
     return users
 
 
 def ensure_guarded(home: Path) -> None:
     """Start a guardian, unless one runs."""
-    with (home / "postgres.guardian.lock").open("a") as lock:
+    with (home / GUARDIAN_LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,7 +65,7 @@ def guard(home: str, lock: int) -> None:
     data = Path(home) / "postgres" / "data"
     restarts = _Restarts(Path(home), data)
     # The guardian's lock is released first: a process that waits for the users' lock then starts another guardian.
-    with (Path(home) / "postgres.users.lock").open("a") as users, os.fdopen(lock, "a"):
+    with (Path(home) / USERS_LOCK).open("a") as users, os.fdopen(lock, "a"):
         threading.Thread(target=restarts.run, daemon=True).start()
         fcntl.flock(users, fcntl.LOCK_EX)
         restarts.stop()

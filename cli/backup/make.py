@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +15,15 @@ from atlas.cli.backup.progress import progress
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import execute, open_atlas
 from atlas.database_home import database_address
+from atlas.db.pool import connect
 from atlas.db.schema import schema_name
-from atlas.db.statements import fetch_row, statement
-from atlas.errors import Conflict
-from atlas.postgres.dump import dump
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.errors import Conflict, Refused
+from atlas.postgres.dump import OWNER_REMEDY, dump
 from atlas.settings import Settings
 
 BACKUP_FACTS = statement("cli/backup/sql/backup_facts.sql")
+HIDDEN_TABLES = statement("cli/backup/sql/hidden_tables.sql")
 
 
 def backup(
@@ -39,44 +43,69 @@ def backup(
 
 
 async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json: bool) -> Manifest:
-    async with open_atlas(settings, size=1) as atlas:
-        draft = _make_draft(folder)
-        async with atlas.pool.acquire() as conn:
-            facts = await fetch_row(conn, BACKUP_FACTS)
-        assert facts is not None
-        # Before the database: what the signer remembers must not be ahead of the audit log in the dump.
-        for name, file in files_of(settings):
-            if file.exists() and not (without_keys and file.suffix == ".key"):
-                target = draft / name
-                target.parent.mkdir(exist_ok=True, mode=0o700)
-                shutil.copy(file, target)
-                if target.parent.name == KEYS:
-                    target.chmod(0o600)
-        with progress("backing up", json=json) as advance:
-            await dump(atlas.owner_url, schema_name(), draft / DUMP, advance)
-    files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
-    manifest = Manifest(
-        atlas=__version__,
-        database=database_address(settings),
-        schema_name=schema_name(),
-        taken_at=facts["now"],
-        audit_rows=facts["audit_rows"],
-        files=files,
-    )
-    manifest.write(draft)
-    _sync(draft)
-    draft.replace(folder)
-    return manifest
+    with _draft(folder) as draft:
+        async with open_atlas(settings, size=1) as atlas:
+            await _require_all_rows(atlas.owner_url)
+            async with atlas.pool.acquire() as conn:
+                facts = await fetch_row(conn, BACKUP_FACTS)
+            assert facts is not None
+            # Before the database: what the signer remembers must not be ahead of the audit log in the dump.
+            _copy_files(settings, draft, without_keys=without_keys)
+            with progress("backing up", json=json) as advance:
+                await dump(atlas.owner_url, schema_name(), draft / DUMP, advance)
+        files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
+        manifest = Manifest(
+            atlas=__version__,
+            database=database_address(settings),
+            schema_name=schema_name(),
+            taken_at=facts["now"],
+            audit_rows=facts["audit_rows"],
+            files=files,
+        )
+        manifest.write(draft)
+        _sync(draft)
+        draft.replace(folder)
+        return manifest
 
 
-def _make_draft(folder: Path) -> Path:
-    """A folder beside the one that was named: what is interrupted is not taken for a backup."""
+def _copy_files(settings: Settings, draft: Path, *, without_keys: bool) -> None:
+    for name, file in files_of(settings):
+        if file.exists() and not (without_keys and file.suffix == ".key"):
+            target = draft / name
+            target.parent.mkdir(exist_ok=True, mode=0o700)
+            shutil.copy(file, target)
+            if target.parent.name == KEYS:
+                target.chmod(0o600)
+
+
+async def _require_all_rows(url: str) -> None:
+    """Refuse a login that row-level security hides rows from: the dump would lack them."""
+    conn = await connect(url, application="atlas backup")
+    try:
+        hidden = await fetch(conn, HIDDEN_TABLES, schema=schema_name())
+        login = await conn.fetchval("select current_user")
+    finally:
+        await conn.close()
+    if hidden:
+        raise Refused(
+            f"The login {login} does not see all rows of {hidden[0]['name']} and {len(hidden) - 1} other tables.",
+            remedy=OWNER_REMEDY,
+        )
+
+
+@contextmanager
+def _draft(folder: Path) -> Iterator[Path]:
+    """A folder beside the one that was named: what is interrupted is not taken for a backup. What fails is removed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Conflict(f"{folder} exists already.", remedy="Name a folder that does not exist yet.")
     draft = folder.with_name(f"{folder.name}.incomplete")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True, mode=0o700)
-    return draft
+    try:
+        yield draft
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
 
 
 def _sync(folder: Path) -> None:

@@ -1,6 +1,8 @@
 """`atlas restore`: a backup into a new ATLAS_HOME, or into a database without Atlas. It stays offline afterwards."""
 
 import shutil
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,19 +15,22 @@ from atlas.audit.record import Event, record
 from atlas.cli.audit.maintain import start_epoch
 from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
 from atlas.cli.backup.progress import progress
-from atlas.cli.backup.restored import note_restore, restored_from
+from atlas.cli.backup.restored import note_restore, remove_if_failed, restored_from
 from atlas.cli.backup.roles import make_roles, warn_of_lost_grants
 from atlas.cli.needs_database import require_database
 from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
-from atlas.db.pool import connect
+from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
+from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.gate import switch
 from atlas.engine.secrets.key import key_file as secret_key_file
-from atlas.errors import AtlasError, Conflict
+from atlas.errors import AtlasError, Conflict, DatabaseError
 from atlas.postgres.cluster import has_embedded
 from atlas.postgres.dump import restore as restore_dump
 from atlas.settings import Settings
+
+SCHEMA_CONTENTS = statement("cli/backup/sql/schema_contents.sql")
 
 
 def restore(
@@ -47,36 +52,41 @@ def restore(
 
 async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
     require_database(settings)
+    if settings.database_url is not None:
+        # Nothing else can be relied on: the roles that the programs' login needs come with the restore.
+        settings = replace(settings, database_url=settings.atlas_owner_url or settings.database_url)
     manifest = Manifest.read(folder)
     if manifest.schema_name != schema_name():
         raise Conflict(
             f"The backup is of the schema {manifest.schema_name}; ATLAS_SCHEMA is {schema_name()}.",
             remedy=f"Set ATLAS_SCHEMA={manifest.schema_name}.",
         )
-    settings.home.mkdir(parents=True, exist_ok=True)
-    files = _targets(settings, manifest)
-    before = restored_from(settings)
-    again = before is not None and not before.complete
-    if not again:
-        if settings.embedded and has_embedded(settings.home):
-            raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
-        _require_no_other_files(folder, files)
-    note_restore(settings, manifest.taken_at, complete=False)
+    with remove_if_failed(settings) as added:
+        settings.home.mkdir(parents=True, exist_ok=True)
+        files = _targets(settings, manifest)
+        before = restored_from(settings)
+        again = before is not None and not before.complete
+        if not again:
+            if settings.embedded and has_embedded(settings.home):
+                raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
+            _require_no_other_files(folder, files)
+        added += [target for target in files.values() if again or not target.exists()]
+        note_restore(settings, manifest.taken_at, complete=False)
+        _copy_files(folder, files)
+        async with reach_database(settings, may_create=True) as addresses:
+            await _restore_database(addresses.owner_url, folder / DUMP, again=again, json=json)
+            await _go_offline(settings, manifest)
+    await _begin_epoch(settings, manifest)
+    note_restore(settings, manifest.taken_at, complete=True)
+    return manifest
+
+
+def _copy_files(folder: Path, files: dict[str, Path]) -> None:
     for name, target in files.items():
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.copy(folder / name, target)
         if name.startswith(f"{KEYS}/"):
             target.chmod(0o600)
-    async with reach_database(settings, may_create=True) as addresses:
-        await _make_room(addresses.owner_url, again=again)
-        await make_roles(addresses.owner_url, folder / DUMP)
-        with progress("restoring", json=json) as advance:
-            await restore_dump(addresses.owner_url, folder / DUMP, advance)
-        await bring_up_to_date(addresses.owner_url)
-    await _go_offline(settings, manifest)
-    await _begin_epoch(settings, manifest)
-    note_restore(settings, manifest.taken_at, complete=True)
-    return manifest
 
 
 def _targets(settings: Settings, manifest: Manifest) -> dict[str, Path]:
@@ -103,24 +113,67 @@ def _require_no_other_files(folder: Path, files: dict[str, Path]) -> None:
             )
 
 
-async def _make_room(url: str, *, again: bool) -> None:
-    """An empty database with Atlas's roles. One that holds Atlas is refused, unless a restore was interrupted there."""
+async def _restore_database(url: str, dump: Path, *, again: bool, json: bool) -> None:
+    """Restore the dump into an empty schema, and bring it up to date. Where that fails, the schema is as before."""
     conn = await connect(url, application="atlas restore")
     try:
-        schema = schema_name()
-        if not again and await conn.fetchval("select exists (select from pg_namespace where nspname = $1)", schema):
-            raise Conflict(
-                f"The database holds a schema {schema} already.",
-                remedy="Restore into another database; or drop the schema first if nothing in it is needed.",
-            )
-        await conn.execute(f"drop schema if exists {schema} cascade")
-        # The migrations make the roles, which belong to the server and are not part of a dump.
-        await bring_up_to_date(url)
-        await conn.execute(f"drop schema {schema} cascade")
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise Conflict(f"The login may not make a schema: {error}.", remedy="Set ATLAS_OWNER_URL.") from error
+        is_new = await _make_room(conn, again=again)
+        try:
+            await make_roles(conn, dump)
+            with progress("restoring", json=json) as advance:
+                await restore_dump(url, dump, advance)
+            await bring_up_to_date(url)
+            await _secure_tables(conn)
+        except BaseException:
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError):
+                await _empty(conn)
+                if is_new:
+                    await conn.execute(f"drop schema {schema_name()}")
+            raise
     finally:
         await conn.close()
+
+
+async def _secure_tables(conn: Connection) -> None:
+    """Let the roles of this server own the tables and see their rows, as after a migration."""
+    try:
+        await conn.execute(f"select {schema_name()}.secure_tables()")
+    except asyncpg.PostgresError as error:
+        raise DatabaseError(
+            f"The tables were restored, but not the rights on them: {error}.",
+            remedy="Put right what it names, often a missing right, and run `atlas restore` again; nothing was kept.",
+        ) from error
+
+
+async def _make_room(conn: Connection, *, again: bool) -> bool:
+    """Make an empty schema; returns whether there was none. Only contents of an interrupted restore are dropped."""
+    schema = schema_name()
+    if await conn.fetchval("select to_regnamespace($1)", schema) is None:
+        try:
+            await conn.execute(f"create schema {schema}")
+        except asyncpg.InsufficientPrivilegeError as error:
+            login = await conn.fetchval("select current_user")
+            raise Conflict(
+                f"The login {login} may not create the schema {schema}: {error}.",
+                remedy=f'Let an administrator run: create schema {schema} authorization "{login}";',
+            ) from error
+        return True
+    if again:
+        await _empty(conn)
+    elif await fetch(conn, SCHEMA_CONTENTS, schema=schema):
+        raise Conflict(
+            f"The database holds a schema {schema} already.",
+            remedy="Restore into another database; or drop the schema first if nothing in it is needed.",
+        )
+    return False
+
+
+async def _empty(conn: Connection) -> None:
+    async with conn.transaction():
+        # What goes along with something else is no news.
+        await conn.execute("set local client_min_messages = error")
+        for row in await fetch(conn, SCHEMA_CONTENTS, schema=schema_name()):
+            await conn.execute(row["drop"])
 
 
 async def _go_offline(settings: Settings, manifest: Manifest) -> None:

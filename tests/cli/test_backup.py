@@ -8,11 +8,13 @@ import orjson
 import pytest
 
 from atlas.audit.sealer import seal_and_sign
+from atlas.cli.backup.manifest import Manifest, sha256_of
 from atlas.cli.backup.restored import note_restore
 from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
+from tests.cli.conftest import MAKE_GUEST, as_guest
 
 LATER = '{"to": ["a@example.org"], "subject": "Hello", "text": "Hi"}'
 
@@ -129,6 +131,58 @@ async def test_a_restore_into_a_database_with_other_tables_leaves_them_alone_and
         assert await conn.fetchval("select count(*) from atlas.jobs") == 1
         assert (await atlas("audit", "verify", **target)).code == 0
         await conn.close()
+
+
+REFUSES_POLICIES = """
+create function no_policies() returns event_trigger language plpgsql as $$ begin raise 'no policies here'; end $$;
+create event trigger no_policies on ddl_command_start when tag in ('CREATE POLICY') execute function no_policies()"""
+HOLDS_SCHEMA = "select exists (select from pg_namespace where nspname = 'atlas')"
+
+
+async def test_a_restore_that_fails_leaves_neither_files_nor_tables(atlas, backup, databases, tmp_path):
+    async with databases.database(migrated=False) as url:
+        target = {"DATABASE_URL": url, "ATLAS_HOME": str(tmp_path / "fresh")}
+        cut = tmp_path / "cut"
+        shutil.copytree(backup, cut)
+        dump = (cut / "database.dump").read_bytes()
+        (cut / "database.dump").write_bytes(dump[: len(dump) // 2])
+        manifest = Manifest.model_validate_json((cut / "backup.json").read_bytes())
+        manifest.files["database.dump"] = sha256_of(cut / "database.dump")
+        manifest.write(cut)
+        failed = await atlas("restore", str(cut), **target)
+        assert "pg_restore failed" in failed.refusal
+        conn = await connect(url)
+        assert not await conn.fetchval(HOLDS_SCHEMA)
+        assert not (tmp_path / "fresh").exists()
+        await conn.execute(REFUSES_POLICIES)
+        failed = await atlas("restore", str(backup), **target)
+        assert "no policies here" in failed.refusal
+        assert not await conn.fetchval(HOLDS_SCHEMA)
+        assert not (tmp_path / "fresh").exists()
+        await conn.execute("drop event trigger no_policies")
+        assert (await atlas("restore", str(backup), **target)).code == 0
+        await conn.close()
+
+
+@pytest.mark.long
+async def test_a_restore_that_fails_leaves_no_embedded_database(atlas, backup, tmp_path):
+    (tmp_path / "fresh").mkdir()
+    (tmp_path / "fresh" / "notes.txt").write_text("mine")
+    manifest = Manifest.read(backup)
+    (backup / "database.dump").write_bytes(b"no dump")
+    manifest.files["database.dump"] = sha256_of(backup / "database.dump")
+    manifest.write(backup)
+    failed = await atlas("restore", str(backup), DATABASE_URL=None, ATLAS_HOME=str(tmp_path / "fresh"))
+    assert "pg_restore failed" in failed.refusal
+    assert [path.name for path in (tmp_path / "fresh").rglob("*")] == ["notes.txt"]
+
+
+async def test_a_login_that_does_not_see_every_row_makes_no_backup(atlas, owner, database_url, tmp_path):
+    await owner.execute(MAKE_GUEST)
+    refused = await atlas("backup", str(tmp_path / "backup"), ATLAS_OWNER_URL=as_guest(database_url))
+    assert "login atlas_guest does not see all rows of api_tokens" in refused.refusal
+    assert "Let ATLAS_OWNER_URL name the login that ran `atlas migrate`" in refused.refusal
+    assert list(tmp_path.glob("backup*")) == []
 
 
 async def test_a_home_that_is_used_with_another_database_keeps_its_keys_apart_and_raises_no_alarm(

@@ -21,6 +21,7 @@ from tests.cli.warm_process import WarmProcess
 from tests.docs.pages import RUN, blocks_of
 from tests.docs.session import PageSession
 from tests.docs.stand_ins import StandIns
+from tests.postgres_versions import running_postgres
 from tests.support import DANA, ROOT
 
 # Pages that begin without a database. One of them uses a server of the reader's own.
@@ -57,11 +58,22 @@ def under_up() -> bool:
 
 
 @pytest.fixture
-async def stand_ins(page: Path, under_up: bool, databases: TestDatabases, tmp_path: Path) -> AsyncIterator[StandIns]:
+def server_version() -> int | None:
+    """The version of the reader's own server; None: the server that comes with Atlas."""
+    return None
+
+
+@pytest.fixture
+async def stand_ins(
+    page: Path, under_up: bool, server_version: int | None, databases: TestDatabases, tmp_path: Path
+) -> AsyncIterator[StandIns]:
     """The page's database: the demo as `atlas up` leaves it, an empty one on a server of its own, or none yet."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    if page.name == OWN_SERVER:
+    if server_version is not None:
+        with running_postgres(server_version, tmp_path / "server") as url:
+            yield StandIns(url, port, "")
+    elif page.name == OWN_SERVER:
         server = await start_embedded(tmp_path / "server")
         yield StandIns(server.url("postgres"), port, "")
         server.release()

@@ -8,6 +8,7 @@
 | `/hooks/<key>` | the path of a hook that a command printed last |
 | `127.0.0.1:8080`, `https://atlas.example.com` | the page's own API |
 | `postgresql://shop:secret@localhost/shop` | the page's own database, for that login |
+| `postgresql://shop:secret@localhost/shop_restored` | another database of that server |
 """
 
 import re
@@ -41,7 +42,9 @@ class StandIns:
     def fill(self, text: str) -> str:
         """The text with the reader's own values."""
         text = re.sub(r"<(?:(\w+) id|id of ([^>]+))>", self._find_id, text)
-        text = re.sub(r"postgresql://(\w+(?::[^@/]*)?)@localhost/\w+", lambda found: self.address(found[1]), text)
+        text = re.sub(
+            r"postgresql://(\w+(?::[^@/]*)?)@localhost/(\w+)", lambda found: self.address(*found.groups()), text
+        )
         text = text.replace("https://atlas.example.com", "http://127.0.0.1:8080")
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}").replace("atl_…", self.token)
         return text.replace("whsec_…", self.secret).replace("/hooks/<key>", self.hook)
@@ -50,10 +53,11 @@ class StandIns:
         """What was printed, with the address that the page has."""
         return printed.replace(f"127.0.0.1:{self.port}", "127.0.0.1:8080")
 
-    def address(self, credentials: str) -> str:
-        """The page's database, for a login and its password."""
+    def address(self, credentials: str, database: str) -> str:
+        """The page's database, or another one, for a login and its password."""
         parts = urlsplit(self.owner_url)
-        return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc.rpartition('@')[2]}"))
+        path = f"/{database}" if database.endswith("_restored") else parts.path
+        return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc.rpartition('@')[2]}", path=path))
 
     def _find_id(self, stand_in: re.Match[str]) -> str:
         name = stand_in[1] or stand_in[2]

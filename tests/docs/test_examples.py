@@ -8,6 +8,7 @@ from dotenv import dotenv_values
 from atlas.settings import Settings, load_settings
 from tests.docs.pages import CHECKED, PAGES, RUN, SHOWN, blocks_of
 from tests.pgbouncer import without_pooler
+from tests.postgres_versions import VERSIONS, needs_postgres
 from tests.support import ROOT
 
 # Pages whose examples have a test of their own, which looks at more than whether they run.
@@ -47,6 +48,15 @@ def test_every_example_of_the_page_runs_on_the_embedded_server(page, session, un
     blocks = blocks_of(page, *RUN)
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         session.run(block, following)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [ROOT / "docs" / "install.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "server_version", [pytest.param(version, marks=needs_postgres(version)) for version in VERSIONS[:-1]]
+)
+def test_the_installation_works_on_earlier_servers(page, session):
+    test_every_example_of_the_page_runs(page, session)
 
 
 def test_pages_that_are_run_elsewhere_are_run_there():
