@@ -144,7 +144,7 @@ def create_app(
     app.state.api = api
     app.state.background = BackgroundTasks()
     app.state.enqueue_batcher = EnqueueBatcher(api)
-    app.state.signals = ChangeSignals(url)
+    app.state.signals = ChangeSignals(url, on_credential_ended=api.forget_credentials)
     app.state.hub = Hub(api, app.state.signals)
     app.state.host_polling = HostPolling(api, app.state.signals)
     app.state.stats = RequestStats()

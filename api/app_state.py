@@ -61,3 +61,8 @@ class AppState:
             "to watch at the same time", most=min(MOST_WATCHERS, third), most_each=min(MOST_WATCHERS_EACH, third)
         )
         self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MOST_POLLS_EACH)
+
+    def forget_credentials(self) -> None:
+        """Empty the caches of credentials: one of them has ended."""
+        self.callers.forget()
+        self.inbound_hooks.forget()

@@ -1,8 +1,8 @@
 """Authentication: a token in the Authorization header, or a session's cookie, never both.
 
-Valid credentials are cached for some seconds, so that a busy caller costs the database nothing. A revoked token is
-refused everywhere when that time is over, and at once in the process that revoked it. One that expires is refused when
-it does, by the database's clock.
+Valid credentials are cached for some seconds, so that a busy caller costs the database nothing. A notification empties
+the caches of all processes when a credential is revoked; where it is lost, a revoked one is refused when that time is
+over. One that expires is refused when it does, by the database's clock. Creating a credential reads the creator's anew.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Signals that something changed in the database, for tasks that would otherwise poll often."""
 
 import asyncio
+from collections.abc import Callable
 
 from atlas.db.notifications import Listener
 
@@ -24,9 +25,10 @@ class ChangeSignal:
 class ChangeSignals:
     """A signal for each kind of change. A lost notification delays those who wait, and loses nothing."""
 
-    CHANNELS = ("jobs", "gate", "cancel")
+    CHANNELS = ("jobs", "gate", "cancel", "credentials")
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, on_credential_ended: Callable[[], None]) -> None:
+        self._on_credential_ended = on_credential_ended
         self.jobs = ChangeSignal()
         self.gate = ChangeSignal()
         self.closing = False
@@ -55,6 +57,9 @@ class ChangeSignals:
         await self._listener.stop()
 
     def _notified(self, channel: str, _payload: str) -> None:
+        if channel == "credentials":
+            self._on_credential_ended()
+            return
         if channel == "gate":
             self.gate.fire()
         self.jobs.fire()

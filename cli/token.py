@@ -15,7 +15,15 @@ from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import ROLES, Token, add_token, list_tokens, require_own_name, revoke_token
+from atlas.engine.tokens import (
+    ROLES,
+    Token,
+    add_token,
+    list_tokens,
+    require_own_name,
+    revoke_created_tokens,
+    revoke_token,
+)
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,18 +111,26 @@ def revoke(
     token: Annotated[
         str, typer.Argument(help="Its prefix, as `atlas token list` shows it, or its id or the beginning of that.")
     ],
+    with_created: Annotated[
+        bool,
+        typer.Option("--with-created", help="Also revoke the tokens created with it, and so on."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Revoke a token for good."""
 
-    async def work(settings: Settings) -> tuple[Token, TenantNames]:
-        async with connected(settings) as conn:
+    async def work(settings: Settings) -> tuple[Token, list[Token], TenantNames]:
+        async with connected(settings) as conn, conn.transaction():
             revoked = await find_by_name_or_id(conn, "token", token, partial(revoke_token, conn, actor=caller()))
-            return revoked, await names_of(conn, [revoked])
+            created = await revoke_created_tokens(conn, revoked, actor=caller()) if with_created else []
+            return revoked, created, await names_of(conn, [revoked, *created])
 
-    async def over_http(atlas: "AtlasClient") -> tuple[Token, TenantNames]:
+    async def over_http(atlas: "AtlasClient") -> tuple[Token, list[Token], TenantNames]:
         found = await find_named("token", token, atlas.list_tokens(), name="prefix")
-        return row_of(Token, await atlas.revoke_token(found.id)), await tenant_names(atlas)
+        revoked = await atlas.revoke_token(found.id, with_created=with_created)
+        created = [row_of(Token, one) for one in revoked.created]
+        return row_of(Token, revoked), created, await tenant_names(atlas)
 
-    revoked, names = either(work, over_http)
-    say(names.document(revoked), f"Token {revoked.prefix} of {revoked.subject} is revoked.", json=json)
+    revoked, created, names = either(work, over_http)
+    text = "\n".join(f"Token {one.prefix} of {one.subject} is revoked." for one in (revoked, *created))
+    say({**names.document(revoked), "created": [names.document(one) for one in created]}, text, json=json)

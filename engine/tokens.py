@@ -22,12 +22,12 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.subjects import check_subject, looks_like
 from atlas.engine.tenants import Tenant
 from atlas.engine.validation import check_name
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, SettingsError
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused, SettingsError
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ ROLES: tuple[Role, ...] = get_args(Role)
 ADD = statement("engine/sql/add_token.sql")
 CREDENTIAL = statement("engine/sql/find_credential.sql")
 REVOKE = statement("engine/sql/revoke_token.sql")
+REVOKE_CREATED = statement("engine/sql/revoke_created_tokens.sql")
+CREATED = statement("engine/sql/created_tokens.sql")
+HOLD_CREATOR = statement("engine/sql/hold_creator.sql")
 TOUCH = statement("engine/sql/touch_token.sql")
 
 # What a role may be narrowed to.
@@ -168,6 +171,30 @@ async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> 
     return token
 
 
+async def revoke_created_tokens(conn: Connection, token: Token, *, actor: Actor) -> list[Token]:
+    """Revoke the tokens that were created with this one, those that were created with them, and so on."""
+    revoked: list[Token] = []
+    async with conn.transaction():
+        creators = [token.id]
+        while creators:
+            tokens = [token_of(row) for row in await fetch(conn, REVOKE_CREATED, creators=creators)]
+            for created in tokens:
+                await record(conn, _event("TOKEN_REVOKED", created, actor))
+            revoked += tokens
+            # Also below those that were revoked before.
+            creators = [row["id"] for row in await fetch(conn, CREATED, creators=creators)]
+    return revoked
+
+
+async def require_valid_creator(conn: Connection, actor: Actor) -> None:
+    """Refuse to create a credential with a token that is no longer valid, whatever a cache says.
+
+    The token is held until the transaction ends: it cannot be revoked between this check and the commit.
+    """
+    if actor.token is not None and await fetch_value(conn, HOLD_CREATOR, prefix=actor.token) is None:
+        raise Refused(f"The token {actor.token} was revoked or has expired.", remedy="Use a token that is valid now.")
+
+
 @dataclass(frozen=True, slots=True)
 class _Draft:
     """The values of a token before it is stored."""
@@ -181,6 +208,7 @@ class _Draft:
 
 async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Token | None:
     async with conn.transaction():
+        await require_valid_creator(conn, actor)
         if draft.tenant_id is not None:
             await require_room(conn, "tokens", draft.tenant_id)
         row = await fetch_row(

@@ -1,8 +1,8 @@
 """Routes for tokens, the credentials of people and programs. The clear text is shown once, when one is created."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
@@ -12,12 +12,23 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import Page
-from atlas.client.models.tenants import RoleName, TokenMade, TokenShown
+from atlas.client.models.tenants import RevokedToken, RoleName, TokenMade, TokenShown
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
-from atlas.engine.tokens import add_token, find_token, list_tokens, require_own_name, revoke_token
+from atlas.engine.tokens import (
+    add_token,
+    find_token,
+    list_tokens,
+    require_own_name,
+    revoke_created_tokens,
+    revoke_token,
+)
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
+
+WithCreated = Annotated[
+    bool, Query(description="Also revoke the tokens that were created with it, those created with them, and so on.")
+]
 
 router = APIRouter(prefix=f"{PREFIX}/tokens", route_class=GuardedRoute, tags=["tokens"])
 
@@ -96,13 +107,16 @@ async def show_one(token_id: Id, call: Calling) -> TokenShown:
     summary="Revoke a token, and end every session that was opened with it",
 )
 @requires(*MANAGERS)
-async def revoke(token_id: Id, call: Calling) -> TokenShown:
-    """It is refused everywhere within 30 seconds, on open WebSockets too."""
+async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False) -> RevokedToken:
+    """It is refused everywhere within 30 seconds, mostly at once, on open WebSockets too."""
     async with call.transaction() as conn:
         found = await find_token(conn, token_id, tenant_id=call.tenant_id)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
+        created = await revoke_created_tokens(conn, revoked, actor=call.actor) if with_created else []
     call.after_commit(call.api.callers.forget)
-    return TokenShown.model_validate(revoked)
+    return RevokedToken(
+        **TokenShown.model_validate(revoked).model_dump(), created=[TokenShown.model_validate(one) for one in created]
+    )
 
 
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:

@@ -14,6 +14,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.quotas import require_room
+from atlas.engine.tokens import require_valid_creator
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
 from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
@@ -77,6 +78,7 @@ async def add_hook(
     id = new_id()
     clear, sealed = make_secret(tenant_id, id)
     async with conn.transaction():
+        await require_valid_creator(conn, actor)
         await require_room(conn, "inbound_hooks", tenant_id)
         values = {"id": str(id), "tenantId": str(tenant_id), "eventName": event_name, "description": description}
         data = values | sealed | {"key": secrets.token_urlsafe(24), "createdBy": actor.id}

@@ -9,10 +9,12 @@ import pytest
 from atlas.actors import system
 from atlas.api.authentication import CACHED_SECONDS
 from atlas.api.live.socket import CHECK_SECONDS
+from atlas.api.ttl_cache import TtlCache
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.sessions import delete_expired_sessions, make_link
-from atlas.engine.tokens import authenticate
+from atlas.engine.tokens import add_token, authenticate, revoke_token
+from tests.support import DANA, until
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"
 
@@ -321,3 +323,32 @@ async def test_a_token_names_who_made_it(world, admin):
 
     assert made["created_by"] == listed["billing"] == "tenant_admin@acme"
     assert listed["tenant_admin@acme"] == "dana"
+
+
+async def test_every_process_forgets_a_token_that_is_revoked_elsewhere(world, conn):
+    await until(lambda: world.app.state.signals.hears)
+    # Not by its age.
+    world.app.state.api.callers._known = TtlCache(3600)
+    token, clear = await add_token(conn, subject="ci", role="tenant_admin", tenant=world.acme, actor=DANA)
+    caller = world.client("acme", "enqueuer")
+    caller.headers["Authorization"] = f"Bearer {clear}"
+    assert (await caller.get("/jobs")).status_code == 200
+
+    await revoke_token(conn, token.prefix, actor=DANA)
+
+    async def is_refused():
+        return (await caller.get("/jobs")).status_code == 401
+
+    await until(is_refused)
+
+
+async def test_a_token_is_revoked_with_all_that_were_created_with_it(world, admin, operator):
+    made = (await admin.post("/tokens", json={"subject": "first", "role": "tenant_admin"})).json()
+    first = world.client("acme", "tenant_admin")
+    first.headers["Authorization"] = f"Bearer {made['token']}"
+    second = (await first.post("/tokens", json={"subject": "second", "role": "enqueuer"})).json()
+
+    revoked = (await operator.delete(f"/tokens/{made['id']}", params={"with_created": True})).json()
+
+    assert [token["id"] for token in revoked["created"]] == [second["id"]]
+    assert (await first.post("/tokens", json={"subject": "third", "role": "enqueuer"})).status_code == 401

@@ -5,9 +5,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from atlas.actors import Actor
 from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import ROLES, add_token, authenticate, ensure_operator_token, list_tokens, revoke_token
-from atlas.errors import Conflict, InvalidInput, NotFound, SettingsError
+from atlas.engine.tokens import (
+    ROLES,
+    add_token,
+    authenticate,
+    ensure_operator_token,
+    list_tokens,
+    revoke_created_tokens,
+    revoke_token,
+)
+from atlas.engine.webhooks.inbound import add_hook
+from atlas.errors import Conflict, InvalidInput, NotFound, Refused, SettingsError
 from tests.support import ALICE
 
 CHOSEN = "a-token-chosen-by-hand"
@@ -183,3 +193,50 @@ async def test_a_revoked_operator_token_is_not_brought_back_by_the_environment(c
 async def test_a_short_operator_token_is_refused(conn):
     with pytest.raises(SettingsError, match="ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than 16"):
         await ensure_operator_token(conn, "secret", actor=ALICE)
+
+
+def acting_with(token):
+    return Actor("user", token.subject, token=token.prefix)
+
+
+async def test_a_revoked_token_creates_no_credential(conn, acme):
+    maker, _ = await add_token(conn, subject="ann", role="tenant_admin", tenant=acme, actor=ALICE)
+    await revoke_token(conn, maker.prefix, actor=ALICE)
+
+    with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
+        await add_token(conn, subject="second", role="tenant_admin", tenant=acme, actor=acting_with(maker))
+    with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
+        await add_hook(conn, acme.id, "it.happened", actor=acting_with(maker))
+    assert [token.subject for token in await list_tokens(conn, tenant_id=acme.id)] == ["ann"]
+
+
+async def test_a_revocation_comes_before_or_after_what_its_token_creates(pool, conn, acme):
+    maker, _ = await add_token(conn, subject="ann", role="tenant_admin", tenant=acme, actor=ALICE)
+    async with pool.acquire() as other:
+        creating = other.transaction()
+        await creating.start()
+        await add_token(other, subject="second", role="enqueuer", tenant=acme, actor=acting_with(maker))
+        revoking = asyncio.create_task(revoke_token(conn, maker.prefix, actor=ALICE))
+        await asyncio.wait([revoking], timeout=0.3)
+        assert not revoking.done()
+        await creating.commit()
+        await revoking
+
+        with_it = await revoke_created_tokens(conn, maker, actor=ALICE)
+    assert [token.subject for token in with_it] == ["second"]
+
+
+async def test_revoking_what_a_token_created_reaches_all_that_goes_back_to_it(conn, acme):
+    first, _ = await add_token(conn, subject="first", role="tenant_admin", tenant=acme, actor=ALICE)
+    second, _ = await add_token(conn, subject="second", role="tenant_admin", tenant=acme, actor=acting_with(first))
+    await add_token(conn, subject="third", role="enqueuer", tenant=acme, actor=acting_with(second))
+    await add_token(conn, subject="bystander", role="enqueuer", tenant=acme, actor=ALICE)
+    await revoke_token(conn, second.prefix, actor=ALICE)
+    await revoke_token(conn, first.prefix, actor=ALICE)
+
+    revoked = await revoke_created_tokens(conn, first, actor=ALICE)
+
+    assert [token.subject for token in revoked] == ["third"]
+    valid = [token.subject for token in await list_tokens(conn, tenant_id=acme.id) if token.revoked_at is None]
+    assert valid == ["bystander"]
+    assert await revoke_created_tokens(conn, first, actor=ALICE) == []

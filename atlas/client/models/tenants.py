@@ -63,6 +63,12 @@ class TokenMade(TokenShown):
     token: str
 
 
+class RevokedToken(TokenShown):
+    """A revoked credential, and those that were revoked with it."""
+
+    created: list[TokenShown] = Field(description="The tokens that were created with it and were revoked too.")
+
+
 class SessionShown(ApiModel):
     """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
 

@@ -10,6 +10,7 @@ from atlas.client.methods import listing, operation
 from atlas.client.models.hosts import DefinitionShown, HostShown, InstanceShown
 from atlas.client.models.tenants import (
     OpenSessionShown,
+    RevokedToken,
     SessionShown,
     TenantRemoval,
     TenantShown,
@@ -73,8 +74,8 @@ class TenantOperations(ApiCaller):
         """Make a token. The result has it in clear, once."""
 
     @operation("DELETE", "/tokens/{token_id}")
-    def revoke_token(self, token_id: Id) -> TokenShown:
-        """Revoke a token for good, with every session that was opened with it."""
+    def revoke_token(self, token_id: Id, *, with_created: bool = ...) -> RevokedToken:
+        """Revoke a token for good, with every session that was opened with it; or also what was created with it."""
 
     @operation("GET", "/session", by_tenant=False)
     def get_session(self) -> SessionShown:
