@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 import orjson
 import typer
 
-from atlas.cli.stdio import written_out
+from atlas.cli.stdio import is_utf8, written_out
+from atlas.cli.text_table import TextTable, lines_of
 from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, InvalidInput
 from atlas.programs.terminal_text import plain
@@ -21,28 +21,18 @@ from atlas.source import name_command
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-    from rich.table import Table
 
 Shown: TypeAlias = "str | TextTable | RenderableType"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-# A table that goes into a file or a pipe is not cut to the width of a terminal.
-_PIPE_WIDTH = 240
 # Delete and the C1 control characters, one of which begins escape sequences.
 _C1_CONTROLS = re.compile(r"[\x7f-\x9f]")
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table without borders; None is an empty cell."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
+_NOT_ASCII = re.compile(r"[^\x00-\x7e]+")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
-    """A table for `say`."""
-    return TextTable(columns, [*rows])
+    """A table for `say`; None is an empty cell."""
+    return TextTable(columns, [[_shown(cell) for cell in row] for row in rows])
 
 
 def say(document: Any, shown: "Shown | Sequence[Shown]", *, json: bool) -> None:
@@ -60,40 +50,16 @@ def say(document: Any, shown: "Shown | Sequence[Shown]", *, json: bool) -> None:
 
 
 def _draw(part: "TextTable | RenderableType") -> None:
-    lines = _lines_of(part) if isinstance(part, TextTable) else None
-    if lines is not None:
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+    is_terminal = sys.stdout.isatty()
+    if isinstance(part, TextTable):
+        head, *lines = lines_of(part, width=get_terminal_size().columns if is_terminal else None)
+        bold = is_terminal and not os.environ.get("NO_COLOR")
+        sys.stdout.writelines(f"{line}\n" for line in (f"\x1b[1m{head}\x1b[0m" if bold else head, *lines))
         return
-    # Imported here: it takes a tenth of a command's time, and most tables fit.
+    # Imported here: it takes a tenth of a command's time, and few commands need it.
     from rich.console import Console
 
-    drawn = _rich_table(part) if isinstance(part, TextTable) else part
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False).print(_Escaped(drawn))
-
-
-def _lines_of(part: TextTable) -> list[str] | None:
-    """The lines of a table; None if it does not fit, or has cells of several lines or with wide characters."""
-    is_terminal = sys.stdout.isatty()
-    cells = [[*part.columns], *([_shown(cell) for cell in row] for row in part.rows)]
-    if not all(cell.isascii() and cell.isprintable() for row in cells for cell in row):
-        return None
-    widths = [max(len(row[column]) for row in cells) for column in range(len(part.columns))]
-    if sum(widths) + 2 * (len(widths) - 1) > (get_terminal_size().columns if is_terminal else _PIPE_WIDTH):
-        return None
-    head, *lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
-    )
-    return [f"\x1b[1m{head}\x1b[0m" if is_terminal and not os.environ.get("NO_COLOR") else head, *lines]
-
-
-def _rich_table(part: TextTable) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(*part.columns, box=None, pad_edge=False, header_style="bold")
-    for row in part.rows:
-        drawn.add_row(*(Text(_shown(cell)) for cell in row))
-    return drawn
+    Console(highlight=False, soft_wrap=True).print(_Escaped(part))
 
 
 class _Escaped:
@@ -116,13 +82,20 @@ def _escaped(text: str) -> str:
 def print_json(document: Any) -> None:
     """Print one JSON document; dataclasses, ids and times become plain JSON."""
     with written_out():
-        sys.stdout.write(dump_json(document, indent=True) + "\n")
+        text = dump_json(document, indent=True)
+        sys.stdout.write((text if is_utf8(sys.stdout) else _NOT_ASCII.sub(_json_escape, text)) + "\n")
 
 
 def dump_json(document: Any, *, indent: bool = False) -> str:
     """JSON whose C1 control characters are escaped too, so that no terminal acts on them."""
     text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2 if indent else None).decode()
-    return _C1_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _C1_CONTROLS.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    """Characters as JSON writes them in ASCII: those beyond the first 65,536 are two surrogates."""
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def shown_age(time: datetime) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from atlas.errors import AtlasError
 
@@ -14,7 +15,7 @@ class OutputLost(AtlasError):
 
 
 def prepare_streams() -> None:
-    """Make sure that all three streams are open, and that standard output has a buffer.
+    """Make sure that all three streams are open, that standard output has a buffer, and that it takes every character.
 
     If a stream was closed (`<&-`), the next file that is opened would get its number. Under PYTHONUNBUFFERED standard
     output has no buffer, and Python drops what a single write does not take.
@@ -30,6 +31,15 @@ def prepare_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and not isinstance(sys.stdout.buffer, io.BufferedWriter):
         sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=False)
         sys.stdout.reconfigure(line_buffering=True)
+    # A name that the terminal cannot show is no reason to fail: it is escaped, as in \xfc.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Whether a stream takes every character."""
+    return (stream.encoding or "utf-8").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig")
 
 
 def discard_stdout() -> None:

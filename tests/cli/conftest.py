@@ -76,7 +76,7 @@ async def run(argv: list[str], *, cwd: Path, env: dict[str, str], stdin: bytes =
     )
     stdout, stderr = await process.communicate(stdin)
     assert process.returncode is not None
-    return Ran(process.returncode, stdout.decode(), stderr.decode())
+    return Ran(process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
 @pytest.fixture(scope="session")
