@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.pauses import Pause, PauseKind
     from atlas.engine.workflows.find_intents import EngineState
     from atlas.up_report import ProgramState
+
+
+# A worker that runs, by the names of its fields.
+Worker: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class StatusReport:
     gate: "Gate"
     engine: "EngineState"
     queue: "list[Depth]"
-    workers: list[Mapping[str, Any]]
+    workers: list[Worker]
     programs: "list[ProgramState]"
     pauses: "list[Pause]"
     audit_lost_end: str | None
@@ -104,6 +108,8 @@ class Backend(Protocol):
     async def delete(self, job_id: UUID) -> None: ...
 
     async def status(self) -> StatusReport: ...
+
+    async def list_workers(self) -> list[Worker]: ...
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "up": ("up:up", "Run everything in the foreground; Ctrl-C stops it."),
     "api": ("api:api", "Serve the API until stopped."),
     "worker": ("worker:worker", "Run jobs until stopped."),
+    "worker list": ("workers:show_list", "List the workers that run, the oldest first."),
     "scheduler": ("scheduler:scheduler", "Run the scheduler until stopped."),
     "agent": ("agent:agent", "Run this host's jobs until stopped, with the commands that its allow-list names."),
     "migrate": ("migrate:migrate", "Apply the migrations that are missing."),
@@ -42,8 +43,8 @@ COMMANDS = {
     "enqueue": ("enqueue:enqueue_job", "Enqueue a job."),
     "audit": ("audit:app", "The audit log of all changes: read it, verify it, prove it."),
     "explain": ("explain:explain", "Explain why a job, a run, a trigger or a worker does nothing, and the way out."),
-    "jobs": ("jobs:app", "Show jobs; cancel, retry and delete them."),
-    "group": ("group:app", "Groups of jobs: show one, cancel or retry it."),
+    "jobs": ("jobs:app", "Show and watch jobs; cancel, retry and delete them."),
+    "group": ("group:app", "Groups of jobs: list, show, cancel and retry them."),
     "workflow": ("workflow:app", "Ask for workflow runs, look at them and steer them."),
     "outbox": ("outbox:app", "The mails that were written as files instead of being sent."),
     "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),
@@ -60,7 +61,50 @@ COMMANDS = {
 }
 
 
-class CommandTable(TyperGroup):
+# Groups are found in the singular and in the plural.
+GROUPS = (
+    *("jobs", "group", "workflow", "trigger", "event", "webhooks", "hooks"),
+    *("tenant", "token", "host", "definition", "worker"),
+)
+ALIASES = {name.removesuffix("s") if name.endswith("s") else f"{name}s": name for name in GROUPS}
+
+
+class _PlainOptions:
+    """Options in the help of a command: a word for the value of each, none for a switch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, which the help and the parser use."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class beside it
+        for parameter in parameters:
+            if parameter.param_type_name == "option" and parameter.metavar is None:
+                parameter.metavar = "" if parameter.is_flag else _value_name(parameter, ctx)
+            elif parameter.param_type_name == "argument":
+                # The name says it. Typer shows the type beside it.
+                parameter.display_type = lambda ctx: ""
+        return parameters
+
+
+# What Typer calls the type of a value, and what people call it.
+VALUE_NAMES = {"str": "TEXT", "list[str]": "TEXT", "int": "N", "int range": "N", "float": "N", "float range": "N"}
+
+
+def _value_name(option: Any, ctx: Any) -> str | None:
+    """A word for the value of an option. None, which leaves it to Typer, in a version without names from Python."""
+    if not hasattr(option, "display_type"):
+        return None
+    shown = option.display_type(ctx).strip("<>")
+    return VALUE_NAMES.get(shown, "PATH" if "path" in shown.lower() else shown)
+
+
+class PlainCommand(_PlainOptions, TyperCommand):
+    """A command whose help shows no types of Python."""
+
+
+class PlainGroup(_PlainOptions, TyperGroup):
+    """The same for a group."""
+
+
+class CommandTable(PlainGroup):
     """The subcommands of `atlas`: their names and sentences, and the one that runs whole."""
 
     def __init__(self, **options: Any) -> None:
@@ -69,11 +113,14 @@ class CommandTable(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, imported."""
-        name, _, rest = super().resolve_command(ctx, args)
+        name, _, rest = super().resolve_command(ctx, [canonical(args[0]), *args[1:]])
+        # The name of a program may begin that of a command: `worker list`.
+        if rest and f"{name} {rest[0]}" in COMMANDS:
+            name, rest = f"{name} {rest[0]}", rest[1:]
         return name, None if name is None else load_command(name), rest
 
 
-class ModuleGroup(TyperGroup):
+class ModuleGroup(PlainGroup):
     """Subcommands in several modules of a package: only the module of the one that runs is imported; for help all."""
 
     def __init__(self, package: str, places: Mapping[str, str], *, help: str) -> None:
@@ -102,6 +149,11 @@ class _CommandPlaces(Mapping[str, TyperCommand | TyperGroup]):
         return len(self._places)
 
 
+def canonical(name: str) -> str:
+    """The name of a command by which the table and the help have it."""
+    return ALIASES.get(name, name)
+
+
 def load_command(name: str) -> TyperCommand | TyperGroup:
     """Import a command."""
     return _load(f"atlas.cli.{COMMANDS[name][0]}", name)
@@ -115,11 +167,22 @@ def _load(place: str, name: str) -> TyperCommand | TyperGroup:
     if isinstance(found, TyperGroup):
         command: Any = found
     elif isinstance(found, typer.Typer):
+        _use_plain_options(found)
         command = typer.main.get_command(found)
     else:
         single = typer.Typer(add_completion=False)
-        single.command(name)(found)
+        single.command(name, cls=PlainCommand)(found)
         command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name = name
     return command
+
+
+def _use_plain_options(group: typer.Typer) -> None:
+    group.info.cls = PlainGroup
+    for command in group.registered_commands:
+        command.cls = PlainCommand
+    for inner in group.registered_groups:
+        inner.cls = PlainGroup
+        assert inner.typer_instance is not None
+        _use_plain_options(inner.typer_instance)

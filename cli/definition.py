@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atlas.cli.connect import either
+from atlas.cli.facts import facts_table
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import UnreadableFile, read_json_file
@@ -13,8 +14,10 @@ from atlas.cli.runtime import caller, connected
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
+    definition_key,
     disable_definition,
     edit_definition,
+    find_definition,
     list_definitions,
 )
 from atlas.engine.commands.spec import DefinitionSpec
@@ -102,6 +105,21 @@ def disable(key: Key, json: Json = False) -> None:
     say(disabled.as_json(), f"Definition {key} is disabled.", json=json)
 
 
+@app.command("show")
+def show_one(key: Key, json: Json = False) -> None:
+    """Show a definition: its program, its arguments, its limits and the schema of its input."""
+
+    async def work(settings: Settings) -> Definition:
+        async with connected(settings) as conn:
+            return await find_definition(conn, await definition_key(conn, key))
+
+    async def over_http(atlas: "AtlasClient") -> Definition:
+        return _definition(await atlas.get_definition(key))
+
+    document = either(work, over_http).as_json()
+    say(document, facts_table(document), json=json)
+
+
 @app.command("list")
 def show(
     active: Annotated[bool, typer.Option("--active", help="Only those that are enabled.")] = False, json: Json = False
@@ -126,7 +144,11 @@ def show(
         )
         for one in found
     ]
-    shown = table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows) if rows else "There are no definitions."
+    shown = (
+        table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows)
+        if rows
+        else "There are no definitions. Add one with `atlas definition add FILE`."
+    )
     say({"definitions": [one.as_json() for one in found]}, shown, json=json)
 
 

@@ -4,7 +4,6 @@ import sys
 from datetime import timedelta
 from typing import Annotated
 
-import orjson
 import typer
 
 from atlas.cli.backend import Backend, EnqueueOptions, JobDetails
@@ -13,12 +12,12 @@ from atlas.cli.durations import parse_duration
 from atlas.cli.output import Json, say
 from atlas.cli.parameters import OBJECT, read_object, read_time
 from atlas.cli.waiting import looks
+from atlas.cli.watch import FINISHED, show_end
 from atlas.engine.admission import ENGINE_RUN
 from atlas.engine.jobs.types import canonical
 from atlas.errors import FieldError, InvalidInput
 
 BUILT_IN = ("EMAIL_SEND", "HTTP_CALL")
-ENDED = ("succeeded", "failed", "canceled")
 
 
 def enqueue_job(
@@ -80,7 +79,7 @@ def enqueue_job(
     if wait and job_type == ENGINE_RUN:
         raise InvalidInput("The command", [FieldError("--wait", "does not apply to a workflow: see `atlas workflow`")])
     if wait:
-        _show_end(on_backend(lambda atlas: _enqueue_and_wait(atlas, options), checks_inputs=is_built_in), json=json)
+        show_end(on_backend(lambda atlas: _enqueue_and_wait(atlas, options), checks_inputs=is_built_in), json=json)
         return
     made = on_backend(lambda atlas: atlas.enqueue(options), checks_inputs=is_built_in)
     message = f"Job {made.id} with this key is active already." if made.deduplicated else f"Job {made.id} is queued."
@@ -88,19 +87,11 @@ def enqueue_job(
 
 
 async def _enqueue_and_wait(atlas: Backend, options: EnqueueOptions) -> JobDetails:
-    """The job once it has ended."""
+    """The job once it has finished."""
     made = await atlas.enqueue(options)
     sys.stderr.write(f"Job {made.id} is queued.\n")
     async for _ in looks():
         found = await atlas.show(made.id)
-        if found.job.status in ENDED:
+        if found.job.status in FINISHED:
             break
     return found
-
-
-def _show_end(found: JobDetails, *, json: bool) -> None:
-    job = found.job
-    text = orjson.dumps(job.output if job.status == "succeeded" else job.error, option=orjson.OPT_INDENT_2).decode()
-    say({"job": found.document, "attempts": found.attempts}, f"Job {job.id} has {job.status}.\n{text}", json=json)
-    if job.status != "succeeded":
-        raise typer.Exit(1)

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connect import either
 from atlas.cli.ids import find_id
-from atlas.cli.output import Json, say, shown_age
-from atlas.cli.over_http_rows import find_id_over_http, row_of
+from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
 from atlas.cli.runtime import caller, connected
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
-from atlas.engine.jobs.groups import JobGroup, find_group
+from atlas.engine.jobs.groups import JobGroup, find_group, list_groups
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.settings import Settings
 
@@ -20,9 +22,46 @@ if TYPE_CHECKING:
 
     from atlas.client import AtlasClient
 
-app = typer.Typer(help="Groups of jobs: show one, cancel or retry it.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Groups of jobs: list, show, cancel and retry them.", no_args_is_help=True, add_completion=False)
 
+NO_GROUPS = "There are no groups. `enqueue_group` of the Python client and `POST /groups` make one."
 GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or its beginning.")]
+
+
+@app.command("list")
+def show_list(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="ID", help="Show the groups that are older than this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List groups of jobs, newest first."""
+
+    async def work(settings: Settings) -> tuple[list[JobGroup], TenantNames]:
+        async with connected(settings) as conn:
+            last = None if before is None else await find_id(conn, "group", before, option="--before")
+            found = await list_groups(conn, tenant_id=await tenant_id(conn, tenant), before=last, limit=limit)
+            return found, await names_of(conn, found)
+
+    async def over_http(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
+        last = None if before is None else str(await find_id_over_http(atlas, "group", before, option="--before"))
+        page = await atlas.list_groups().page(limit=limit, cursor=last)
+        return [row_of(JobGroup, group) for group in page.items], await tenant_names(atlas)
+
+    found, names = either(work, over_http, tenant=tenant)
+    rows = [
+        (
+            *("open" if group.ended_at is None else "finished", names.slug(group.tenant_id), group.name, group.id),
+            *(_counts(group), group.then_type, shown_age(group.created_at)),
+        )
+        for group in found
+    ]
+    columns = ("STATUS", "TENANT", "NAME", "ID", "JOBS", "FOLLOWED BY", "AGE")
+    shown = table(columns, rows) if rows else NO_GROUPS
+    documents = [names.document(group) for group in found]
+    say_page("groups", documents, shown, next_before=last_id(found, limit), json=json)
 
 
 @app.command("show")
@@ -70,11 +109,14 @@ def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
     say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
 
 
+def _counts(group: JobGroup) -> str:
+    return ", ".join(f"{count} {status}" for status, count in sorted(group.counts.items())) or "none left"
+
+
 def _lines(group: JobGroup) -> list[str]:
     state = "is open" if group.ended_at is None else f"ended {shown_age(group.ended_at)} ago"
     named = f" ({group.name})" if group.name else ""
-    counts = ", ".join(f"{count} {status}" for status, count in sorted(group.counts.items())) or "none left"
-    lines = [f"Group {group.id}{named} of {group.total} jobs {state}: {counts}."]
+    lines = [f"Group {group.id}{named} of {group.total} jobs {state}: {_counts(group)}."]
     if group.then_job_id is not None:
         lines.append(f"Job {group.then_job_id} of the type {group.then_type} followed it.")
     elif group.then_type is not None:

@@ -5,18 +5,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.connect import either
+from atlas.cli.facts import facts_table
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.webhooks.inbound import InboundHook, add_hook, list_hooks, remove_hook
+from atlas.engine.webhooks.inbound import InboundHook, add_hook, find_hook, list_hooks, remove_hook
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient, HookShown
 
 app = typer.Typer(help="Receive signed messages as events.", no_args_is_help=True, add_completion=False)
+
+HookId = Annotated[str, typer.Argument(metavar="ID", help="The hook's id, or its beginning.")]
+NO_HOOKS = "There are no hooks. Add one with `atlas hooks add EVENT --tenant SLUG`."
 
 
 @app.command("add")
@@ -63,13 +67,30 @@ def show(
     found, names = either(work, over_http, tenant=tenant)
     rows = [(one.id, names.slug(one.tenant_id), f"/hooks/{one.key}", one.event_name, one.description) for one in found]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
-    say({"hooks": [names.document(one) for one in found]}, table(columns, rows), json=json)
+    say({"hooks": [names.document(one) for one in found]}, table(columns, rows) if rows else NO_HOOKS, json=json)
+
+
+@app.command("show")
+def show_one(hook_id: HookId, json: Json = False) -> None:
+    """Show an address, the event that its messages become, and who added it; without its secret."""
+
+    async def work(settings: Settings) -> tuple[InboundHook, TenantNames]:
+        async with connected(settings) as conn:
+            found = await find_hook(conn, await find_id(conn, "hook", hook_id))
+            return found, await names_of(conn, [found])
+
+    async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
+        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
+        return _hook(found), await tenant_names(atlas)
+
+    hook, names = either(work, over_http)
+    document = names.document(hook)
+    fields = ("id", "tenant", "path", "event_name", "description", "created_by", "created_at")
+    say(document, facts_table({**document, "path": f"/hooks/{hook.key}"}, *fields), json=json)
 
 
 @app.command("remove")
-def remove(
-    hook_id: Annotated[str, typer.Argument(metavar="ID", help="The hook's id, or its beginning.")], json: Json = False
-) -> None:
+def remove(hook_id: HookId, json: Json = False) -> None:
     """Remove an address. The events that came by it stay."""
 
     async def work(settings: Settings) -> tuple[InboundHook, TenantNames]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from atlas.cli.connect import either
-from atlas.cli.output import Json, TextTable, say, table
+from atlas.cli.output import Json, say, table
 from atlas.cli.runtime import connected
 from atlas.cli.stdio import written_out
 from atlas.cli.tenant_names import tenant_id
+from atlas.cli.text_table import TextTable
 from atlas.db.replica import caught_up, read_first
 from atlas.engine.insights import InsightsQuery, read_insights
 from atlas.engine.insights_csv import csv_lines

@@ -9,15 +9,18 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.backend import Backend, ListOptions
 from atlas.cli.connect import on_backend
-from atlas.cli.output import Json, hint_at_more, say, shown_age, table
+from atlas.cli.output import Json, say, say_page, shown_age, table
 from atlas.cli.render_job import PARTS, draw_job, parts_of
+from atlas.cli.watch import watch
 from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from atlas.cli.tenant_names import TenantNames
     from atlas.engine.jobs.job_list import JobPage
 
-app = typer.Typer(help="Show jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Show and watch jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False
+)
 
 T = TypeVar("T")
 JobId = Annotated[str, typer.Argument(help="The job's id, or its beginning.")]
@@ -54,9 +57,11 @@ def show_list(
     if status or job_type or tenant:
         empty = "No job matches." if found.next_before is None else "None of the newest jobs matches."
     columns = ("STATUS", "TENANT", "TYPE", "ID", "ATTEMPTS", "AGE")
-    say({"jobs": [names.document(job) for job in found.jobs]}, table(columns, rows) if rows else empty, json=json)
-    if found.next_before is not None:
-        hint_at_more("--before", found.next_before)
+    shown = table(columns, rows) if rows else empty
+    say_page("jobs", [names.document(job) for job in found.jobs], shown, next_before=found.next_before, json=json)
+
+
+app.command("watch")(watch)
 
 
 @app.command("show")

@@ -17,6 +17,7 @@ app = typer.Typer(
     name="atlas",
     cls=CommandTable,
     help="Runs jobs and workflows on Postgres, and keeps an audit log that can be verified.",
+    epilog="Groups are found in the singular and in the plural: `atlas job list` is `atlas jobs list`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

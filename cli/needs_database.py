@@ -2,6 +2,7 @@
 
 import sys
 
+from atlas.cli.command_table import canonical
 from atlas.errors import AtlasError
 from atlas.settings import Settings
 
@@ -35,7 +36,8 @@ class NotOverHttp(AtlasError):
     """A command that needs the database, while ATLAS_URL names an API."""
 
     def __init__(self) -> None:
-        words = [word for word in sys.argv[1:] if not word.startswith("-")]
+        first, *words = [*(word for word in sys.argv[1:] if not word.startswith("-")), ""]
+        words = [canonical(first), *filter(None, words)]
         name = next((name for name in (" ".join(words[:2]), *words[:1]) if name in REASONS), " ".join(words[:2]))
         why, instead = REASONS.get(name, ("it needs the database", _THERE))
         super().__init__(f"`atlas {name}` does not work over HTTP: {why}.", remedy=instead)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
+from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
 from atlas.cli.ids import find_id
 from atlas.cli.runtime import caller
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -83,14 +83,16 @@ class OnDatabase:
     async def delete(self, job_id: UUID) -> None:
         await delete(self._conn, job_id, actor=caller())
 
+    async def list_workers(self) -> list[Worker]:
+        return [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
+
     async def status(self) -> StatusReport:
-        workers = [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
         gate, engine = await read_gate(self._conn), await read_engine(self._conn)
         return StatusReport(
             gate,
             engine,
             await queue_depth(self._conn),
-            [*workers],
+            await self.list_workers(),
             read_programs(self._settings.home),
             await list_pauses(self._conn),
             await fetch_value(self._conn, LOST_END),

@@ -115,9 +115,16 @@ def report(error: AtlasError, *, json: bool) -> None:
     print_json({"error": document})
 
 
-def hint_at_more(option: str, last: object) -> None:
-    """Say on stderr that a list goes on, and how to see more of it."""
-    sys.stderr.write(f"There may be more. `{option} {last}` shows what follows.\n")
+def say_page(name: str, rows: Sequence[Any], shown: "Shown", *, next_before: object | None, json: bool) -> None:
+    """Print a page of a list. The id at which the next page begins is in the document, and on stderr for people."""
+    say({name: rows, "next": next_before}, shown, json=json)
+    if next_before is not None:
+        sys.stderr.write(f"There may be more. `--before {next_before}` shows what follows.\n")
+
+
+def last_id(rows: Sequence[Any], limit: int) -> object | None:
+    """The id at which the next page begins. None if this one is not full."""
+    return rows[-1].id if len(rows) == limit else None
 
 
 def warn(error: AtlasError) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport
+from atlas.cli.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
 from atlas.cli.over_http_rows import find_id_over_http, find_named
 from atlas.cli.tenant_names import TenantNames
 from atlas.client import (
@@ -21,6 +21,7 @@ from atlas.client import (
     JobRequest,
     RetryBudget,
     Unreachable,
+    WorkerStatus,
 )
 from atlas.db.versions import RunningVersion
 from atlas.engine.explanation import Explanation
@@ -129,19 +130,21 @@ class OverHttp:
         async with self._atlas() as atlas:
             await atlas.delete_job(job_id)
 
+    async def list_workers(self) -> list[Worker]:
+        async with self._atlas() as atlas:
+            return _oldest_first([worker async for worker in atlas.list_workers(alive_only=True)])
+
     async def status(self) -> StatusReport:
         async with self._atlas() as atlas:
             found = await atlas.get_status()
         engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
-        workers = [
-            one.model_dump(include=_WORKER_FIELDS) for one in sorted(found.workers, key=lambda one: one.started_at)
-        ]
+        workers = _oldest_first(found.workers)
         queue = [Depth(**one.model_dump()) for one in found.queue]
         pauses = [Pause(**one.model_dump()) for one in found.pauses]
         programs = [ProgramState(**one.model_dump()) for one in found.programs]
         gate = Gate(**found.gate.model_dump())
         versions = [RunningVersion(**one.model_dump()) for one in found.versions]
-        return StatusReport(gate, engine, queue, [*workers], programs, pauses, found.audit_lost_end, versions)
+        return StatusReport(gate, engine, queue, workers, programs, pauses, found.audit_lost_end, versions)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
@@ -201,6 +204,12 @@ async def reach_api(settings: Settings, tenant: str | None = None) -> AsyncItera
         if not error.problem:
             error.remedy = "Check that ATLAS_URL is the address of an Atlas."
         raise
+
+
+def _oldest_first(workers: Sequence[WorkerStatus]) -> list[Worker]:
+    return [
+        worker.model_dump(include=_WORKER_FIELDS) for worker in sorted(workers, key=lambda worker: worker.started_at)
+    ]
 
 
 def _row(job: Job) -> JobRow:

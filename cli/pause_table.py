@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from atlas.cli.output import TextTable, table
+from atlas.cli.output import table
+from atlas.cli.text_table import TextTable
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.pauses import Pause

@@ -49,7 +49,7 @@ def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False
 def pauses(tenant: Tenant = None, json: Json = False) -> None:
     """Show what is paused, by whom, since when, until when and why."""
     found = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
-    say(found, pauses_text(found) if found else "Nothing is paused.", json=json)
+    say({"pauses": found}, pauses_text(found) if found else "Nothing is paused.", json=json)
 
 
 def _confirmations(made: "Pause") -> str:

@@ -8,7 +8,8 @@ from uuid import UUID
 import orjson
 
 from atlas.cli.backend import JobDetails
-from atlas.cli.output import TextTable, table
+from atlas.cli.output import table
+from atlas.cli.text_table import TextTable
 
 # What an attempt leaves in text, and what it is called.
 PARTS = {"error_text": "Error", "log_tail": "Log", "stdout_tail": "Standard output", "stderr_tail": "Standard error"}

@@ -8,8 +8,9 @@ import typer
 from atlas.cli.backend import StatusReport
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, TextTable, say, table
+from atlas.cli.output import Json, say, table
 from atlas.cli.pause_table import pauses_text
+from atlas.cli.text_table import TextTable
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.gate import Gate

@@ -11,6 +11,7 @@ app = ModuleGroup(
         "edit": "change:edit",
         "remove": "change:remove",
         "list": "show:show",
+        "show": "show:show_one",
         "fire": "change:fire",
         "preview": "show:show_times",
     },

@@ -1,4 +1,4 @@
-"""`atlas trigger list` and `atlas trigger preview`."""
+"""`atlas trigger list`, `atlas trigger show` and `atlas trigger preview`."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +7,7 @@ from uuid import UUID
 import typer
 
 from atlas.cli.connect import either
+from atlas.cli.facts import facts_table
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import find_id_over_http, own_tenant, row_of, tenant_names
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id, or its beginning.")]
 CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
 Zone = Annotated[str | None, typer.Option("--timezone", help="Its time zone; the tenant's by default.")]
+NO_TRIGGERS = "There are no triggers. Add one with `atlas trigger add`; `atlas trigger add --help` shows how."
 
 
 def show(
@@ -45,7 +47,28 @@ def show(
     found, names = either(work, over_http, tenant=tenant)
     columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
     rows = [_row(one, names) for one in found]
-    say({"triggers": [names.document(one.as_json()) for one in found]}, table(columns, rows), json=json)
+    say(
+        {"triggers": [names.document(one.as_json()) for one in found]},
+        table(columns, rows) if rows else NO_TRIGGERS,
+        json=json,
+    )
+
+
+def show_one(trigger_id: TriggerId, json: Json = False) -> None:
+    """Show a trigger: when it fires, what it starts with which input, and how its last firing went."""
+
+    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
+        async with connected(settings) as conn:
+            found = await find_trigger(conn, await find_id(conn, "trigger", trigger_id))
+            return found, await names_of(conn, [found])
+
+    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+        found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
+        return trigger_of(found), await tenant_names(atlas)
+
+    found, names = either(work, over_http)
+    document = names.document(found.as_json())
+    say(document, facts_table(document), json=json)
 
 
 def show_times(

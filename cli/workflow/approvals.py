@@ -8,7 +8,7 @@ import typer
 
 from atlas.cli.connect import either
 from atlas.cli.ids import id_range, only_one
-from atlas.cli.output import Json, hint_at_more, say, table
+from atlas.cli.output import Json, last_id, say, say_page, table
 from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -96,9 +96,8 @@ def approvals(
     ]
     columns = ("STATUS", "TENANT", "QUESTION", "ID", "REQUESTED BY", "EXPIRES")
     text = table(columns, rows) if rows else "No approval is pending."
-    say({"approvals": [names.document(one) for one in found]}, text, json=json)
-    if len(found) == limit:
-        hint_at_more("--before", found[-1].id)
+    documents = [names.document(row) for row in found]
+    say_page("approvals", documents, text, next_before=last_id(found, limit), json=json)
 
 
 async def _find(conn: Connection, text: str) -> ApprovalRow:

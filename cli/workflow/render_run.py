@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
-from atlas.cli.output import TextTable, table
+from atlas.cli.output import table
 from atlas.cli.tenant_names import TenantNames
+from atlas.cli.text_table import TextTable
 from atlas.engine.workflows.find_intents import IntentRow
 from atlas.engine.workflows.find_runs import RunDetails, RunRow, StepRow
 

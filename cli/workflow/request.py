@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from atlas.cli.connect import either
-from atlas.cli.output import Json, hint_at_more, say, shown_age, table
+from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
 from atlas.cli.over_http_rows import row_of, tenant_names
 from atlas.cli.parameters import OBJECT, read_object
 from atlas.cli.runtime import caller, connected
@@ -155,6 +155,5 @@ def requests(
     ]
     columns = ("STATUS", "TENANT", "WORKFLOW", "ID", "REQUESTED BY", "AGE", "REASON")
     text = table(columns, rows) if rows else "No request fits. Make one with `atlas workflow run`."
-    say({"requests": [names.document(one) for one in found]}, text, json=json)
-    if len(found) == limit:
-        hint_at_more("--before", found[-1].id)
+    documents = [names.document(row) for row in found]
+    say_page("requests", documents, text, next_before=last_id(found, limit), json=json)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.connect import either
-from atlas.cli.output import Json, hint_at_more, say, shown_age, table
+from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
 from atlas.cli.over_http_rows import row_of, tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -68,9 +68,8 @@ def show_list(
     ]
     columns = ("STATUS", "TENANT", "WORKFLOW", "ID", "REQUESTED BY", "AGE")
     text = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
-    say({"runs": [names.document(one) for one in found]}, text, json=json)
-    if len(found) == limit:
-        hint_at_more("--before", found[-1].id)
+    documents = [names.document(row) for row in found]
+    say_page("runs", documents, text, next_before=last_id(found, limit), json=json)
 
 
 def show(run_id: RunId, json: Json = False) -> None:

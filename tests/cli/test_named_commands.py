@@ -1,4 +1,4 @@
-"""The commands that remedies, web pages and docs name: each exists, and is named as the reader can type it."""
+"""The commands that remedies and web pages name: each exists, and is named as the reader can type it."""
 
 import ast
 import os
@@ -7,19 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from atlas.api.page_files import _with_command
-from atlas.cli.command_table import COMMANDS, load_command
 from tests.cli.conftest import environment
+from tests.docs.test_commands import fault_of
 from tests.support import ROOT
 
 FOLDERS = ("api", "atlas", "audit", "cli", "engine", "integrations", "scheduler", "testing", "workers")
-QUOTED = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(atlas [a-z][^`\n]*)`")
-IN_PAGES = re.compile(r"""(?:command|text)=(?:\{[`'"]|")(atlas .*?)(?:[`'"]\}|" ?/?>|" action)""")
-IN_CONSOLE = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(atlas [a-z].*)$", re.MULTILINE)
+QUOTED = re.compile(r"`(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?atlas ([a-z][^`\n]*)`")
+IN_PAGES = re.compile(r"""(?:command|text)=(?:\{[`'"]|")atlas (.*?)(?:[`'"]\}|" ?/?>|" action)""")
 
 
 def commands_in_code() -> Iterator[tuple[str, str]]:
@@ -34,38 +32,15 @@ def commands_in_code() -> Iterator[tuple[str, str]]:
 def commands_in_pages() -> Iterator[tuple[str, str]]:
     for path in (ROOT / "web" / "src").rglob("*.tsx"):
         for command in IN_PAGES.findall(path.read_text()) + QUOTED.findall(path.read_text()):
-            for part in command.split("&& "):
+            for part in command.split("&& atlas "):
                 yield str(path.relative_to(ROOT)), part
 
 
-def commands_in_docs() -> Iterator[tuple[str, str]]:
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        text = path.read_text()
-        for command in QUOTED.findall(text) + IN_CONSOLE.findall(text):
-            yield str(path.relative_to(ROOT)), command
-
-
-def fault(command: str) -> str | None:
-    """What is wrong with a command: a name or an option that does not exist."""
-    words = [word.strip("`.,;:()[]|") for word in command.split(" #")[0].split()[1:]]
-    if not words or words[0] not in COMMANDS:
-        return None if not words or words[0].startswith("-") else f"no command {words[0]}"
-    found: Any = load_command(words.pop(0))
-    while hasattr(found, "commands") and words and not words[0].startswith(("-", "…", "list|", "{")):
-        name = words.pop(0).split("|")[0]
-        if name not in found.commands:
-            return f"no command {name} of {found.name}"
-        found = found.commands[name]
-    options = {name for parameter in found.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    wrong = [word for word in words if re.fullmatch(r"--[a-z-]+", word) and word not in options | {"--help"}]
-    return f"no option {wrong[0]}" if wrong and not hasattr(found, "commands") else None
-
-
-@pytest.mark.parametrize("named", [commands_in_code, commands_in_pages, commands_in_docs])
+@pytest.mark.parametrize("named", [commands_in_code, commands_in_pages])
 def test_every_command_that_a_text_names_exists(named):
     commands = {*named()}
     assert len(commands) > 20
-    assert [(where, command, wrong) for where, command in sorted(commands) if (wrong := fault(command))] == []
+    assert [(where, command, wrong) for where, command in sorted(commands) if (wrong := fault_of(command))] == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,124 @@
+"""Commands that show one thing or list things: the same on the database and over HTTP, as text and as JSON."""
+
+import json
+
+import pytest
+
+from atlas.cli.command_table import ALIASES, COMMANDS, GROUPS, load_command
+from atlas.cli.main import app
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.groups import insert_group
+from atlas.engine.jobs.lease import register_worker
+from atlas.engine.jobs.new_job import NewJob
+from tests.cli.conftest import Ran
+from tests.cli.test_over_http import Ask, atlas, both, quiet, remote, server, settings
+from tests.support import DANA
+
+__all__ = ["atlas", "quiet", "remote", "server", "settings"]
+
+
+async def same(atlas: Ask, remote: Ask, *arguments: str) -> Ran:
+    """What a command prints on the database, and over HTTP too."""
+    here, there = await both(atlas, remote, *arguments)
+    assert there == here
+    text = await atlas(*arguments)
+    assert text.code == 0, text
+    assert text.stdout == (await remote(*arguments)).stdout
+    return Ran(0, text.stdout, json.dumps(here))
+
+
+async def test_groups_are_listed_newest_first(atlas, remote, server, conn):
+    assert "There are no groups" in (await atlas("group", "list")).stdout
+    acme, ids = server.world.acme.id, []
+    for name in ("a", "b"):
+        jobs = [NewJob("x.work", {}, acme) for _ in range(2)]
+        ids.append(str(await insert_group(conn, acme, jobs, then=None, name=name, actor=DANA)))
+
+    listed = (await both(atlas, remote, "group", "list", "--tenant", "acme"))[1]
+    assert [(group["id"], group["tenant"], group["counts"]) for group in listed["groups"]] == [
+        (id, "acme", {"queued": 2}) for id in reversed(ids)
+    ]
+    first = await remote("groups", "list", "--limit", "1")
+    assert (ids[1] in first.stdout, "2 queued" in first.stdout) == (True, True)
+    assert first.stderr == f"There may be more. `--before {ids[1]}` shows what follows.\n"
+    rest = await atlas("group", "list", "--before", ids[1], "--json")
+    assert [group["id"] for group in rest.document["groups"]] == [ids[0]]
+
+
+async def test_a_trigger_a_hook_and_a_definition_are_shown(atlas, remote, server, tmp_path):
+    made = await atlas("trigger", "add", "--tenant", "acme", "--cron", "@daily", "--job-type", "x.work", "--json")
+    shown = await same(atlas, remote, "trigger", "show", made.document["id"])
+    assert json.loads(shown.stderr)["cron_expr"] == "@daily"
+    assert "x.work" in shown.stdout
+
+    hook = (await atlas("hooks", "add", "pay.done", "--tenant", "acme", "--json")).document
+    shown = await same(atlas, remote, "hook", "show", hook["id"])
+    assert (f"/hooks/{hook['key']}" in shown.stdout, hook["secret"] in shown.stdout) == (True, False)
+
+    (tmp_path / "d.json").write_text(json.dumps({"key": "back.up", "argv": ["/bin/true"]}))
+    added = (await atlas("definition", "add", str(tmp_path / "d.json"), "--json")).document
+    shown = await same(atlas, remote, "definition", "show", "back.up")
+    assert json.loads(shown.stderr) == added
+    assert '["/bin/true"]' in shown.stdout
+    assert "There is no definition x.y" in (await remote("definition", "show", "x.y")).refusal
+
+
+async def test_workers_are_listed(atlas, remote, conn):
+    assert "Start one with `atlas worker --all`" in (await atlas("worker", "list")).stdout
+    await register_worker(conn, "w-1", job_types=["x.work"], lease=600)
+
+    here, there = await both(atlas, remote, "worker", "list")
+    assert there == here
+    [worker] = here["workers"]
+    assert (worker["worker_id"], worker["job_types"], worker["running_count"]) == ("w-1", ["x.work"], 0)
+    assert "w-1" in (await remote("workers", "list")).stdout
+
+
+async def test_a_job_is_watched_until_it_has_finished(atlas, remote, server, conn):
+    made = await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA)
+    await atlas("jobs", "cancel", str(made.id))
+
+    for ask in (atlas, remote):
+        watched = await ask("jobs", "watch", str(made.id))
+        assert (watched.code, watched.stderr) == (1, "")
+        assert watched.stdout.startswith(f"Job {made.id} has canceled.")
+        document = (await ask("job", "watch", str(made.id), "--json")).document
+        assert document["job"]["status"] == "canceled"
+    assert "only go without an id" in (await atlas("jobs", "watch", str(made.id), "--type", "x.work")).refusal
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_a_group_is_found_in_the_singular_and_in_the_plural(alias):
+    from typer.testing import CliRunner
+
+    name = ALIASES[alias]
+    assert {alias, name} == {name.rstrip("s"), f"{name.rstrip('s')}s"}
+    ran = CliRunner().invoke(app, [alias, "--help"])
+    assert (ran.exit_code, f"Usage: atlas {name}" in " ".join(ran.output.split())) == (0, True)
+
+
+def test_every_group_has_an_alias_and_no_alias_is_a_command():
+    groups = [name for name in COMMANDS if hasattr(load_command(name), "commands")]
+    others = {"audit", "engine", "grant", "outbox", "recurring"}  # They have no other number.
+
+    assert {*groups} - others <= {*GROUPS}
+    assert not {*ALIASES} & {*COMMANDS}
+
+
+def test_no_help_shows_a_type_of_python():
+    from typer.testing import CliRunner
+
+    for words in every_command():
+        text = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}).output
+        assert "--help" in text
+        assert [line for line in text.splitlines() if "<" in line and ">" in line and "<=x" not in line] == [], words
+
+
+def every_command() -> list[list[str]]:
+    found: list[list[str]] = [[]]
+    for name in COMMANDS:
+        command = load_command(name)
+        found.append(name.split())
+        for inner in getattr(command, "commands", ()):
+            found.append([name, inner])
+    return found
