@@ -1,6 +1,7 @@
 """Calls the programs of the embedded Postgres, and finds out whether its server runs."""
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -19,6 +20,8 @@ from atlas.postgres.as_root import as_server_user, give_to_server
 START_SECONDS = 120  # crash recovery after a kill may replay a long log
 # The processes of a killed server end by themselves when they next wait for something. Those that compute are killed.
 ORPHAN_SECONDS = 3.0
+# What begins an error: that of a server has the time and its pid before it, that of a program its own name.
+_ERROR = re.compile(r"\b(?:PANIC|FATAL|ERROR|error): +(.+)")
 # A file of the write-ahead log. Without room for one, no server starts.
 SEGMENT = 16 * 2**20
 
@@ -38,11 +41,20 @@ def run(program: str, *arguments: str, data: Path | None = None) -> None:
     """Run a program of Postgres to its end. Raises with its message if it fails."""
     done = call(program, *arguments, data=data)
     if done.returncode != 0:
-        message = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise EmbeddedPostgresError(
-            f"{program} failed: {message[-1] if message else f'exit status {done.returncode}'}.",
-            remedy="See the server's log in ATLAS_HOME/postgres.",
-        )
+        cause = cause_of(done.stderr.strip() or done.stdout.strip()) or f"exit status {done.returncode}"
+        remedy = "See the server's log in ATLAS_HOME/postgres."
+        if "No space left on device" in cause:
+            remedy = "Free space on that disk, or set ATLAS_HOME to a folder on another one."
+        elif program == "initdb":
+            remedy = "Correct that and try again. Nothing was left behind."
+        raise EmbeddedPostgresError(f"{program} failed: {cause.rstrip('.')}.", remedy=remedy)
+
+
+def cause_of(output: str) -> str | None:
+    """The first error that a program of Postgres printed, without time and pid; else its last line, if it has one."""
+    found = _ERROR.search(output)
+    lines = output.splitlines()
+    return found[1].strip() if found else lines[-1] if lines else None
 
 
 def call(program: str, *arguments: str, data: Path | None = None) -> subprocess.CompletedProcess[str]:

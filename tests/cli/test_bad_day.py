@@ -1,6 +1,7 @@
 """The command line on a bad day of the database: a quick answer, the true cause, the right remedy, no stack trace."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.postgres.cluster import start_embedded
-from atlas.postgres.pg_ctl import call, running_at
+from atlas.postgres.pg_ctl import call, cause_of, running_at
 from atlas.test_databases import TEST_SETTINGS
 from tests.cli.conftest import MAKE_GUEST, as_guest
 from tests.support import DANA, NO_SPACE, fill_disk, kept_down, until
@@ -54,6 +55,38 @@ async def test_a_disk_that_is_really_full_is_named_and_nothing_is_left_to_mend(a
     finally:
         server.release()
         await until(lambda: not (server.folder / "data" / "postmaster.pid").exists())
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        (
+            '2026-11-17 23:35:44.223 UTC [31457] FATAL:  could not extend file "base/1/2691": No space left on device\n'
+            "2026-11-17 23:35:44.223 UTC [31457] HINT:  Check free disk space.\n"
+            "child process exited with exit code 134\n"
+            'initdb: removing data directory "/home/postgres"',
+            'could not extend file "base/1/2691": No space left on device',
+        ),
+        (
+            'initdb: error: directory "/data" exists but is not empty\ninitdb: hint: Remove it.',
+            'directory "/data" exists but is not empty',
+        ),
+        ("pg_ctl: could not start server", "pg_ctl: could not start server"),
+        ("", None),
+    ],
+)
+def test_the_cause_of_a_failed_program_of_postgres_is_its_first_error(output, cause):
+    assert cause_of(output) == cause
+
+
+@pytest.mark.long
+async def test_a_database_that_cannot_be_made_for_want_of_space_says_so(atlas, small_disk):
+    with (small_disk / "fill").open("wb") as fill:
+        os.posix_fallocate(fill.fileno(), 0, 130 * 2**20)
+    refusal = (await atlas("migrate", DATABASE_URL=None, ATLAS_HOME=str(small_disk / "home"))).refusal
+
+    assert "initdb failed: could not" in refusal
+    assert "No space left on device. Free space on that disk, or set ATLAS_HOME" in refusal
 
 
 @pytest.fixture
