@@ -18,6 +18,7 @@ from atlas.programs.argv import program_problem
 _WEB_ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?")
 # Part of the names of roles and channels, which Postgres cuts at 63 bytes.
 _SCHEMA = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_LOOPBACK = re.compile(r"http://(127\.|localhost[:/]|localhost$|\[::1\])")
 _SECRET = re.compile("SECRET|KEY|URL|PASSWORD|TOKEN")
 # The beginning of the variables that name the senders of agents.
 AGENT = "agent_email_"
@@ -37,6 +38,21 @@ def _web_address(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
         raise ValueError("is not the address of a server, such as https://example.com")
     return text.rstrip("/")
+
+
+def _safe_address(text: str) -> str:
+    """An address that secrets are sent to."""
+    address = _web_address(text)
+    if not address.startswith("https://") and not _LOOPBACK.match(address):
+        raise ValueError("must start with https://, since secrets are sent there; http:// is for this machine alone")
+    return address
+
+
+def _encrypted_address(text: str) -> str:
+    """The same for a library that refuses http:// altogether."""
+    if not text.startswith("https://"):
+        raise ValueError("must start with https://, for example https://login.microsoftonline.com")
+    return _web_address(text)
 
 
 def _sendable(text: str) -> str:
@@ -186,7 +202,9 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("atlas_secret_key_file", "atlas_audit_key_file"), Path),
     "atlas_port": _number(int, 0, 65535),
     **dict.fromkeys(("atlas_trusted_proxies", "atlas_http_allowed_networks"), _networks),
-    **dict.fromkeys(("atlas_url", "resend_api_url", "ms_authority_url", "ms_graph_url"), _web_address),
+    "atlas_url": _web_address,
+    **dict.fromkeys(("resend_api_url", "ms_graph_url"), _safe_address),
+    "ms_authority_url": _encrypted_address,
     "atlas_log_level": _one_of("debug", "info", "warning", "error"),
     "atlas_lease_seconds": _number(float, 0.2, 3600),
     "atlas_poll_ms": _number(int, 10, 60_000),

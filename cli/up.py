@@ -29,6 +29,7 @@ from atlas.settings import Settings
 from atlas.source import atlas_command
 from atlas.up_report import UpReport, reporting
 from atlas.workers.email import EMAIL_SEND
+from atlas.workers.email.routing import check_providers
 from atlas.workers.user_modules import load_apps
 
 NEVER_SWITCHED = statement("cli/sql/was_never_switched.sql")
@@ -92,6 +93,7 @@ async def start(
 
     They are started again whenever files of the `watched` modules change.
     """
+    check_providers(settings)
     serves = any(program.name == "api" for program in tree)
     if serves:
         if settings.atlas_port == 0:

@@ -148,3 +148,12 @@ async def test_a_worker_for_all_leaves_what_it_excepts_to_others(atlas, conn, tm
         {"ENGINE_RUN", "note.write"},
         {"EMAIL_SEND", "ENGINE_RUN"},
     ]
+
+
+@pytest.mark.parametrize("program", [("worker", "--types", "EMAIL_SEND"), ("up", "--port", "1")])
+async def test_a_mail_provider_without_its_settings_is_refused_at_start(atlas, program):
+    ran = await atlas(*program, OUTBOUND_EMAIL_PROVIDER="outbox,resend", RESEND_API_KEY=None)
+    assert ran.code == 1
+    assert "OUTBOUND_EMAIL_PROVIDER names resend, which needs RESEND_API_KEY." in ran.stderr
+    ran = await atlas(*program, MS_AUTHORITY_URL="http://login.example.com")
+    assert "MS_AUTHORITY_URL cannot be used: must start with https://" in ran.refusal

@@ -27,14 +27,15 @@ def know_email() -> None:
 def register_email(settings: Settings) -> "Mailer":
     """Register EMAIL_SEND in this process: workers serve it, and enqueueing checks its input.
 
-    Refuses wrong senders in the settings and a wrong SSL_CERT_FILE. Called again, it replaces the mailer.
+    Refuses providers that lack a setting, wrong senders and a wrong SSL_CERT_FILE. A second call replaces the mailer.
     """
     # Imported here: programs that only check mails need not load the providers' libraries.
     from atlas.http import tls_context
     from atlas.workers.email.handler import Mailer
-    from atlas.workers.email.routing import check_senders
+    from atlas.workers.email.routing import check_providers, check_senders
     from atlas.workers.email.smtp import check_server
 
+    check_providers(settings)
     check_senders(settings)
     check_server(settings)
     if settings.resend_api_key or settings.ms_client_secret or settings.smtp_host:

@@ -40,6 +40,17 @@ NEEDS = {
 _DEFAULT_SENDER = {"microsoft": "ms_sender_upn"}
 
 
+def check_providers(settings: Settings) -> None:
+    """Refuse a provider in OUTBOUND_EMAIL_PROVIDER that lacks a setting: every mail would fail."""
+    for provider in settings.outbound_email_provider or ():
+        missing = [name.upper() for name in NEEDS[provider] if getattr(settings, name) is None]
+        if missing:
+            raise SettingsError(
+                f"OUTBOUND_EMAIL_PROVIDER names {provider}, which needs {' and '.join(missing)}.",
+                remedy=f"Set {' and '.join(missing)}, or take {provider} out of OUTBOUND_EMAIL_PROVIDER.",
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class TenantRoute:
     """One tenant's slug and mail settings."""
