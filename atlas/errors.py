@@ -112,11 +112,15 @@ class FieldError:
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
 
+# How many of its errors the message of an InvalidInput has.
+MAX_NAMED_ERRORS = 5
+
+
 class InvalidInput(AtlasError):
     """The input is not valid; `errors` has each field and reason."""
 
     def __init__(self, what: str, errors: Sequence[FieldError], *, remedy: str = "") -> None:
-        shown = "; ".join(str(error) for error in errors[:5])
+        shown = "; ".join(str(error) for error in errors[:MAX_NAMED_ERRORS])
         super().__init__(f"{what} is not valid: {shown}.", remedy=remedy)
         self.errors = tuple(errors)
 

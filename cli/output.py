@@ -14,7 +14,7 @@ import typer
 from atlas.cli.stdio import is_utf8, written_out
 from atlas.cli.text_table import TextTable, lines_of
 from atlas.db.pg_json import stored_text
-from atlas.errors import AtlasError, InvalidInput
+from atlas.errors import MAX_NAMED_ERRORS, AtlasError, InvalidInput
 from atlas.programs.terminal_text import plain
 from atlas.source import name_command
 
@@ -106,6 +106,9 @@ def shown_age(time: datetime) -> str:
 def report(error: AtlasError, *, json: bool) -> None:
     """Print an error: one line with cause and remedy on stderr, and with --json a document on stdout."""
     sys.stderr.write(f"error: {_line(error)}\n")
+    if isinstance(error, InvalidInput):
+        # The first are in that line.
+        sys.stderr.writelines(f"  {' '.join(_escaped(str(one)).split())}\n" for one in error.errors[MAX_NAMED_ERRORS:])
     if not json:
         return
     message, remedy = name_command(error.message), name_command(error.remedy)

@@ -1,5 +1,8 @@
 """`atlas trigger add`, `edit`, `remove` and `fire`."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -18,6 +21,7 @@ from atlas.cli.trigger.show import CronExpr, TriggerId, Zone, trigger_of
 from atlas.engine.triggers.find import Trigger
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
+from atlas.errors import FieldError, InvalidInput
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,8 +40,24 @@ Window = Annotated[
 ]
 
 
+# The fields of a trigger, and the options that set them.
+OPTIONS = {
+    "label": "--label",
+    "cron_expr": "--cron",
+    "timezone": "--timezone",
+    "event_name": "--event",
+    "job_type": "--job-type",
+    "definition_key": "--definition",
+    "workflow": "--workflow",
+    "payload_template": "--input",
+    "dedupe_window_seconds": "--dedupe-window",
+    "misfire": "--misfire",
+}
+_FIELD = re.compile(rf"\b({'|'.join(OPTIONS)})\b")
+
+
 def add(
-    tenant: Annotated[str, typer.Option(help="Whose trigger it is, by slug or id.")],
+    tenant: Annotated[str | None, typer.Option(help="Whose trigger it is, by slug or id. [required]")] = None,
     label: Label = None,
     cron: CronExpr = None,
     timezone: Zone = None,
@@ -51,7 +71,8 @@ def add(
     disabled: Annotated[bool, typer.Option("--disabled", help="Add it disabled: it does not fire.")] = False,
     json: Json = False,
 ) -> None:
-    """Add a trigger."""
+    """Add a trigger: --tenant, one of --cron and --event, and one of --job-type, --definition and --workflow."""
+    _require(tenant, cron or event, job_type or definition or workflow)
     target = {"job_type": job_type, "definition_key": definition, "workflow": workflow}
     described = _described(label, cron, timezone, event, input_, misfire, dedupe_window) | _given(target)
     described.setdefault("trigger_type", "schedule" if event is None else "event")
@@ -60,13 +81,14 @@ def add(
 
     async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
         async with connected(settings, checks_inputs=True) as conn:
-            added = await add_trigger(conn, await tenant_id(conn, tenant), described, actor=caller())
+            added = await add_trigger(conn, await tenant_id(conn, tenant or ""), described, actor=caller())
             return added, await names_of(conn, [added])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
         return trigger_of(await atlas.create_trigger(**described)), await tenant_names(atlas)
 
-    added, names = either(work, over_http, tenant=tenant)
+    with _errors_by_option():
+        added, names = either(work, over_http, tenant=tenant)
     say(names.document(added.as_json()), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
@@ -109,7 +131,8 @@ def edit(
         id = await find_id_over_http(atlas, "trigger", trigger_id)
         return trigger_of(await atlas.edit_trigger(id, **changes)), await tenant_names(atlas)
 
-    edited, names = either(work, over_http)
+    with _errors_by_option():
+        edited, names = either(work, over_http)
     say(names.document(edited.as_json()), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
 
 
@@ -148,6 +171,35 @@ def fire(
 
     id, started = either(work, over_http)
     say({"id": id, "job_id": started}, f"Trigger {id} fired and started {started}.", json=json)
+
+
+def _require(tenant: str | None, when: str | None, target: str | None) -> None:
+    """Name every option that a trigger needs and that was not given."""
+    needed = (
+        (tenant, "--tenant SLUG"),
+        (when, "--cron EXPRESSION or --event NAME"),
+        (target, "one of --job-type TYPE, --definition KEY and --workflow KEY"),
+    )
+    missing = [options for given, options in needed if not given]
+    if missing:
+        raise typer.BadParameter(f"also give {'; '.join(missing)}")
+
+
+@contextmanager
+def _errors_by_option() -> Iterator[None]:
+    """Name the options in the errors of the block, instead of the fields of a trigger."""
+    try:
+        yield
+    except InvalidInput as error:
+        errors = [
+            FieldError(_by_option(wrong.field.removeprefix("body.")), _by_option(wrong.reason))
+            for wrong in error.errors
+        ]
+        raise InvalidInput("The trigger", errors) from None
+
+
+def _by_option(text: str) -> str:
+    return _FIELD.sub(lambda field: OPTIONS[field[1]], text)
 
 
 def _described(

@@ -60,7 +60,7 @@ async def test_mistakes_are_refused_with_their_position_and_reason(atlas):
     neither = await atlas("trigger", "preview")
     nothing = await atlas("trigger", "edit", "0190a4c8-0000-7000-8000-00000000dead")
 
-    assert "cron_expr: at character 3: '25' is no hour, which is 0 to 23" in wrong.refusal
+    assert "--cron: at character 3: '25' is no hour, which is 0 to 23" in wrong.refusal
     assert neither.code == nothing.code == 2
 
 
@@ -71,7 +71,7 @@ async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
     event = await atlas("trigger", "edit", trigger["id"], "--event", "invoice.paid", "--json")
     schedule = await atlas("trigger", "edit", trigger["id"], "--cron", "@hourly", "--json")
 
-    assert "cron_expr: has no meaning for an event trigger" in both.refusal
+    assert "--cron: has no meaning for an event trigger" in both.refusal
     assert (event.document["event_name"], event.document["timezone"]) == ("invoice.paid", None)
     assert (schedule.document["event_name"], schedule.document["cron_expr"]) == (None, "@hourly")
 
@@ -90,7 +90,7 @@ async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, da
 
     assert nothing.stdout == early.stdout == "There is no usage in that time.\n"
     assert some.stdout.splitlines()[1].split() == ["report.build", "3", "2", "1", "0", "0", "0", "4.5", "0.0", "2.50"]
-    assert "--from: 'yesterday' is not a day or a time" in wrong.refusal
+    assert "--since: 'yesterday' is not a time such as 5m" in wrong.refusal
 
 
 async def test_insights_and_explanations_are_shown_for_whatever_an_id_is(atlas, conn):

@@ -15,6 +15,7 @@ from atlas.engine.schemas import check_schema
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.templates import check_expressions, check_template, references
 from atlas.engine.validation import check_name
+from atlas.engine.workflows.declared.check_rest import part_of, without
 from atlas.engine.workflows.declared.document import KINDS, Document, Seconds, Step, UndoStep, seconds_of
 from atlas.engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 from atlas.errors import FieldError, InvalidInput
@@ -38,10 +39,20 @@ def parse_document(value: Mapping[str, Any]) -> Document:
 
 def check_document(value: Any) -> list[FieldError]:
     """All that is wrong, or the first of it: unknown fields, missing steps, cycles, templates that cannot be read."""
-    return list(islice(_errors(value), MOST_ERRORS))
+    unreadable = _check_text(value)
+    if unreadable:
+        return unreadable
+    errors: list[FieldError] = []
+    wrong: set[str] = set()
+    # What is wrong is left out, and the rest checked again: a misspelled field hides no cycle and no wrong template.
+    while found := [error for error in islice(_errors(value), MOST_ERRORS) if part_of(error.field) not in wrong]:
+        errors += found
+        wrong |= {part_of(error.field) for error in found}
+        value = without(value, wrong)
+    return errors[:MOST_ERRORS]
 
 
-def _errors(value: Any) -> Iterable[FieldError]:
+def _check_text(value: Any) -> list[FieldError]:
     try:
         text = orjson.dumps(value)
     except TypeError as error:
@@ -52,6 +63,10 @@ def _errors(value: Any) -> Iterable[FieldError]:
         return too_many
     if holds_nul(text.decode()):
         return [FieldError("", "holds the character U+0000")]
+    return []
+
+
+def _errors(value: Any) -> Iterable[FieldError]:
     try:
         document = Document.model_validate(value)
     except ValidationError as error:
@@ -109,7 +124,7 @@ def _check_graph(document: Document) -> Iterator[FieldError]:
             )
     cycle = _cycle(document)
     if cycle:
-        yield FieldError("steps", f"need each other in a circle: {' → '.join(cycle)}")
+        yield FieldError(f"steps[{ids.index(cycle[0])}].needs", f"form a circle: {' → '.join(cycle)}")
 
 
 def _cycle(document: Document) -> list[str]:
