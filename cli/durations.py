@@ -11,6 +11,11 @@ _WHOLE = re.compile(r"(?:\d{1,12}[smhdw])+", re.ASCII)
 _PART = re.compile(r"(\d+)([smhdw])", re.ASCII)
 
 
+def is_duration(text: str) -> bool:
+    """Whether a text looks like a duration."""
+    return _WHOLE.fullmatch(text) is not None
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse a duration. Raises a usage error if the text is none."""
     if not _WHOLE.fullmatch(text):

@@ -1,7 +1,7 @@
 """`atlas enqueue`: enqueues a job, and waits for its end if asked to."""
 
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -9,13 +9,13 @@ import typer
 from atlas.cli.backend import Backend, EnqueueOptions, JobDetails
 from atlas.cli.connect import on_backend
 from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, say
-from atlas.cli.parameters import OBJECT, read_object, read_time
+from atlas.cli.output import Json, say, warn
+from atlas.cli.parameters import FROM_NOW, OBJECT, read_object, read_time
 from atlas.cli.waiting import looks
 from atlas.cli.watch import FINISHED, show_end
 from atlas.engine.admission import ENGINE_RUN
 from atlas.engine.jobs.types import canonical
-from atlas.errors import FieldError, InvalidInput
+from atlas.errors import AtlasError, FieldError, InvalidInput
 
 BUILT_IN = ("EMAIL_SEND", "HTTP_CALL")
 
@@ -35,9 +35,7 @@ def enqueue_job(
         timedelta | None,
         typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
     ] = None,
-    run_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it may start, for example 2026-12-24T18:00+01:00.")
-    ] = None,
+    run_at: Annotated[str | None, typer.Option(metavar="TIME", help=f"When it may start, {FROM_NOW}.")] = None,
     host: Annotated[
         str | None, typer.Option(help="The host that runs it, by name or id, or the beginning of its id.")
     ] = None,
@@ -64,15 +62,17 @@ def enqueue_job(
         from atlas.workers.user_modules import load_apps
 
         load_apps(module)
-    due = None if run_at is None else read_time("--run-at", run_at)
+    due = None if run_at is None else read_time("--run-at", run_at, ahead=True)
     if due is not None and delay is not None:
         raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
+    if due is not None and due < datetime.now(UTC):
+        warn(AtlasError(f"--run-at {due:%Y-%m-%d %H:%M:%S} UTC is in the past, so the job may start immediately."))
     given = read_object("--input", input_)
     options = EnqueueOptions(
         *(job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host),
-        start_by=None if start_by is None else read_time("--start-by", start_by),
+        start_by=None if start_by is None else read_time("--start-by", start_by, ahead=True),
         expires_in=expires_in,
-        finish_by=None if finish_by is None else read_time("--finish-by", finish_by),
+        finish_by=None if finish_by is None else read_time("--finish-by", finish_by, ahead=True),
     )
     # Their models take long to load. The inputs of other types are checked by what workers have published.
     is_built_in = canonical(job_type) in BUILT_IN

@@ -10,6 +10,7 @@ import typer
 
 from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
+from atlas.cli.parameters import AGO, read_time
 from atlas.cli.runtime import connected
 from atlas.cli.stdio import written_out
 from atlas.cli.tenant_names import tenant_id
@@ -30,6 +31,9 @@ RATES = ("success_rate", "retry_rate", "dead_letter_rate")
 
 def insights(
     days: Annotated[float, typer.Option(min=0.01, max=1100, help="How many days, up to now.")] = 7,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"From this time on, {AGO}; instead of --days.")
+    ] = None,
     by: Annotated[Literal["type", "tenant"], typer.Option(help="Compare job types, or tenants.")] = "type",
     tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
@@ -39,7 +43,7 @@ def insights(
     """Show usage, outcomes, times and cost over days, by job type or tenant."""
     if csv and json:
         raise typer.BadParameter("is one form, --json another", param_hint="--csv")
-    start = datetime.now(UTC) - timedelta(days=days)
+    start = datetime.now(UTC) - timedelta(days=days) if since is None else read_time("--since", since)
 
     async def work(settings: Settings) -> Any:
         async with connected(settings) as conn:

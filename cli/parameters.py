@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from atlas.bounds import MOST_VALUES
+from atlas.cli.durations import is_duration, parse_duration
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.ids import as_id
 from atlas.strict_json import read_json
@@ -66,12 +67,20 @@ def read_id(option: str, text: str) -> UUID:
     return found
 
 
-def read_time(option: str, text: str) -> datetime:
-    """A day or a time in ISO 8601; in UTC if it has no zone."""
+# The help of options that take a time.
+AGO = "such as 5m (ago), 2027-03-01 or 2027-03-01T06:00Z"
+FROM_NOW = "such as 10m (from now) or 2027-03-01T06:00Z"
+
+
+def read_time(option: str, text: str, *, ahead: bool = False) -> datetime:
+    """A day or a time in ISO 8601, in UTC if it has no zone; or a duration: how long ago, or how far `ahead`."""
+    if is_duration(text):
+        duration = parse_duration(text)
+        return datetime.now(UTC) + duration if ahead else datetime.now(UTC) - duration
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        wanted = "is not a day or a time such as 2027-03-01 or 2027-03-01T06:00:00Z"
+        wanted = f"is not a time {FROM_NOW if ahead else AGO}"
         raise InvalidInput("The command", [FieldError(option, f"{text!r} {wanted}")]) from None
     try:
         return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)

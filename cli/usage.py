@@ -8,7 +8,7 @@ import typer
 from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import rows_of, tenant_names
-from atlas.cli.parameters import read_time
+from atlas.cli.parameters import AGO, read_time
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.usage import Usage, read_usage
@@ -23,18 +23,19 @@ DEFAULT_PERIOD = timedelta(days=30)
 def usage(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The first hour; 30 days ago if not given.")
+        str | None,
+        typer.Option("--since", "--from", metavar="TIME", help=f"The first hour, {AGO}; 30 days ago by default."),
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", help="The hour after the last; now if not given."),
+        typer.Option("--until", "--to", metavar="TIME", help="The hour after the last; now if not given."),
     ] = None,
     hourly: Annotated[bool, typer.Option("--hourly", help="One row per hour.")] = False,
     json: Json = False,
 ) -> None:
     """Show finished attempts, their outcomes, times and cost, by job type."""
-    end = None if to is None else read_time("--to", to)
-    start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--from", from_)
+    end = None if to is None else read_time("--until", to)
+    start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--since", from_)
 
     async def work(settings: Settings) -> tuple[list[Usage], TenantNames]:
         async with connected(settings) as conn:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -18,6 +18,7 @@ from atlas.cli.connect import either
 from atlas.cli.ids import find_entity
 from atlas.cli.output import Json, dump_json, say
 from atlas.cli.over_http_rows import find_entity_over_http, tenant_names
+from atlas.cli.parameters import AGO, read_time
 from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.cli.stdio import discard_stdout, written_out
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
@@ -32,11 +33,10 @@ if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
 FOLLOW_EVERY = timedelta(seconds=0.5)
-_TIME_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"]
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")]
-Since = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="From this time on, UTC.")]
-Until = Annotated[datetime | None, typer.Option(formats=_TIME_FORMATS, help="Before this time, UTC.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"From this time on, {AGO}.")]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")]
 
 
 def tail(
@@ -57,7 +57,7 @@ def tail(
         actor_id=actor,
         actions=tuple(action) if action else None,
         entity_id=entity,
-        since=_utc(since),
+        since=_since(since),
         text=text,
     )
 
@@ -114,17 +114,18 @@ def export_log(
     """Write the audit log to a file that `atlas audit verify --export` checks without a database."""
     if json and out is None:
         raise typer.BadParameter("is needed with --json: stdout carries the document", param_hint="--out")
+    period = _since(since), _until(until)
 
     async def work(settings: Settings) -> "Exported":
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
             await seal_and_warn(atlas)
-            extract = Extract(await tenant_id(conn, tenant), _utc(since), _utc(until), personal)
+            extract = Extract(await tenant_id(conn, tenant), *period, personal)
             lines = export(conn, extract, actor=caller(), reading=partial(caught_up, settings))
             async with _target(out) as file, aclosing(lines):
                 return await _write(lines, file)
 
     async def over_http(atlas: "AtlasClient") -> "Exported":
-        lines = atlas.export_audit_log(since=_utc(since), until=_utc(until), personal=personal)
+        lines = atlas.export_audit_log(since=period[0], until=period[1], personal=personal)
         async with _target(out) as file:
             return await _write(lines, file)
 
@@ -252,5 +253,9 @@ def _line(entry: AuditRow, line: "Text") -> "Text":
     return line
 
 
-def _utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.replace(tzinfo=UTC)
+def _since(since: str | None) -> datetime | None:
+    return None if since is None else read_time("--since", since)
+
+
+def _until(until: str | None) -> datetime | None:
+    return None if until is None else read_time("--until", until)
