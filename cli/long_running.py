@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from atlas.cli.needs_database import require_database
 from atlas.cli.process_group import ChildProcess, follow_parent
-from atlas.cli.runtime import Atlas, open_atlas, read_settings
+from atlas.cli.runtime import CONNECTION_SECONDS, Atlas, open_atlas, read_settings
 from atlas.errors import DatabaseNotReady
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
@@ -74,10 +74,14 @@ def run_program(
         finally:
             touching.cancel()
 
+    # A program that tries again waits for a connection that way.
+    wait = 0.0 if tries_again else CONNECTION_SECONDS
+
     async def begin() -> T:
         while True:
             try:
-                async with open_atlas(settings, size=size, program=True, checks_inputs=True) as atlas:
+                opening = open_atlas(settings, wait_seconds=wait, size=size, program=True, checks_inputs=True)
+                async with opening as atlas:
                     relax_garbage_collection()
                     return await work(atlas, stop)
             except DatabaseNotReady as error:

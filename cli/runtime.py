@@ -2,10 +2,12 @@
 
 import asyncio
 import getpass
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import asyncpg
 
@@ -13,12 +15,14 @@ from atlas.actors import Actor
 from atlas.cli.needs_database import require_database
 from atlas.db import migrations
 from atlas.db.failures import explained, shown
+from atlas.db.operator_connections import leave_some_free
 from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
-from atlas.logs import configure_logs
+from atlas.logs import RepeatedWarning, configure_logs, get_logger
 from atlas.settings import Settings, load_settings
+from atlas.up_report import api_address
 
 T = TypeVar("T")
 
@@ -28,8 +32,13 @@ LOCK_TIMEOUT = "3s"
 STATEMENT_SECONDS = 30.0
 # How long asking who holds a lock, or whether the server is a standby, may take.
 LOOK_SECONDS = 3.0
+# How long a command waits for a free connection, and how often it asks.
+CONNECTION_SECONDS = 3.0
+AGAIN_SECONDS = 0.5
 # How the database fails a command.
 _FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError, TimeoutError)
+
+log = get_logger(__name__)
 
 LOCK_HOLDERS = statement("cli/sql/lock_holders.sql")
 
@@ -52,6 +61,16 @@ class Addresses:
     owner_url: str
 
 
+class OpenOptions(TypedDict, total=False):
+    """How an installation is opened: see `_open_atlas`."""
+
+    migrate: bool
+    size: int
+    program: bool
+    statement_seconds: float | None
+    checks_inputs: bool
+
+
 def execute(work: Callable[[Settings], Coroutine[Any, Any, T]], **overrides: Any) -> T:
     """Read the settings, set up the logs and run a command to its end."""
     settings = read_settings(**overrides)
@@ -68,6 +87,34 @@ def read_settings(*, late_logs: bool = True, **overrides: Any) -> Settings:
 
 @asynccontextmanager
 async def open_atlas(
+    settings: Settings, *, wait_seconds: float = CONNECTION_SECONDS, **options: Unpack[OpenOptions]
+) -> AsyncIterator[Atlas]:
+    """Connect to the database, check its migrations, and open a pool on it. See `_open_atlas`.
+
+    While no connection is free it tries again for `wait_seconds`, unless the API of an `atlas up` can be asked instead.
+    Only what waits without end says so meanwhile.
+    """
+    ends_at = time.monotonic() + wait_seconds
+    waits = RepeatedWarning(log, "no connection to the database is free; waiting for one")
+    async with AsyncExitStack() as opened:
+        while True:
+            try:
+                atlas = await opened.enter_async_context(_open_atlas(settings, **options))
+                break
+            except NoFreeConnection as error:
+                if math.isinf(wait_seconds):
+                    waits.log(reason=error.message)
+                elif wait_seconds == 0 or api_address(settings.home) is not None:
+                    raise
+                elif time.monotonic() >= ends_at:
+                    error.message += f" None became free within {wait_seconds:g} s."
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS)
+        yield atlas
+
+
+@asynccontextmanager
+async def _open_atlas(
     settings: Settings,
     *,
     migrate: bool = False,
@@ -76,7 +123,7 @@ async def open_atlas(
     statement_seconds: float | None = None,
     checks_inputs: bool = False,
 ) -> AsyncIterator[Atlas]:
-    """Connect to the database, check its migrations, and open a pool on it.
+    """Open it, or raise why that is not possible now.
 
     The embedded database is always brought up to date. The one in DATABASE_URL may serve other machines, which run
     another version. It is changed only if `migrate` is set, and refused otherwise if migrations are missing.
@@ -98,7 +145,13 @@ async def open_atlas(
             await bring_up_to_date(addresses.owner_url)
         lock_timeout = None if program else LOCK_TIMEOUT
         async with _failures_explained(url):
-            pool = await open_pool(url, size=size, lock_timeout=lock_timeout, statement_seconds=statement_seconds)
+            pool = await open_pool(
+                url,
+                size=size,
+                lock_timeout=lock_timeout,
+                statement_seconds=statement_seconds,
+                check=leave_some_free if program else None,
+            )
         try:
             async with _failures_explained(url):
                 yield Atlas(settings, url, addresses.owner_url, pool)

@@ -1,6 +1,7 @@
 """`atlas up`: all of Atlas in one process tree, in the foreground."""
 
 import asyncio
+import math
 import os
 from collections.abc import Sequence
 from typing import Annotated
@@ -99,7 +100,7 @@ async def start(
         if settings.atlas_port == 0:
             raise SettingsError("ATLAS_PORT is 0, which is not a port.", remedy="Set a port from 1 to 65535.")
         await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
-    async with open_atlas(settings, migrate=True, size=2, checks_inputs=True) as atlas:
+    async with open_atlas(settings, wait_seconds=math.inf, migrate=True, size=2, checks_inputs=True) as atlas:
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
             token = await operator_token(conn, settings, actor=ACTOR)

@@ -181,8 +181,15 @@ class WorkerWatchdog:
             return
         if signal.getsignal(_STACK_SIGNAL) == signal.SIG_DFL:
             self._signal = _STACK_SIGNAL
-            signal.signal(self._signal, lambda *_: self.name(self._running()))
+            signal.signal(self._signal, lambda *_: self._answer())
             faulthandler.register(self._signal, file=self._input, all_threads=False, chain=True)
+
+    def _answer(self) -> None:
+        """Name the attempt; or say that all is well, where a debugger holds the event loop."""
+        if sys.gettrace() is None:
+            self.name(self._running())
+        else:
+            self._write(BEAT + self._lease.worker_id.encode())
 
     def _write(self, line: bytes) -> None:
         # One that does not read, or has ended, must not stop the worker.

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -59,10 +59,12 @@ async def open_pool(
     lock_timeout: str | None = None,
     statement_seconds: float | None = None,
     standby: bool = False,
+    check: Callable[[Any], Awaitable[None]] | None = None,
 ) -> Pool:
     """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may.
 
-    Connections to a standby are not kept, unless one is to be read from: `standby`.
+    Connections to a standby are not kept, unless one is to be read from: `standby`. `check` may refuse a new one by
+    what it raises; it is not called for those of a pooler.
     """
     limits: dict[str, Any] = {"lock_timeout": lock_timeout, "statement_seconds": statement_seconds}
     conn = await connect(url, application=application, **limits)
@@ -79,7 +81,7 @@ async def open_pool(
         )
     options = _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
     try:
-        return await _make_pool(url, least=1, most=size, standby=standby, **options)
+        return await _make_pool(url, least=1, most=size, standby=standby, init=None if pooled else check, **options)
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         raise explained(url, error) from error
 

@@ -1,15 +1,20 @@
 """The command line on a bad day of the database: a quick answer, the true cause, the right remedy, no stack trace."""
 
 import asyncio
+import math
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
+from atlas.cli import runtime
+from atlas.cli.long_running import atlas_argv
+from atlas.cli.runtime import open_atlas
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
 from atlas.engine.jobs.enqueue import enqueue
@@ -17,10 +22,14 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import call, cause_of, running_at
+from atlas.settings import Settings
 from atlas.test_databases import TEST_SETTINGS
-from tests.cli.conftest import MAKE_GUEST, as_guest
+from tests.cli.conftest import MAKE_GUEST, as_guest, environment
 from tests.support import DANA, NO_SPACE, fill_disk, kept_down, until
 from tests.workers.processes import start_worker
+
+# What programs log when they have begun.
+BEGUN = (b"worker started", b"scheduler leads", b"the API listens")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +134,69 @@ async def test_a_server_without_a_free_connection_is_named(atlas, owner, databas
     refusal = (await atlas("status", DATABASE_URL=as_guest(database_url))).refusal
 
     assert "has no free connection: too many connections for database" in refusal
+    assert "None became free within 3 s." in refusal
     assert "raise max_connections" in refusal
+
+
+@pytest.mark.parametrize("wait_seconds", [60, math.inf])
+async def test_what_finds_no_free_connection_waits_for_one(owner, database_url, tmp_path, monkeypatch, wait_seconds):
+    """A command for a limited time, `atlas up` without end."""
+    name = await owner.fetchval("select current_database()")
+    login = f"atlas_waits_{wait_seconds}"
+    await owner.execute(f"drop role if exists {login}; create role {login} login in role atlas_engine")
+    await owner.execute(f'alter database "{name}" connection limit 0')
+    settings = Settings(atlas_home=tmp_path, database_url=as_guest(database_url).replace("atlas_guest:guest", login))
+    refused = asyncio.Event()
+    opened = runtime._open_atlas
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        refused.set()
+        return opened(*arguments, **options)
+
+    async def use() -> Any:
+        async with open_atlas(settings, wait_seconds=wait_seconds, size=1) as atlas:
+            return await atlas.pool.fetchval("select 7")
+
+    using = asyncio.create_task(use())
+    await asyncio.sleep(0.2)
+    monkeypatch.setattr(runtime, "_open_atlas", counted)
+    await refused.wait()
+    assert not using.done()
+    await owner.execute(f'alter database "{name}" connection limit -1')
+    assert await using == 7
+    await owner.execute(f"drop role {login}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["worker --all", "scheduler", "api --port 18765"])
+async def test_a_program_that_finds_no_free_connection_begins_when_there_is_one(tmp_path, program):
+    server = await start_embedded(tmp_path / "home", settings={**TEST_SETTINGS, "max_connections": "60"})
+    log = tmp_path / "log"
+    taken = []
+    url = server.url("atlas", login="atlas_app")
+    environ = environment(tmp_path / "home", DATABASE_URL=url, ATLAS_OWNER_URL=server.url("atlas"))
+    try:
+        migrating = await asyncio.create_subprocess_exec(*atlas_argv("migrate"), env=environment(tmp_path / "home"))
+        assert await migrating.wait() == 0
+        with pytest.raises(asyncpg.TooManyConnectionsError):
+            while True:
+                taken.append(await asyncpg.connect(url))
+        with log.open("wb") as file:
+            running = await asyncio.create_subprocess_exec(*atlas_argv(*program.split()), env=environ, stderr=file)
+        try:
+            await until(lambda: b"cannot begin now and tries again" in log.read_bytes())
+            assert b"has no free connection" in log.read_bytes()
+            for conn in taken:
+                await conn.close()
+            await until(lambda: any(word in log.read_bytes() for word in BEGUN))
+            assert running.returncode is None
+        finally:
+            running.terminate()
+            await running.wait()
+    finally:
+        for conn in taken:
+            conn.terminate()
+        server.release()
 
 
 @pytest.mark.long

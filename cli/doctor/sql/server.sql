@@ -8,5 +8,5 @@ select
   pg_is_in_recovery() as is_standby,
   (select setting::bigint from pg_settings where name = 'max_wal_size') as max_wal_megabytes,
   current_setting('max_connections')::int as connections_allowed,
-  (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections_used,
+  (select count(*) from pg_stat_activity where datid is not null and usesysid is not null) as connections_used,
   current_user as login;

@@ -2,14 +2,17 @@
 
 import asyncio
 import socket
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
 
 from atlas.db.failures import shown
+from atlas.db.operator_connections import OPERATOR_CONNECTIONS, leave_some_free
 from atlas.db.pool import borrow, connect, open_pool
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
 from atlas.test_databases import TestDatabases
+from tests.pgbouncer import direct_url
 from tests.proxy import FaultyProxy
 
 
@@ -200,3 +203,28 @@ async def test_a_connection_that_broke_between_two_steps_of_a_statement_is_a_con
             assert await pool.fetchval("select 3") == 3
         finally:
             await pool.close()
+
+
+async def test_programs_leave_the_last_connections_to_operators(owner, database_url):
+    """The limit of a login stands for that of the server."""
+    login = "create role atlas_few login password 'few' connection limit 8; grant atlas_engine to atlas_few"
+    await owner.execute(f"drop role if exists atlas_few; {login}")
+    parts = urlsplit(direct_url(database_url))
+    url = urlunsplit(parts._replace(netloc=f"atlas_few:few@{parts.netloc.rpartition('@')[2]}"))
+    pool = await open_pool(url, size=8, check=leave_some_free)
+    borrowed = []
+    try:
+        with pytest.raises(asyncpg.TooManyConnectionsError, match="the last 3 connections are left to operators"):
+            while True:
+                borrowed.append(await pool.acquire())
+        assert len(borrowed) == 8 - OPERATOR_CONNECTIONS
+        operators = [await connect(url) for _ in range(OPERATOR_CONNECTIONS)]
+        for conn in operators:
+            await conn.close()
+        await pool.release(borrowed.pop())
+        assert await pool.fetchval("select 1") == 1
+    finally:
+        for conn in borrowed:
+            await pool.release(conn)
+        await pool.close()
+        await owner.execute("drop role atlas_few")
