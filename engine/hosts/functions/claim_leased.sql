@@ -6,7 +6,8 @@
 create or replace function claim_leased(
   p_claimant text, p_host uuid, p_tenant uuid, p_types text[], p_limit int, p_lease float8
 ) returns setof turn_row language plpgsql volatile
-set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+set enable_sort = off set enable_incremental_sort = off set jit = off as $$
 #variable_conflict use_column
 declare
   signal turn_row;
@@ -32,9 +33,10 @@ begin
     -- A host that returns need not wait for the sweep of expired leases.
     perform reclaim_jobs(array(
       select j.id from jobs j
-      where j.claimed_by = p_claimant and j.status = 'running' and j.lease_expires_at < clock_timestamp()
+      where j.id = any (array(select r.id from jobs r where r.claimed_by = p_claimant and r.status = 'running'))
+        and case when j.claimed_by = p_claimant and j.status = 'running' and j.lease_expires_at < clock_timestamp() then true else false end
       order by j.id for update skip locked));
-    if exists (select from jobs j where j.claimed_by = p_claimant and j.status = 'running') then
+    if (select true from jobs j where j.claimed_by = p_claimant and j.status = 'running' order by j.tenant_id limit 1) then
       return;
     end if;
   end if;
@@ -64,7 +66,7 @@ begin
     end if;
     for best in
       select j.id, j.tenant_id, j.job_type, j.lost_count from jobs j
-      where j.id = any (picked) and j.status = 'queued' and j.next_retry_at is null
+      where j.id = any (picked) and case when j.status = 'queued' and j.next_retry_at is null then true else false end
       order by j.priority desc, j.created_at
       for update skip locked
     loop
@@ -95,7 +97,7 @@ begin
       -- The guard reads the clock before: a job that it lets start in time did so.
       set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_claimant,
           attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
-      where id = best.id and status = 'queued' and (start_by is null or start_by > clock_timestamp())
+      where id = best.id and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
       returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
         retries_of(job_type, max_retries, retries_chosen), lost_count,
         least(coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)),

@@ -2,7 +2,8 @@
 -- Locks nothing. Called by claim_leased.
 create or replace function pick_for_tenant(p_tenant uuid, p_types text[], p_except text[], p_limit int) returns uuid[]
 language sql volatile
-set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off set enable_incremental_sort = off set jit = off as $$
   select array(
     select a.id
     from unnest(p_types) y(job_type)

@@ -5,11 +5,15 @@
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
 -- p_tenant: only its jobs, of one type, if nothing is due, careful, limited or paused, and if it has used no more than its share, or a tenth
 -- of a second: the clock of the shares goes in steps.
+-- Statistics are old, or say nothing of a column, and sessions keep plans that were made while the table was empty. So no plan here depends on
+-- them: a probe asks in the order of the one index that has it, sorting is off, and a guard stands in a case, opaque to the planner. A probe
+-- with `exists` would drop its order, and walk over all that is queued along another index.
 -- Locks: gate, worker, job rows (skipping locked ones), limits, limit. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_tenant uuid default null
 ) returns setof turn_row language plpgsql volatile
-set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off set enable_incremental_sort = off as $$
 #variable_conflict use_column
 begin
   -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
@@ -28,31 +32,38 @@ begin
           select coalesce(p_tenant, (
             select f.tenant_id from jobs f
             where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
-            order by f.tenant_id desc limit 1)) as tenant_id)
+            order by f.tenant_id desc, f.priority, f.created_at desc limit 1)) as tenant_id)
         select j.ctid from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
           and j.tenant_id = (select tenant_id from last)
-          and case when p_tenant is null then not exists (
-              select from jobs o
+          and case when p_tenant is null then (
+              select true from jobs o
               where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
-                and o.tenant_id < (select tenant_id from last))
+                and o.tenant_id < (select tenant_id from last)
+              order by o.tenant_id desc, o.priority, o.created_at desc limit 1) is null
             else not exists (
               select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c)) end
           and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
           and (p_lease is not null or exists (
             select from job_workers w
             where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
-          and not exists (select from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp())
-          and not exists (
-            select from jobs e where e.status = 'queued' and e.start_by <= statement_timestamp() and e.parent_run_id is null)
-          and not exists (
-            select from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful)
+          and (
+            select true from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
+            order by d.next_retry_at limit 1) is null
+          and (
+            select true from (
+              select x.parent_run_id from jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
+              order by x.start_by limit 200) e
+            where e.parent_run_id is null limit 1) is null
+          and (
+            select true from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
+            order by c.tenant_id, c.job_type limit 1) is null
           and not exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and y.key = any (p_types))
           and not exists (select from tenants x where x.limits ? 'in_flight')
           and not exists (select from limit_events)
           and not exists (select from job_limits l where l.release_at is not null)
         order by j.priority desc, j.created_at limit p_slots + p_prefetch for update of j skip locked))
-      and status = 'queued' and (start_by is null or start_by > clock_timestamp())
+      and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
     returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
       case when retries_chosen then max_retries end, lost_count,
       timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false,
@@ -66,13 +77,21 @@ begin
        and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
        and (p_lease is not null or exists (
          select from job_workers w where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
-       and not exists (
-         select from jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1])
-       and not exists (select from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp())
-       and not exists (
-         select from jobs e where e.status = 'queued' and e.start_by <= statement_timestamp() and e.parent_run_id is null)
-       and not exists (select from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful)
+       and (
+         select true from jobs j
+         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
+         order by j.tenant_id desc, j.priority, j.created_at desc limit 1) is null
+       and (
+         select true from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
+         order by d.next_retry_at limit 1) is null
+       and (
+         select true from (
+           select x.parent_run_id from jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
+           order by x.start_by limit 200) e
+         where e.parent_run_id is null limit 1) is null
+       and (
+         select true from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
+         order by c.tenant_id, c.job_type limit 1) is null
        and not exists (select from limit_events)
        and not exists (select from job_limits l where l.release_at is not null) then
       return;

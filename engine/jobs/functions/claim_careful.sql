@@ -1,10 +1,10 @@
 -- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited, held or paused.
--- Arguments, rows and locks are those of claim, which calls it.
+-- Arguments, rows and locks are those of claim, which calls it; its plans depend on no statistics either.
 create or replace function claim_careful(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
-set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
+set enable_mergejoin = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off set jit = off as $$
 #variable_conflict use_column
 declare
   want constant int := p_slots + p_prefetch;
@@ -35,9 +35,12 @@ begin
     return;
   end if;
   select
-    exists (select from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp()),
-    exists (select from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp() and j.parent_run_id is null),
-    exists (select from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful),
+    (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() order by j.next_retry_at limit 1),
+    (select bool_or(e.parent_run_id is null)
+     from (select j.parent_run_id from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp()
+           order by j.start_by limit 200) e),
+    (select true from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+     order by j.tenant_id, j.job_type limit 1),
     exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight'),
     exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null),
@@ -147,7 +150,7 @@ begin
   -- The guard reads the clock before: a job that it lets start in time did so.
   set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
       attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
-  where ctid = any (picked) and status = 'queued' and (start_by is null or start_by > clock_timestamp())
+  where ctid = any (picked) and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
   returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
     case when retries_chosen then max_retries end, lost_count,
     timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),

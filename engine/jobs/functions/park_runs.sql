@@ -8,11 +8,11 @@ begin
     select parked_until(min(p.number)) from pauses p
     where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
       and (p.until is null or p.until > clock_timestamp()))
-  where j.ctid = any (p_picked) and j.status = 'queued' and j.job_type = 'ENGINE_RUN'
+  where j.ctid = any (p_picked) and case when j.status = 'queued' then j.job_type = 'ENGINE_RUN' else false end
     and exists (
       select from pauses p
       where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
         and (p.until is null or p.until > clock_timestamp()));
   -- An updated row has moved, so its old address matches nothing any more.
-  return array(select ctid from jobs where ctid = any (p_picked) and status = 'queued' and next_retry_at is null);
+  return array(select ctid from jobs where ctid = any (p_picked) and case when status = 'queued' then next_retry_at is null else false end);
 end $$;

@@ -10,7 +10,8 @@ declare
   -- Workflows whose code others have and this worker has not.
   elsewhere text[] := '{}';
 begin
-  if not exists (select from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful) then
+  if (select true from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
+      order by tenant_id, job_type limit 1) is null then
     return '{}';
   end if;
   if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then

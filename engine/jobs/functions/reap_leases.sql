@@ -1,9 +1,10 @@
 -- Takes back the jobs of workers whose lease expired, and jobs whose own lease did. Safe in any number at once.
 -- The first and the second loss requeue the job; the third is poison, unless workers die of something else. A job that was asked to stop is
 -- canceled.
+-- What to lock is found first, and then locked by the key in the order of ids: in one step the planner may walk over all jobs in that order.
 -- Locks: worker, job rows (skipping locked ones). Called by engine/jobs/lease.py.
 create or replace function reap_leases(p_limit int) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
-set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   w text;
@@ -30,13 +31,21 @@ begin
         audit_body(null, 'system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '', '{}'));
     end if;
     continue when exists (select from job_workers x where x.worker_id = w and x.dead_at is null);
-    return query select * from reclaim_jobs(array(
+    return query
+    with held as materialized (
+      select j.id from jobs j where j.claimed_by = w and j.status = 'running' and j.lease_expires_at is null)
+    select * from reclaim_jobs(array(
       select k.id from jobs k
-      where k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null
-      order by k.id limit p_limit for update skip locked));
+      where k.id = any (array(select h.id from held h order by h.id limit p_limit))
+        and case when k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null then true else false end
+      order by k.id for update skip locked));
   end loop;
-  return query select * from reclaim_jobs(array(
+  return query
+  with held as materialized (
+    select j.id, j.status from jobs j where j.lease_expires_at < statement_timestamp() order by j.lease_expires_at)
+  select * from reclaim_jobs(array(
     select k.id from jobs k
-    where k.status = 'running' and k.lease_expires_at < clock_timestamp()
-    order by k.id limit p_limit for update skip locked));
+    where k.id = any (array(select h.id from held h where h.status = 'running' order by h.id limit p_limit))
+      and case when k.status = 'running' and k.lease_expires_at < clock_timestamp() then true else false end
+    order by k.id for update skip locked));
 end $$;

@@ -1,9 +1,10 @@
 -- running -> queued, failed or canceled, for jobs whose lease is over; the caller holds their rows. A mail that a provider had
 -- been asked to send may be sent: its attempt, its audit row and, if it is not tried again, its job say that the outcome is
 -- unknown. The loss counts for one; for none where the worker's watchdog names another job, and for enough to run alone where it names
--- this one. Called by reap_leases and claim_leased.
+-- this one. Guards stand in a case, opaque to the planner, so that the key is the only way in. Called by reap_leases and claim_leased.
 create or replace function reclaim_jobs(p_ids uuid[]) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
-set search_path from current as $$
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_bitmapscan = off
+set jit = off as $$
 #variable_conflict use_column
 begin
   return query
@@ -14,7 +15,7 @@ begin
                           else 0 end as losses
     from jobs j
     left join job_workers w on w.worker_id = j.claimed_by
-    where j.id = any (p_ids) and j.status = 'running'),
+    where j.id = any (p_ids) and case when j.status = 'running' then true else false end),
   lost as (
     select j.id, j.tenant_id, j.claimed_by, j.attempt_count, j.started_at, j.host_id, j.losses, j.reason,
       case when j.cancel_requested_at is not null then 'canceled'
@@ -42,7 +43,8 @@ begin
             'attemptedAt', j.started_at, 'retryCount', j.retry_count, 'lostTo', l.claimed_by, 'outcome', l.outcome)) else j.error end,
         updated_at = clock_timestamp()
     from lost l
-    where j.id = l.id and j.status = 'running' and j.claimed_by = l.claimed_by and j.attempt_count = l.attempt_count
+    where j.id = l.id
+      and case when j.status = 'running' and j.claimed_by = l.claimed_by and j.attempt_count = l.attempt_count then true else false end
     returning j.id, l.tenant_id, l.claimed_by, l.attempt_count, j.due_at, l.started_at, l.host_id, l.verdict, l.outcome, l.reason),
   att as (
     insert into job_attempts (job_id, attempt_no, worker_id, host_id, status, due_at, started_at, finished_at, duration_ms, error_text,
@@ -65,7 +67,8 @@ begin
   select m.id, m.claimed_by, m.verdict from moved m;
   perform wake_parents(array(
     select distinct j.parent_run_id from jobs j
-    where j.id = any (p_ids) and j.status in ('failed', 'canceled') and j.parent_run_id is not null));
+    where j.id = any (p_ids) and case when j.status in ('failed', 'canceled') and j.parent_run_id is not null then true else false end));
   perform runs_ended(array(
-    select j.id from jobs j where j.id = any (p_ids) and j.status in ('failed', 'canceled') and j.job_type = 'ENGINE_RUN'));
+    select j.id from jobs j
+    where j.id = any (p_ids) and case when j.status in ('failed', 'canceled') and j.job_type = 'ENGINE_RUN' then true else false end));
 end $$;

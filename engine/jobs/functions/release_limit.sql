@@ -6,7 +6,7 @@
 -- Locks: limit (tried), job rows (skipping locked ones). Called by release_held.
 create or replace function release_limit(p_limit uuid, p_most int, p_types text[]) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
-set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off set enable_incremental_sort = off set jit = off as $$
 #variable_conflict use_column
 declare
   not_started int;
@@ -68,8 +68,9 @@ begin
     if terms.rate is not null then
       again := array(
         select id from jobs
-        where limit_id = p_limit and status = 'queued' and has_slot and held_by = p_limit
-          and next_retry_at >= '9999-01-01 00:00:00+00'
+        -- Few jobs have slots, many are held: the second condition is opaque, so that the planner takes the index of the first.
+        where limit_id = p_limit and status = 'queued' and has_slot
+          and case when held_by = p_limit then next_retry_at >= '9999-01-01 00:00:00+00' else false end
         order by priority desc, created_at limit least(by_rate, p_most) for update skip locked);
     end if;
     picked := again || array(
@@ -91,16 +92,17 @@ begin
         has_slot = case when terms.most is not null then true else has_slot end,
         next_retry_at = case when first.of_type and rate_id is not null then next_retry_at end,
         due_at = clock_timestamp()
-    where id = any (picked) and status = 'queued' and held_by = p_limit;
+    where id = any (picked) and case when status = 'queued' and held_by = p_limit then true else false end;
     insert into limit_events (limit_id, tenant_id)
-    select distinct rate_id, tenant_id from jobs where id = any (picked) and held_by is not null;
+    select distinct rate_id, tenant_id from jobs where id = any (picked) and case when held_by is not null then true else false end;
     if exists (
-      select from jobs where id = any (picked) and next_retry_at is null and (host_id is not null or (job_type = any (p_types)) is not true)) then
+      select from jobs where id = any (picked)
+        and case when next_retry_at is null then host_id is not null or (job_type = any (p_types)) is not true else false end) then
       perform pg_notify(current_schema() || '_jobs', '');
     end if;
   end if;
-  if exists (
-    select from jobs where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00') then
+  if (select true from jobs where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00'
+      order by priority desc, created_at limit 1) then
     if by_rate < 1 then
       -- The next token, or a few where they come fast. Where every token is for a job that has not started, its start is waited for.
       update job_limits

@@ -10,8 +10,8 @@ begin
     return p_picked;
   end if;
   update jobs set careful = true
-  where ctid = any (p_picked) and status = 'queued'
-    and (job_type = any (limited_types) or tenant_id = any (limited_tenants));
+  where ctid = any (p_picked)
+    and case when status = 'queued' then job_type = any (limited_types) or tenant_id = any (limited_tenants) else false end;
   -- An updated row has moved, so its old address matches nothing any more.
-  return array(select ctid from jobs where ctid = any (p_picked) and status = 'queued' and not careful);
+  return array(select ctid from jobs where ctid = any (p_picked) and case when status = 'queued' then not careful else false end);
 end $$;

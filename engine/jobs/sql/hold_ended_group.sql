@@ -6,8 +6,8 @@ select g.id, g.tenant_id, g.total, g.then_job, g.actor_type::text, g.created_by,
 from atlas.job_groups g
 where g.ended_at is null
   and g.id <> all (:failed::uuid[])
-  and not exists (select from atlas.jobs j where j.group_id = g.id and j.status = 'queued')
-  and not exists (select from atlas.jobs j where j.group_id = g.id and j.status = 'running')
+  -- In the order of the index of groups, in which those that are queued or running come first.
+  and coalesce((select j.status from atlas.jobs j where j.group_id = g.id order by j.status limit 1) > 'running', true)
   and exists (select from atlas.tenants t where t.id = g.tenant_id and t.removing_at is null and t.moving_at is null)
 order by g.id
 limit 1

@@ -1,11 +1,12 @@
 -- Whether a job that must run alone waits for a worker of these types. Looks across tenants: a worker serves them all.
 -- Asked only by a worker that holds back for such a job. SQL, because a function gives the bound, and a worker calls it.
-select exists (
-  select from atlas.jobs
+with waiting as materialized (
+  select job_type, lost_count
+  from atlas.jobs
   where status = 'queued'
     and next_retry_at is null
     and host_id is null
     and careful
-    and lost_count >= atlas.alone_after_losses()
-    and job_type = any (:types)
-);
+  order by tenant_id, job_type, priority desc, created_at
+)
+select exists (select from waiting where lost_count >= atlas.alone_after_losses() and job_type = any (:types));

@@ -24,8 +24,7 @@ moved as (
       next_retry_at = greatest(j.next_retry_at, clock_timestamp() + (1 + 2 * random()) * interval '1 second'),
       updated_at    = clock_timestamp()
   where j.id = any (array(select d.id from undone d))
-    and j.status = 'queued'
-    and j.attempt_count < (select d.attempt from undone d where d.id = j.id)
+    and case when j.status = 'queued' then j.attempt_count < (select d.attempt from undone d where d.id = j.id) else false end
   returning j.id, j.attempt_count as attempt
 ),
 -- When it began is lost with the claim.

@@ -39,7 +39,7 @@ begin
       order by w.run_id, w.started_at, w.branch, w.position) o
     where s.run_id = o.run_id and s.branch = o.branch and s.position = o.position;
     update jobs set next_retry_at = null, due_at = clock_timestamp()
-    where id = any (woken) and status = 'queued' and next_retry_at is not null;
+    where id = any (woken) and case when status = 'queued' and next_retry_at is not null then true else false end;
     perform pg_notify(current_schema() || '_jobs', '');
   end if;
   perform pg_notify(current_schema() || '_events', '');

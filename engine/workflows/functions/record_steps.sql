@@ -72,7 +72,7 @@ begin
   if p_reset is not null then
     -- A run that gets on is as good as new: no retries used, no losses counted.
     update jobs set retry_count = 0, lost_count = 0, careful = false
-    where id = any (p_reset) and status = 'running' and claimed_by = p_worker;
+    where id = any (p_reset) and case when status = 'running' and claimed_by = p_worker then true else false end;
   end if;
   select value->>'online' = 'true', value ? 'pauses' into is_open, some_are_paused from system_state where key = 'atlas_online';
 end $$;
