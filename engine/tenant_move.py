@@ -17,7 +17,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.jobs.gate import under_gate_lock
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.pauses import pause, wait_until_paused
@@ -30,7 +30,6 @@ from atlas.errors import Conflict, Refused
 
 BEGIN = statement("engine/sql/begin_move.sql")
 CANCEL = statement("engine/sql/cancel_move.sql")
-LOCK_GATE = statement("engine/sql/lock_gate.sql")
 
 
 async def begin_move(
@@ -76,8 +75,7 @@ async def record_export(conn: Connection, tenant: Tenant, *, actor: Actor, facts
 
 
 async def _mark(conn: Connection, tenant: Tenant, to: str | None, reason: str | None, actor: Actor) -> None:
-    async with under_gate_lock(conn):
-        await fetch(conn, LOCK_GATE)
+    async with under_gate_lock(conn, actor=actor):
         if await fetch_value(conn, BEGIN, id=tenant.id, moving_to=to) is None:
             raise Conflict(
                 f"Tenant {tenant.slug} was resumed, removed or moved meanwhile.", remedy="Look at it, and try again."

@@ -117,3 +117,5 @@ class FaultyProxy:
                 if not (answers and self.swallows):
                     target.write(data)
                     await target.drain()
+            while line in self._deaf:  # the other end does not hear of this end's close either
+                await asyncio.sleep(0.05)

@@ -31,6 +31,16 @@ CLOSE_SECONDS = 10.0
 TRANSACTION_SECONDS = 60.0
 BATCH_SECONDS = 600.0
 
+# Every session of Atlas frees its locks within a minute of losing its process or its network: when its transaction was
+# idle for this long, when what the server sent is not acknowledged, and when nothing answers the server's probes.
+IDLE_TRANSACTION = "45s"
+_LOST_NETWORK = {
+    "tcp_user_timeout": "30s",
+    "tcp_keepalives_idle": "15s",
+    "tcp_keepalives_interval": "5s",
+    "tcp_keepalives_count": "3",
+}
+
 # What asyncpg raises when a server cannot be reached, or is starting or stopping.
 UNREACHABLE = (
     OSError,
@@ -277,12 +287,13 @@ def _options(
     lock_timeout: str | None = None,
     statement_seconds: float | None = None,
 ) -> dict[str, Any]:
-    wanted = {"jit": "off", "lock_timeout": lock_timeout, "role": role}
-    settings = {name: value for name, value in wanted.items() if value is not None}
+    chosen = {"jit": "off", "lock_timeout": lock_timeout, "role": role}
+    settings = {name: value for name, value in chosen.items() if value is not None}
+    settings["idle_in_transaction_session_timeout"] = IDLE_TRANSACTION
     own = {"application_name": application}
     options = {"timeout": CONNECT_SECONDS, "command_timeout": statement_seconds}
     if not pooled:
-        return options | {"connection_class": _Connection, "server_settings": own | settings}
+        return options | {"connection_class": _Connection, "server_settings": own | settings | _LOST_NETWORK}
     kind = type("_Pooled", (_Pooled,), {"settings": local_settings(settings)})
-    # Of the settings with which a connection begins, a pooler takes its name.
+    # Of the settings with which a connection begins, a pooler takes its name; its own network ends there.
     return options | {"connection_class": kind, "server_settings": own, "statement_cache_size": 0}

@@ -12,11 +12,14 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
+from atlas.db.schema import role
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
+from atlas.logs import get_logger
 
 READ = statement("engine/jobs/sql/gate_read.sql")
 HOLD = statement("engine/jobs/sql/gate_hold.sql")
@@ -24,6 +27,8 @@ SWITCH = statement("engine/jobs/sql/gate_switch.sql")
 ENGINE = statement("engine/jobs/sql/gate_engine.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
+ACT_AS = statement("engine/jobs/sql/gate_act_as.sql")
+END_HOLDERS = statement("engine/jobs/sql/gate_end_holders.sql")
 CONFIRM = statement("engine/jobs/sql/gate_confirm.sql")
 CONFIRMED = statement("engine/jobs/sql/gate_confirmed.sql")
 
@@ -31,6 +36,8 @@ LONGEST_REASON = 2000
 LONGEST_TIME = timedelta(days=366)
 # How often the confirmations of workers are counted.
 COUNT_SECONDS = 0.02
+
+log = get_logger("gate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +106,11 @@ async def switch(
     """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
     What was claimed before may still start, until `wait_until_closed` has returned.
-    Waits at most five seconds for claims in flight, then raises `Refused` with the connections that block it.
+    A session that keeps the gate's lock is ended after three seconds, or named: see `under_gate_lock`.
     """
     check_bounds("The switch", reason, until)
-    async with under_gate_lock(conn):
+    async with under_gate_lock(conn, actor=actor):
         if if_match is not None:
-            await fetch(conn, HOLD)
             require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
         state = await fetch_value(
             conn,
@@ -120,17 +126,50 @@ async def switch(
 
 
 @asynccontextmanager
-async def under_gate_lock(conn: Connection) -> AsyncIterator[None]:
-    """A transaction for statements that take the gate's lock. `Refused` names the connections that block it for 5 s."""
-    try:
-        # A savepoint in a caller's transaction: after a failure the blocking connections can still be queried.
+async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[None]:
+    """A transaction that holds the gate's lock, for what changes which claims are allowed.
+
+    Claims hold the lock for milliseconds. A session of Atlas that still holds it after three seconds belongs to a
+    process that froze or vanished, or to one that is too slow: it is ended if this login may do so, which the audit log
+    records. What it had begun is rolled back, and done again by whoever is alive. Otherwise its own limit for idle
+    transactions ends it within four seconds. `Refused` names the sessions that hold the lock after six.
+    """
+    for is_last in (False, True):
+        # A savepoint in a caller's transaction; otherwise sessions that were ended are recorded whatever comes after.
         async with conn.transaction():
-            yield
-    except asyncpg.LockNotAvailableError as error:
-        holders = await fetch(conn, HOLDERS)
-        if not holders:
-            raise  # Not the gate's own lock: someone has locked a table.
-        raise _blocked(holders) from error
+            if await _lock(conn):
+                yield
+                return
+            # The role that programs act as sees little of other sessions and has no rights over them; their login has
+            # those over its own.
+            before = await fetch_value(conn, ACT_AS, role="none")
+            holders = await fetch(conn, HOLDERS)
+            if is_last:
+                raise _blocked(holders)
+            ended = await fetch(conn, END_HOLDERS, pids=[row["pid"] for row in holders])
+            # A tenant's role may not write what concerns no tenant.
+            await fetch(conn, ACT_AS, role=role("engine"))
+            await _record_ended(conn, ended, actor)
+            await fetch(conn, ACT_AS, role=before)
+
+
+async def _lock(conn: Connection) -> bool:
+    """Take the gate's lock. False: it was not free within three seconds."""
+    try:
+        async with conn.transaction():
+            await fetch(conn, HOLD)
+    except asyncpg.LockNotAvailableError:
+        return False
+    return True
+
+
+async def _record_ended(conn: Connection, sessions: Sequence[Mapping[str, Any]], actor: Actor) -> None:
+    for row in sessions:
+        facts = {"application": row["application_name"], "state": row["state"]}
+        log.warning("ended a database session that held the gate's lock", pid=row["pid"], **facts)
+        message = "It held the gate's lock for three seconds."
+        event = Event("GATE_UNBLOCKED", "database_session", str(row["pid"]), actor, message=message, meta=facts)
+        await record(conn, event)
 
 
 async def switch_engine(conn: Connection, *, enabled: bool, actor: Actor, reason: str | None = None) -> Gate:
@@ -212,8 +251,11 @@ def _timestamp(text: str | None) -> datetime | None:
 
 
 def _blocked(holders: Sequence[Mapping[str, Any]]) -> Refused:
-    named = "; ".join(f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state']})" for row in holders)
+    named = "; ".join(
+        f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state'] or 'in an unknown state'})"
+        for row in holders
+    )
     return Refused(
-        f"The gate's lock could not be taken within 5 s: {named}.",
+        f"The gate's lock could not be taken within 6 s: {named or 'another session'}.",
         remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
     )

@@ -104,7 +104,7 @@ async def pause(
     check_bounds("The pause", reason, until)
     target, owner = await _find_target(conn, kind, name, tenant_id)
     with refusals():
-        async with under_gate_lock(conn):
+        async with under_gate_lock(conn, actor=actor):
             made = await fetch_value(
                 conn,
                 PAUSE,
@@ -129,7 +129,7 @@ async def resume(
     if row is None or (tenant_id is not None and row["tenant_id"] != tenant_id):
         raise NotFound("pause", pause_id, remedy="`atlas pauses` lists those there are.")
     with refusals():
-        async with under_gate_lock(conn):
+        async with under_gate_lock(conn, actor=actor):
             await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
     return _pause(row)
 

@@ -16,6 +16,10 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 set enable_sort = off set enable_incremental_sort = off as $$
 #variable_conflict use_column
 begin
+  if p_lease is not null then
+    -- Workers claim in a statement alone; such a claim may be a part of its caller's transaction.
+    perform limit_idle();
+  end if;
   -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
   if cardinality(p_types) = 1 and p_after is null and current_setting('transaction_isolation') = 'read committed'

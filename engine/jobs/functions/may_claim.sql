@@ -8,6 +8,7 @@ begin
     raise exception 'a claim needs READ COMMITTED, not %', current_setting('transaction_isolation')
       using errcode = 'invalid_transaction_state', hint = 'Claim outside of a serializable or repeatable read transaction.';
   end if;
+  perform limit_idle();
   if not pg_try_advisory_xact_lock_shared(lock_class('gate'), 0) then
     return false;
   end if;

@@ -1,3 +1,3 @@
--- The gate's lock, as switch_gate takes it: its holder may read the gate and switch it, and no other switch comes between.
--- Called by engine/jobs/gate.py where a caller names the state that it has read. SQL, because Prisma has no advisory locks.
-select pg_advisory_xact_lock(atlas.lock_class('gate'), 0);
+-- The gate's lock until the end of the transaction: no claim, no switch and no end of a pause comes between.
+-- Called by engine/jobs/gate.py. SQL, because a function does it.
+select atlas.lock_gate();

@@ -9,11 +9,12 @@ import pytest
 
 from atlas.db.failures import shown
 from atlas.db.operator_connections import OPERATOR_CONNECTIONS, leave_some_free
-from atlas.db.pool import borrow, connect, open_pool
+from atlas.db.pool import IDLE_TRANSACTION, borrow, connect, open_pool
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
 from atlas.test_databases import TestDatabases
-from tests.pgbouncer import direct_url
+from tests.pgbouncer import direct_url, without_pooler
 from tests.proxy import FaultyProxy
+from tests.support import until
 
 
 async def test_programs_act_as_their_own_role_and_cannot_change_the_audit_log(pool):
@@ -35,6 +36,36 @@ async def test_a_connection_that_is_borrowed_again_still_acts_as_the_role(databa
             assert await pool.fetchval("select current_user") == "atlas_engine"
     finally:
         await pool.close()
+
+
+@without_pooler("it passes on none of the settings with which a connection begins")
+async def test_every_session_ends_when_its_process_or_its_network_is_gone(pool, database_url):
+    query = "select name, source from pg_settings where name ~ '^tcp_(user|keep)|^idle_in_transaction' order by name"
+    names = ["idle_in_transaction_session_timeout", "tcp_keepalives_count", "tcp_keepalives_idle"]
+    names += ["tcp_keepalives_interval", "tcp_user_timeout"]
+    own = await connect(database_url)
+    try:
+        for session in (pool, own):
+            assert [tuple(row) for row in await session.fetch(query)] == [(name, "client") for name in names]
+            assert await session.fetchval("show idle_in_transaction_session_timeout") == IDLE_TRANSACTION
+    finally:
+        await own.close()
+
+
+@pytest.mark.parametrize("limit", ["500ms", pytest.param(None, marks=pytest.mark.long)])
+async def test_locks_are_free_within_a_minute_when_the_network_swallows_the_end_of_a_process(
+    database_url, conn, monkeypatch, limit
+):
+    if limit is not None:
+        monkeypatch.setattr("atlas.db.pool.IDLE_TRANSACTION", limit)
+    async with FaultyProxy(database_url) as proxy:
+        lost = await open_pool(proxy.url, size=1)
+        holder = await lost.acquire()
+        await holder.execute("begin; select pg_advisory_xact_lock(77)")
+        proxy.sink()
+        lost.terminate()
+        assert not await conn.fetchval("select pg_try_advisory_xact_lock(77)")
+        await until(lambda: conn.fetchval("select pg_try_advisory_xact_lock(77)"), within=60)
 
 
 async def test_without_the_tables_the_login_acts_for_itself(databases: TestDatabases):

@@ -13,7 +13,7 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import expire, read_gate, switch, switch_engine
 from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import InvalidInput, Refused
-from tests.engine.jobs.given import given_job, given_worker, success
+from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA, PROOF
 
 TOGGLES = 500 if PROOF else 30
@@ -93,22 +93,6 @@ async def test_a_gate_closed_for_a_time_opens_by_itself_and_not_before(conn):
     gate = await read_gate(conn)
     assert (gate.online, gate.by, gate.until) == (True, "watchdog", None)
     assert not await expire(conn)
-
-
-@pytest.mark.slow
-async def test_a_claim_held_open_makes_the_switch_name_its_holder(pool):
-    async with pool.acquire() as holder, pool.acquire() as conn:
-        await given_job(conn)
-        worker = await given_worker(conn, "report.build")
-        async with holder.transaction():
-            await claim(holder, worker, limit=1)
-            with pytest.raises(Refused, match=r"could not be taken within 5 s: atlas \(pid \d+"):
-                await switch(conn, online=False, actor=DANA)
-            async with conn.transaction():
-                with pytest.raises(Refused, match=r"atlas \(pid \d+"):
-                    await switch(conn, online=False, actor=DANA)
-    async with pool.acquire() as conn:
-        assert not (await switch(conn, online=False, actor=DANA)).online
 
 
 async def test_no_claim_commits_while_the_gate_is_off(pool):
