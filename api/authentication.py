@@ -96,6 +96,8 @@ class Callers:
             raise Unauthenticated("A token and a session came together; send one of them.")
         address = address_of(request)
         if given is not None:
+            if [name for name, _ in request.scope["headers"]].count(b"authorization") > 1:
+                raise Unauthenticated("Several Authorization headers came; send one of them.")
             scheme, _, clear = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise Unauthenticated()

@@ -30,30 +30,40 @@ class TrustedProxies:
         client = scope.get("client")
         if not client or plain_address(client[0]) not in self:
             return
-        caller = self._caller(scope)
+        caller, proxies = self._caller(scope)
         if caller is not None:
             scope["client"] = (caller, 0)
-        scheme = scope["atlas.headers"].get(b"x-forwarded-proto", b"").strip().lower()
-        if scheme in (b"http", b"https"):
-            is_socket, is_secure = scope["type"] == "websocket", scheme == b"https"
+        # One of each proxy, as with the addresses; a proxy that replaces the header sends a single one.
+        schemes = _listed(scope, b"x-forwarded-proto")
+        scheme = schemes[-min(proxies, len(schemes))].lower()
+        if scheme in ("http", "https"):
+            is_socket, is_secure = scope["type"] == "websocket", scheme == "https"
             scope["scheme"] = ("ws" if is_socket else "http") + ("s" if is_secure else "")
 
-    def _caller(self, scope: Scope) -> str | None:
-        """The last address that no trusted proxy has: each proxy adds its caller's at the end, and may be sent others.
+    def _caller(self, scope: Scope) -> tuple[str | None, int]:
+        """The last address that no trusted proxy has, and how many proxies passed the request on since.
 
+        Each proxy adds its caller's address at the end, and may be sent others. One that adds none may send X-Real-IP.
         None where that is not an address; the request then counts as the proxy's own.
         """
-        lines = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        named = [one.strip() for one in b",".join(lines).decode("latin-1").split(",")]
-        for one in reversed(named):
-            address = plain_address(one)
+        addresses = _listed(scope, b"x-forwarded-for")
+        if addresses == [""]:
+            return plain_address(_listed(scope, b"x-real-ip")[-1]), 1
+        for proxies, text in enumerate(reversed(addresses), 1):
+            address = plain_address(text)
             if address not in self:
-                return address
-        return plain_address(named[0])
+                return address, proxies
+        return plain_address(addresses[0]), len(addresses)
 
     def _look_up(self, address: str) -> bool:
         found = ip_address(address)
         return any(found in network for network in self.networks)
+
+
+def _listed(scope: Scope, header: bytes) -> list[str]:
+    """The values of a header, which may come several times with several values each; at least one, maybe empty."""
+    lines = [value for name, value in scope["headers"] if name == header]
+    return [value.strip() for value in b",".join(lines).decode("latin-1").split(",")]
 
 
 @lru_cache(MOST_CACHED)

@@ -130,8 +130,10 @@ async def open_call(api: AppState, caller: Caller, request: Request, request_id:
     tenant_id = caller.tenant_id
     if request.scope["query_string"]:
         wanted = request.query_params.getlist("tenant")
+        if len(wanted) > 1:
+            raise InvalidInput("The request", [FieldError("query.tenant", "was sent several times")])
         if wanted:
-            tenant_id = await named_tenant(api, caller, wanted[-1])
+            tenant_id = await named_tenant(api, caller, wanted[0])
     if tenant_id is not None and request.method not in READING and not request.scope["path"].startswith(STAYS_OPEN):
         await _require_here(api, tenant_id)
     return RequestContext(api, caller, tenant_id, address_of(request), request_id)

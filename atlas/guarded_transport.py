@@ -23,6 +23,18 @@ Networks = Sequence[IPv4Network | IPv6Network]
 RESOLVERS = 16
 # IPv4 addresses behind a translator to IPv6.
 _NAT64 = ip_network("64:ff9b::/96")
+# Only these IPv6 addresses are routed on the internet.
+_GLOBAL_UNICAST = ip_network("2000::/3")
+# The special-purpose networks of the IANA registries, listed here because releases of Python know different ones.
+_SPECIAL: Networks = tuple(
+    ip_network(network)
+    for network in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+        *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20"),
+    )
+)
 
 
 class AddressRefused(AtlasError):
@@ -86,9 +98,9 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
 def is_public(address: IpAddress) -> bool:
     """False for private, loopback, link-local, multicast and reserved addresses, also within an IPv6 address."""
     inner = _inner(address)
-    if inner.is_multicast or inner.is_reserved or (isinstance(inner, IPv6Address) and inner.is_site_local):
+    if isinstance(inner, IPv6Address) and inner not in _GLOBAL_UNICAST:
         return False
-    return inner.is_global
+    return not any(inner in network for network in _SPECIAL)
 
 
 def _inner(address: IpAddress) -> IpAddress:

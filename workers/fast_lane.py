@@ -67,7 +67,10 @@ class FastLane:
         claimant, in_flight = self._lease.claimant, self._demand.in_flight
         if not payload or claimant is None or not self._is_ready or not in_flight.calls:
             return False
-        tenant_id, job_type = _read(payload)
+        job = _read(payload)
+        if job is None:
+            return False
+        tenant_id, job_type = job
         if any(tenant_id in tenants for tenants in self._served) or not self._demand.has_room_ahead:
             return False
         if not self.idle.is_set() and self._wanted == (tenant_id, job_type):
@@ -133,6 +136,10 @@ class FastLane:
 
 
 @lru_cache(maxsize=1024)
-def _read(payload: str) -> tuple[UUID, str]:
+def _read(payload: str) -> tuple[UUID, str] | None:
+    """The tenant and the type of an enqueued job; None for any other text: every login may send notifications."""
     tenant, _, job_type = payload.partition(" ")
-    return UUID(tenant), job_type
+    try:
+        return UUID(tenant), job_type
+    except ValueError:
+        return None

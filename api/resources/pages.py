@@ -24,6 +24,8 @@ READY_AGAIN_SECONDS = 1.0
 READY = statement("api/sql/ready.sql")
 SPILL = "set local work_mem = '64kB'"
 LOCAL = ("127.0.0.1", "::1")
+# What proxies add to a request. One of them is enough: it came through a proxy.
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 # The first parts of addresses that are never a web page's.
 NO_PAGES = frozenset({"api", "assets", "docs", "hooks", "healthz", "readyz", "metrics", "openapi.json"})
@@ -117,7 +119,7 @@ def _is_local(request: Request) -> bool:
     A proxied request may come from anywhere, and so may a page in a local browser whose own name was made to lead here.
     """
     headers = request.headers
-    forwarded = any(name in headers for name in ("forwarded", "x-forwarded-for", "via"))
+    forwarded = any(name in headers for name in FORWARDED)
     return (
         not forwarded
         and request.client is not None

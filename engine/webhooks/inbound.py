@@ -7,9 +7,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid5
 
+import orjson
+
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
+from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
@@ -19,7 +22,7 @@ from atlas.engine.validation import check_name
 from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
 from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
 from atlas.engine.workflows.events import publish_event
-from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
+from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 
 if TYPE_CHECKING:
@@ -155,9 +158,9 @@ async def accept_message(
             remedy="Sign it again with the present time; set the clock of the sender.",
         )
     event_id = uuid5(hook.id, headers[ID])
-    if await prisma_on(conn).event.count(where={"id": str(event_id)}):
-        return Accepted(event_id, is_repeated=True)
     context = body if isinstance(body, dict) else {"body": body}
+    if await _is_repeated(conn, event_id, headers[ID], context):
+        return Accepted(event_id, is_repeated=True)
     try:
         about: dict[str, Any] = {"correlation_id": headers[ID], "id": event_id}
         await publish_event(conn, hook.tenant_id, hook.event_name, context, actor=actor, **about)
@@ -165,8 +168,21 @@ async def accept_message(
         # Another process published it in between.
         if FieldError("id", "is taken by another event") not in error.errors:
             raise
+        await _is_repeated(conn, event_id, headers[ID], context)
         return Accepted(event_id, is_repeated=True)
     return Accepted(event_id, is_repeated=False)
+
+
+async def _is_repeated(conn: Connection, event_id: UUID, message_id: str, context: dict[str, Any]) -> bool:
+    """Whether the message was received before; a Conflict if it had another body then."""
+    event = await prisma_on(conn).event.find_unique({"id": str(event_id)})
+    # Compared as it is stored: as JSON, with the numbers of Postgres.
+    if event is not None and orjson.loads(stored_json(context)) != event.context:
+        raise Conflict(
+            f"The message {message_id!r} was received before with another body.",
+            remedy="Send each message under a `webhook-id` of its own.",
+        )
+    return event is not None
 
 
 def _hook(row: "models.InboundHook") -> InboundHook:

@@ -105,3 +105,46 @@ def test_an_address_has_one_spelling():
     assert plain_address("2001:DB8:0::1") == "2001:db8::1"
     assert plain_address("192.0.2.1:80") is None
     assert holder_of("2001:db8::1") == holder_of("2001:db8::ffff") != holder_of("2001:db8:0:1::1")
+
+
+async def scheme_of(world, *values, forwarded_for="203.0.113.7"):
+    """The scheme that a session's cookie was made for, behind a proxy that sends these lines of X-Forwarded-Proto."""
+    lines = [("X-Forwarded-For", forwarded_for), *(("X-Forwarded-Proto", value) for value in values)]
+    async with client_from(world, PROXY) as client:
+        answer = await client.post("/session", json={"token": world.tokens["acme", "tenant_admin"]}, headers=lines)
+    assert answer.status_code == 201, answer.text
+    return "https" if answer.headers["set-cookie"].startswith("__Host-") else "http"
+
+
+async def test_the_scheme_of_the_caller_counts_where_several_proxies_name_one(world):
+    assert await scheme_of(world, "https") == "https"
+    assert await scheme_of(world, "https, http", forwarded_for="203.0.113.7, 10.0.0.8") == "https"
+    assert await scheme_of(world, "https", "http", forwarded_for="203.0.113.7, 10.0.0.8") == "https"
+    # Invented before it came to the proxy.
+    assert await scheme_of(world, "https, http") == "http"
+    assert await scheme_of(world, "gopher, ") == "http"
+
+
+async def test_a_proxy_that_sends_only_x_real_ip_is_believed(world, conn):
+    headers = world.headers("acme", "enqueuer") | {"X-Real-IP": "203.0.113.7"}
+    async with client_from(world, PROXY) as client:
+        made = await client.post("/jobs", json={"job_type": "x.work"}, headers=headers)
+    assert await conn.fetchval(IP, made.json()["id"]) == "203.0.113.7"
+
+
+@pytest.mark.parametrize("header", ["X-Real-IP", "X-Forwarded-Proto", "Via", "Forwarded"])
+async def test_metrics_are_not_open_to_what_came_through_a_proxy_on_this_machine(world, header):
+    transport = httpx.ASGITransport(world.app, client=("127.0.0.1", 4711))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
+        assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/metrics", headers={header: "203.0.113.7"})).status_code == 401
+
+
+async def test_several_credentials_or_tenants_are_refused(world):
+    token = world.headers("acme", "enqueuer")["Authorization"]
+    async with client_from(world, "192.0.2.1") as client:
+        twice = await client.get("/jobs", headers=[("Authorization", token), ("Authorization", token)])
+        tenants = await client.get("/jobs?tenant=acme&tenant=other", headers={"Authorization": token})
+    assert (twice.status_code, tenants.status_code) == (401, 422)
+    assert "Several Authorization headers" in twice.json()["detail"]
+    assert tenants.json()["errors"] == [{"field": "query.tenant", "reason": "was sent several times"}]

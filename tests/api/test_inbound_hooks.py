@@ -69,6 +69,17 @@ async def test_a_message_that_is_sent_again_changes_nothing(post, conn):
     assert len(await events(conn)) == 2
 
 
+async def test_a_message_id_that_comes_with_another_body_is_a_conflict(post, conn):
+    await post({"amount": 1.50, "to": "ann"})
+    again = await post({"to": "ann", "amount": 1.5})
+    other = await post({"amount": 150, "to": "ann"})
+
+    assert (again.status_code, again.json()["repeated"]) == (200, True)
+    assert other.status_code == 409
+    assert "'msg_1' was received before with another body" in other.json()["detail"]
+    assert [event["context"]["amount"] for event in await events(conn)] == [1.5]
+
+
 @pytest.mark.parametrize("age", [301, -310, 10**6])
 async def test_an_old_message_is_refused(post, conn, age):
     response = await post(age=age)

@@ -4,12 +4,15 @@ import asyncpg
 import pytest
 
 from atlas import AtlasPrisma
+from atlas.api.db import Database
 from atlas.db.prisma import prisma_on
+from atlas.engine.policy.rules import add_rule
 from atlas.errors import NotFound
 from atlas.generated import Json
 from atlas.generated.errors import PrismaError
 from atlas.prisma_client import packaged_schema
 from tests.api.given import furnish_installation, furnish_tenant
+from tests.support import DANA
 
 TABLES = """
 select c.relname as name, c.relkind::text as kind,
@@ -316,3 +319,14 @@ async def fingerprint(owner, tenant):
         shared = row["name"] in OF_NOBODY or row["name"] == "sessions"
         found[row["name"]] = (theirs, len(rows) if shared else None)
     return found
+
+
+async def test_a_tenant_cannot_remove_the_rules_it_is_under(pool, world, owner, conn):
+    await add_rule(conn, label="limit", effect="block", tenant_id=world.acme.id, actor=DANA)
+    database = Database(pool)
+
+    for change in ("delete from atlas.policy_rules", "update atlas.policy_rules set is_enabled = false"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with database.transaction(world.acme.id) as tenant:
+                await tenant.execute(change)
+    assert await owner.fetchval("select is_enabled from atlas.policy_rules where label = 'limit'")

@@ -100,3 +100,14 @@ async def test_a_call_that_gets_no_response_keeps_others_waiting_once(pool, ligh
         assert left > 300, "the backlog was served before the fast lane was used"
         await until(lambda: worker.finished >= 2000)
         responds.set()
+
+
+async def test_a_notification_that_a_stranger_sends_is_no_hint(pool, light, standing_still):
+    errors = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    async with standing_still():
+        for payload in ("", "no-uuid some.type", "*", f"{light}", "\N{SNOWMAN} " * 50):
+            await pool.execute("select pg_notify('atlas_jobs', $1)", payload)
+        await enqueue_light(pool, light)
+        await until(lambda: STARTED)
+    assert errors == []

@@ -49,8 +49,9 @@ begin
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
       (tenant_role, 'job_groups', 'select, insert, update (total)'),
       (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions', 'select, insert'),
-      (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, policy_rules, webhooks, inbound_hooks',
+      (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, webhooks, inbound_hooks',
         'select, insert, delete'),
+      (tenant_role, 'policy_rules', 'select'),
       (tenant_role, 'job_secrets, audit_private, limit_events', 'insert'),
       (tenant_role, 'job_limits', 'select'),
       (tenant_role, 'audit_log, audit_entries', 'select'),
@@ -61,6 +62,8 @@ begin
   loop
     execute format('grant %s on %I to %I', one.rights, one.name, one.role);
   end loop;
+  -- A right that earlier versions granted: rules are for operators to change.
+  execute format('revoke insert, update, delete on policy_rules from %I', tenant_role);
   -- A tenant may change its rows, but not what they refer to: a reference could lead to another tenant's row.
   for one in
     select c.relname as name, string_agg(quote_ident(a.attname), ', ') as columns
@@ -68,7 +71,7 @@ begin
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> all (fixed)
     where c.relnamespace = here::regnamespace
       and c.relname in ('hosts', 'server_instances', 'workflows', 'intents', 'job_triggers', 'idempotency_keys', 'jobs',
-                        'workflow_runs', 'workflow_steps', 'approvals', 'policy_rules', 'webhooks', 'bulk_actions')
+                        'workflow_runs', 'workflow_steps', 'approvals', 'webhooks', 'bulk_actions')
     group by c.relname
   loop
     execute format('revoke update on %I from %I', one.name, tenant_role);
