@@ -1,6 +1,6 @@
 """The OpenAPI description: what FastAPI does not know of roles, credentials, problems, headers and the socket."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -18,6 +18,7 @@ from atlas.api.problems import MEDIA_TYPE, Problem
 from atlas.api.replica_reads import DATA_AGE
 from atlas.api.routing import PREFIX, GuardedRoute, rules_of
 from atlas.client.frames import Events, Hello, Refetch
+from atlas.engine.synonyms import synonyms_of
 from atlas.engine.tokens import ROLES
 
 ABOUT = (
@@ -195,6 +196,8 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
             response["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}}
     if rules.replica:
         operation["responses"]["200"]["headers"] = {DATA_AGE: {"$ref": f"#/components/headers/{DATA_AGE}"}}
+    if synonyms := _synonyms(operation.get("parameters", ())):
+        operation["parameters"] += synonyms
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
@@ -209,6 +212,15 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         statuses.add(403)
     for status in sorted(statuses):
         operation["responses"][str(status)] = _problem(STATUSES[status])
+
+
+def _synonyms(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The other names that a query may have for its parameters."""
+    by_name = {one["name"]: one for one in parameters if one["in"] == "query"}
+    return [
+        {**by_name[field], "name": name, "description": f"A synonym of `{field}`.", "deprecated": True}
+        for name, field in sorted(synonyms_of(by_name).items())
+    ]
 
 
 def _describe_jobs(operation: dict[str, Any]) -> None:

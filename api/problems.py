@@ -1,10 +1,9 @@
 """Errors as HTTP responses (RFC 9457, with `remedy`, `errors` and `request_id`), and the errors only the API raises."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
 
 import asyncpg
 import orjson
@@ -16,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
+from atlas.api.field_errors import fields_of
 from atlas.client.models import ProblemField
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.etags import Stale
@@ -200,15 +200,6 @@ _KINDS: tuple[tuple[type[BaseException], int, str], ...] = (
 )
 # After these the connection is closed: what is still to come on it cannot be distinguished from the next request.
 _CLOSING = (BodyTooLarge, BodyTooSlow, MalformedRequest, HeadTooLarge, HeadTooSlow, TooManyConnections)
-# Reasons without the names of Python types.
-_REASONS = {
-    "missing": "is required",
-    "extra_forbidden": "is not known here",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dict_type": "must be an object",
-    "list_type": "must be a list",
-}
 # Database errors about values, about stored state, and about the database itself.
 _VALUE_ERRORS = (asyncpg.DataError, asyncpg.CheckViolationError, asyncpg.NotNullViolationError)
 _STATE_ERRORS = (asyncpg.IntegrityConstraintViolationError,)
@@ -285,7 +276,7 @@ def problem_of(error: BaseException) -> _Problem:
         case AtlasError():
             return _of_atlas(error)
         case RequestValidationError():
-            errors = fields_of(error.errors())
+            errors = fields_of(error.errors(), getattr(error, "model", None), error.body)
             return _Problem(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
         case HTTPException():
             return _of_http(error)
@@ -308,20 +299,6 @@ def problem_of(error: BaseException) -> _Problem:
         case _:
             remedy = "The API's log has the cause under the request's id."
             return _Problem(500, "internal", "Something went wrong inside Atlas.", remedy=remedy)
-
-
-def fields_of(errors: Iterable[Any]) -> list[FieldError]:
-    """Validation errors of pydantic as field and reason, without the values: they may be secret."""
-    found = []
-    for one in errors:
-        part, *rest = one["loc"] or ("",)
-        steps = rest if part == "body" else one["loc"]
-        # The names of a union's branches are ours, not the caller's.
-        named = ".".join(
-            str(step) for step in steps if not (isinstance(step, str) and step.startswith(("list[", "function-")))
-        )
-        found.append(FieldError(named, _REASONS.get(one["type"]) or one["msg"].removeprefix("Value error, ")))
-    return found
 
 
 def _of_atlas(error: AtlasError) -> _Problem:

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,11 +19,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from atlas.api.app_state import AppState
 from atlas.api.authentication import require_own_page
 from atlas.api.client_address import TrustedProxies
+from atlas.api.field_errors import LONGEST_NAME, unknown_name
 from atlas.api.idempotency import respond_once
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.replica_reads import Handle, read_from_replica
 from atlas.api.request_context import RequestContext, open_call
+from atlas.engine.synonyms import SynonymConflict, by_own_names, synonyms_of
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import MOST_NODES, read_json
@@ -33,9 +36,8 @@ PREFIX = "/api/v1"
 BODY_LIMIT = 1024 * 1024
 # For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
-# So many unknown query names are described in an error, each up to this length.
+# So many unknown query names are described in an error.
 MOST_UNKNOWN = 10
-LONGEST_NAME = 50
 # Between two parts of it.
 BODY_IDLE_SECONDS = 10.0
 # A Content-Length with more digits is not parsed.
@@ -111,7 +113,7 @@ class GuardedRoute(APIRoute):
         headers = header_names(self.dependant)
         self.takes_key = changes and not rules.no_key and "idempotency-key" not in headers
         self.takes_match = "if-match" in headers
-        inner: Handle = self.endpoint if rules.raw else super().get_route_handler()
+        inner: Handle = self.endpoint if rules.raw else naming_model(super().get_route_handler(), self.body_field)
         reads_body = self.body_field is not None
         # The pages beside the API ignore their query, as pages do.
         names = query_names(self.dependant, rules) if self.include_in_schema else None
@@ -134,6 +136,19 @@ class GuardedRoute(APIRoute):
             return await respond_once(request, call, key, lambda: inner(request), helper=rules.helper)
 
         return noted_write(handle) if changes and rules.roles else handle
+
+
+def naming_model(handle: Handle, body: Any) -> Handle:
+    """Add the model of the body to the error that FastAPI raises about it."""
+
+    async def naming(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except RequestValidationError as error:
+            error.model = body.field_info.annotation  # type: ignore[attr-defined]
+            raise
+
+    return handle if body is None else naming
 
 
 def noted_write(handle: Handle) -> Handle:
@@ -196,17 +211,28 @@ def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
     """Refuse names that the route does not take. A filter or a tenant that is misspelled must not be ignored."""
     if names is None or not request.scope["query_string"]:
         return
-    unknown = sorted(set(request.query_params) - set(names))
+    unknown = set(request.query_params) - set(names)
     if unknown:
-        errors = [FieldError(f"query.{name[:LONGEST_NAME]}", _unknown(name, names)) for name in unknown[:MOST_UNKNOWN]]
-        raise InvalidInput("The request", errors)
+        _take_synonyms(request, names)
+        unknown = set(request.query_params) - set(names)
+    if unknown:
+        raise InvalidInput(
+            "The request",
+            [
+                FieldError(f"query.{name[:LONGEST_NAME]}", unknown_name(name, names))
+                for name in sorted(unknown)[:MOST_UNKNOWN]
+            ],
+        )
 
 
-def _unknown(name: str, names: Collection[str]) -> str:
-    near = get_close_matches(name[:LONGEST_NAME].lower(), sorted(names))
-    if near:
-        return f"is not known here; did you mean {' or '.join(near)}?"
-    return f"is not known here; known are {', '.join(sorted(names))}" if names else "is not known here: no query is"
+def _take_synonyms(request: HTTPConnection, names: Collection[str]) -> None:
+    """Replace the query by one under Atlas's own names, which FastAPI reads afterwards."""
+    given = {name: request.query_params.getlist(name) for name in request.query_params}
+    try:
+        own = by_own_names(given, synonyms_of(names))
+    except SynonymConflict as conflict:
+        raise InvalidInput("The request", [FieldError(f"query.{conflict.name}", str(conflict))]) from None
+    request._query_params = QueryParams([(name, value) for name, values in own.items() for value in values])
 
 
 async def read_body(request: Request, rules: RouteRules) -> Any:

@@ -1,28 +1,42 @@
 """Which jobs a request is about: the filters of a list in its query, and the same in a body."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any, get_args
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from atlas.api.models.common import ID_PREFIX, Body, Id, Name, Timestamp
+from atlas.api.models.common import ID_PREFIX, Flag, Id, Name, SynonymBody, Timestamp
 from atlas.api.models.jobs import JobSource
 from atlas.api.request_context import Calling
 from atlas.client.models.jobs import JobFilterShown, JobStatus
 from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.synonyms import STATUSES as SYNONYMS
 
 STATUS_RULE = (
     "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
-    "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error."
+    "`dead_letter` failed after its last retry or was lost three times, and `failed` by a permanent error. "
+    "Synonyms: `success` (succeeded), `cancelled` (canceled), `scheduled` (waiting), `pending` (queued and waiting)."
 )
+NAMES = (*get_args(JobStatus), *SYNONYMS)
+SCHEDULED_RULE = "With it, `queued` includes `waiting`: jobs that are due later."
 
 
-class JobFilterBody(Body):
+def _status(value: Any) -> Any:
+    if value not in NAMES:
+        raise ValueError(f"is not one of {', '.join(NAMES)}")
+    return value
+
+
+Status = Annotated[str, BeforeValidator(_status), WithJsonSchema({"type": "string", "enum": list(NAMES)})]
+
+
+class JobFilterBody(SynonymBody):
     """Which jobs are meant: every field that is sent must match, as in the query of their list."""
 
-    status: Annotated[list[JobStatus], Field(min_length=1, max_length=7)] | None = None
+    status: Annotated[list[Status], Field(min_length=1, max_length=len(NAMES))] | None = None
+    include_scheduled: Flag | None = Field(default=None, description=SCHEDULED_RULE)
     job_type: Name | None = None
     source: JobSource | None = None
     correlation_id: Name | None = None
@@ -42,8 +56,14 @@ class JobFilterBody(Body):
     def wanted(self, tenant_id: UUID | None) -> JobFilter:
         """The filter of the engine's verbs."""
         given = self.given()
-        statuses = given.pop("status", None)
-        return JobFilter(tenant_id, None if statuses is None else tuple(statuses), **given)
+        statuses = _statuses(given.pop("status", None), include_scheduled=given.pop("include_scheduled", False))
+        return JobFilter(tenant_id, statuses, **given)
+
+
+def _statuses(names: list[str] | None, *, include_scheduled: bool | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    return (*names, "waiting") if include_scheduled and "queued" in names else tuple(names)
 
 
 def filter_shown(wanted: JobFilter) -> JobFilterShown:
@@ -53,7 +73,8 @@ def filter_shown(wanted: JobFilter) -> JobFilterShown:
 
 async def wanted_jobs(
     call: Calling,
-    status: Annotated[list[JobStatus] | None, Query(max_length=7, description=STATUS_RULE)] = None,
+    status: Annotated[list[Status] | None, Query(max_length=len(NAMES), description=STATUS_RULE)] = None,
+    include_scheduled: Annotated[bool, Query(description=SCHEDULED_RULE)] = False,
     job_type: Annotated[str | None, Query(max_length=200)] = None,
     source: JobSource | None = None,
     correlation_id: Annotated[str | None, Query(max_length=200)] = None,
@@ -73,7 +94,7 @@ async def wanted_jobs(
     """The jobs that the query of a list asks for."""
     return JobFilter(
         call.tenant_id,
-        None if status is None else tuple(status),
+        _statuses(status, include_scheduled=include_scheduled),
         job_type,
         source,
         correlation_id,

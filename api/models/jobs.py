@@ -5,14 +5,15 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
-from pydantic import AliasChoices, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
-from atlas.api.problems import fields_of
+from atlas.api.field_errors import fields_of
+from atlas.api.models.common import Body, Document, Id, Number, SynonymBody, Timestamp, Whole
 from atlas.bounds import MOST_RETRIES
 from atlas.client.models.jobs import Job, ListedJob
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
+from atlas.engine.synonyms import synonyms_of
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
 
@@ -31,12 +32,16 @@ def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
-class NewJobBody(Body):
+class NewJobBody(SynonymBody):
     """A job to enqueue. Name its `job_type`, or the `definition_key` of an allow-listed command."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [{"required": ["job_type"]}, {"required": ["definition_key"]}],
+            "oneOf": [
+                {"required": [name]}
+                for field in ("job_type", "definition_key")
+                for name in (field, *synonyms_of([field]))
+            ],
             "examples": [
                 {
                     "job_type": "EMAIL_SEND",
@@ -52,12 +57,7 @@ class NewJobBody(Body):
     # Exactly one of the two is sent; the other stays empty, which no caller can send.
     job_type: JobTypeName = Field(default="", json_schema_extra=_without_default)
     definition_key: JobTypeName = Field(default="", json_schema_extra=_without_default)
-    # By the name that everything else has for it, too.
-    payload: Document = Field(
-        default_factory=dict,
-        validation_alias=AliasChoices("payload", "input"),
-        description="The job's input: a JSON object under its own names. It may be sent as `input`, too.",
-    )
+    payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
     scheduled_for: Timestamp | None = Field(default=None, description="Not before this time; now if left out.")
     delay_seconds: Annotated[Number, Field(ge=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(
@@ -106,7 +106,7 @@ class EngineRunPayload(Body):
     spend_cents: Whole = Field(default=0, ge=0, le=2_000_000_000)
 
 
-class RetryDeadLetters(Body):
+class RetryDeadLetters(SynonymBody):
     """Which dead letters to queue again, oldest first."""
 
     job_type: JobTypeName | None = None
@@ -163,7 +163,7 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
     try:
         asked = EngineRunPayload.model_validate(body.payload)
     except ValidationError as error:
-        found = fields_of(error.errors(include_input=False, include_url=False))
+        found = fields_of(error.errors(include_input=False, include_url=False), EngineRunPayload)
         raise InvalidInput("The payload", [FieldError(f"payload.{one.field}", one.reason) for one in found]) from None
     return NewIntent(
         asked.workflow,

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import AliasChoices, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
 from atlas.api.middleware import header
-from atlas.api.models.common import Body, Document, Id, Number, Text, Whole
+from atlas.api.models.common import Document, Id, Number, SynonymBody, Text, Whole
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
@@ -59,16 +59,11 @@ class AgentJob(ApiModel):
     correlation_id: str | None
 
 
-def _named(*names: str) -> Any:
-    """A field of a body that may be sent under other names."""
-    return Field(validation_alias=AliasChoices(*names))
-
-
 # Where the host or the worker keeps the log of the attempt.
-LogRef = Annotated[str | None, Field(max_length=1000), _named("log_ref", "logRef")]
+LogRef = Annotated[str | None, Field(max_length=1000)]
 
 
-class LeaseBody(Body):
+class LeaseBody(SynonymBody):
     """The attempt that a report is about."""
 
     lease: Annotated[Whole, Field(ge=1, le=LARGEST_INTEGER)]
@@ -82,16 +77,16 @@ class ProgressBody(LeaseBody):
 
 
 class ResultBody(LeaseBody):
-    """How it ended. `success` is a synonym of `succeeded`; `durationMs`, `errorMessage` and `logRef` are too."""
+    """How it ended. `success` is a synonym of `succeeded`."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"lease": 1, "status": "succeeded", "duration_ms": 1200, "output": {"pid": 7}}]}
     )
 
-    status: Annotated[Literal["succeeded", "success", "failed"], _named("status", "type")]
-    duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER), _named("duration_ms", "durationMs")] = None
+    status: Literal["succeeded", "success", "failed"]
+    duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER)] = None
     output: Document = Field(default_factory=dict)
-    error: Annotated[str | None, Field(max_length=20_000), _named("error", "errorMessage")] = None
+    error: Annotated[str | None, Field(max_length=20_000)] = None
     log_ref: LogRef = None
 
 

@@ -10,11 +10,11 @@ from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
+from atlas.api.field_errors import fields_of
 from atlas.api.middleware import header
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
 from atlas.api.paging import MOST_BYTES, Cursor, Limit, read_cursor, write_cursor
-from atlas.api.problems import fields_of
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
@@ -182,7 +182,8 @@ def _bodies(value: Any) -> Sequence[NewJobBody]:
             raise InvalidInput("The list", [FieldError("", "is empty")])
         return _MANY.validate_python(value)
     except ValidationError as error:
-        raise InvalidInput("The job", fields_of(error.errors(include_input=False, include_url=False))) from None
+        found = fields_of(error.errors(include_input=False, include_url=False), NewJobBody, value)
+        raise InvalidInput("The job", found) from None
 
 
 def _admitted(

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, SynonymBody, Text, Whole
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded
@@ -58,7 +58,7 @@ class ClaimedShown(ApiModel):
     lease_seconds: float
 
 
-class AttemptBody(Body):
+class AttemptBody(SynonymBody):
     """The attempt that a report is about."""
 
     attempt: Attempt
@@ -72,7 +72,7 @@ class RemoteProgress(AttemptBody):
 
 
 class ReportBody(AttemptBody):
-    """How an attempt ended. `logRef` is a synonym of `log_ref`."""
+    """How an attempt ended."""
 
     log_ref: LogRef = None
 

@@ -11,6 +11,7 @@ from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.id_prefixes import prefix_bounds
 from atlas.engine.jobs.find import JobRow, read_jobs
+from atlas.engine.synonyms import own_statuses
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
 
@@ -31,7 +32,7 @@ class JobFilter:
     """Which jobs to list: every field that is set must match."""
 
     tenant_id: UUID | None = None
-    # One of them.
+    # One of them, under any of its names.
     statuses: tuple[str, ...] | None = None
     job_type: str | None = None
     source: str | None = None
@@ -52,6 +53,10 @@ class JobFilter:
     # The first hexadecimal digits of the id.
     id_prefix: str | None = None
     group_id: UUID | None = None
+
+    def __post_init__(self) -> None:
+        if self.statuses is not None:
+            object.__setattr__(self, "statuses", own_statuses(self.statuses))
 
     @property
     def compares_jobs(self) -> bool:

@@ -33,6 +33,8 @@ class JobFilters(TypedDict, total=False):
     """Which jobs a list has, and in which order."""
 
     status: str | Sequence[str] | None
+    # With it, `queued` includes `waiting`.
+    include_scheduled: bool
     job_type: str | None
     source: str | None
     correlation_id: str | None

@@ -86,7 +86,8 @@ def test_the_page_about_the_client_names_every_method():
 async def test_a_method_takes_what_its_operation_takes(described):
     for name, route in routes().items():
         one = described[route.method, anonymous(route.path)]
-        known = {(given["in"], given["name"].lower()) for given in one.get("parameters", [])}
+        current = [given for given in one.get("parameters", []) if not given.get("deprecated")]
+        known = {(given["in"], given["name"].lower()) for given in current}
         query = {given for place, given in known if place == "query"}
         takes = set(route.sent)
 
@@ -101,12 +102,12 @@ async def test_a_method_takes_what_its_operation_takes(described):
 
 
 def fields(one: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a body."""
+    """The fields of a body, without their synonyms."""
     content = one.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     for part in [content, *content.get("anyOf", [])]:
         if "$ref" in part:
             found: dict[str, Any] = one["spec"]["components"]["schemas"][part["$ref"].rsplit("/", 1)[1]]["properties"]
-            return found
+            return {name: schema for name, schema in found.items() if not schema.get("deprecated")}
     return {}
 
 
