@@ -40,6 +40,8 @@ ATLAS = f'#!/bin/sh\nexec "{sys.executable}" -IS "{HERE / "atlas_command.py"}" "
 # The set-up of `make up` is done: the tests run in it.
 MAKE = '#!/bin/sh\n[ "$1" = up ] || exit 2\n[ $# -lt 2 ] || args="${2#ARGS=}"\nexec atlas up $args\n'
 # An example that the API refuses fails, unless the page shows the refusal.
+# The compiler of the web pages.
+TSC = ROOT / "web" / "node_modules" / ".bin" / "tsc"
 CURL = "silent\nshow-error\nfail-with-body\n"
 
 
@@ -124,6 +126,8 @@ def session(
     missing = [name for name in TOOLS if f"{name} " in page.read_text() and shutil.which(name) is None]
     if missing:
         pytest.skip(f"the page uses {missing[0]}, which this machine does not have")
+    if blocks_of(page, "typescript") and not (shutil.which("node") and TSC.exists()):
+        pytest.skip("the page uses Node.js and TypeScript, which this machine does not have")
     folder = tmp_path / "page"
     make_folder(folder)
     database = {} if page.name in FROM_NOTHING or under_up else {"DATABASE_URL": stand_ins.owner_url}
@@ -152,7 +156,12 @@ def session(
 
 def make_folder(folder: Path) -> None:
     """What a page expects to find: the commands, the handlers of jobs.md, and the examples that come with Atlas."""
-    for path, text in (("bin/atlas", ATLAS), (".venv/bin/atlas", ATLAS), ("bin/make", MAKE)):
+    for path, text in (
+        ("bin/atlas", ATLAS),
+        (".venv/bin/atlas", ATLAS),
+        ("bin/make", MAKE),
+        ("bin/tsc", f'#!/bin/sh\nexec "{TSC}" "$@"\n'),
+    ):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
         (folder / path).chmod(0o755)

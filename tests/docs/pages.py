@@ -6,6 +6,7 @@
 | `sh` | run, command after command in one shell |
 | `console` | run what follows `$`, and compare what it prints with the lines below |
 | `sql` | run as the owner of the database |
+| `typescript` | with a file name after the language it is that file, which a command compiles and runs |
 | `json` | compared with what was printed last; with a file name after the language it is that file |
 | `dotenv` | read as settings of Atlas |
 | `text` and others in SHOWN | nothing: what someone else prints or reads |
@@ -19,7 +20,7 @@ from pathlib import Path
 from tests.support import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUN = {"python", "sh", "console", "sql", "json"}
+RUN = {"python", "sh", "console", "sql", "json", "typescript"}
 CHECKED = {"dotenv"}
 SHOWN = {"text", "nginx", "yaml", "prisma"}
 

@@ -81,7 +81,7 @@ class PageSession:
         refused = following is not None and following.language == "json" and PROBLEM in following.text
         try:
             match block.language:
-                case "python" | "json" if block.file is not None:
+                case "python" | "json" | "typescript" if block.file is not None:
                     self._write(block)
                 case "python":
                     self._run_python(block)
