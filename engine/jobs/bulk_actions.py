@@ -1,15 +1,15 @@
 """Bulk actions: retry, cancel, delete or discard many jobs, by their ids or by the filter of a list.
 
-An action is a record that says how far it is. Each step is a short transaction that changes some jobs, records each in
-the audit log with the reason, and moves the record on. So anyone can go on with an action whose process died: the API
-takes the first step, a scheduler the others. A rate spreads them over time.
+An action is a record that says how far it is. Each step is one statement that changes some jobs, records each in the
+audit log with the reason, and moves the record on. It is guarded by how far the record was when the step was chosen. So
+no process holds an action, and anyone can take its next step: the API takes the first one, any scheduler the others. A
+rate spreads them over time.
 
 A filter is followed as its list is read, from the newest job on, and past each job once: one that is retried and fails
 again is not retried twice. What was created after the action began is not touched.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import ceil
@@ -19,16 +19,14 @@ from uuid import UUID
 import orjson
 from pydantic import TypeAdapter
 
-from atlas.actors import Actor, ActorType
+from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import as_json, page_filter, prisma_on
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.delete import delete_many, discard_many
-from atlas.engine.jobs.job_list import JobFilter, list_page
-from atlas.engine.jobs.retry import retry_many
+from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
+from atlas.engine.jobs.job_list import JobFilter, list_ids
+from atlas.engine.jobs.retry import refused_by_policy
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
 from atlas.ids import new_id
 
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
     from atlas.generated import models
     from atlas.generated.types import BulkActionCreateInput, BulkActionWhereInput
 
-HOLD = statement("engine/jobs/sql/hold_bulk_action.sql")
-ADVANCE = statement("engine/jobs/sql/advance_bulk_action.sql")
+READ = statement("engine/jobs/sql/read_bulk_action.sql")
+STEP = statement("engine/jobs/sql/step_bulk_action.sql")
 CANCEL = statement("engine/jobs/sql/cancel_bulk_action.sql")
 DUE = statement("engine/jobs/sql/due_bulk_actions.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_actions.sql")
@@ -45,24 +43,20 @@ FORGET = statement("engine/jobs/sql/forget_bulk_actions.sql")
 BulkVerb = Literal["retry", "cancel", "delete", "discard"]
 BulkStatus = Literal["running", "done", "canceled"]
 
-# The statuses that each can change, and the verdicts that say that it did.
+# The statuses that each can change.
 APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
     "retry": ("failed", "dead_letter", "canceled"),
     "cancel": ("queued", "waiting", "running"),
     "delete": ("queued", "waiting", "succeeded", "failed", "dead_letter", "canceled"),
     "discard": ("dead_letter",),
 }
-VERBS: Mapping[BulkVerb, Callable[..., Awaitable[Mapping[UUID, str]]]] = {
-    "retry": retry_many,
-    "cancel": cancel_many,
-    "delete": delete_many,
-    "discard": discard_many,
-}
-DONE = frozenset({"retried", "canceled", "requested", "deleted", "discarded"})
 MOST_IDS = 1000
 MOST_RUNNING = 20
 LONGEST_REASON = 500
-# Of a status, in a step.
+# Jobs of a step, and of the first one, for which a caller waits.
+STEP_JOBS = 1000
+FIRST_STEP_JOBS = 200
+# Jobs of a status that a step compares with a filter.
 MOST_READ = 5000
 
 _FILTER = TypeAdapter(JobFilter)
@@ -131,27 +125,29 @@ async def begin_bulk_action(
         await prisma_on(conn).bulkaction.create(cast("BulkActionCreateInput", data))
         facts = {"action": action, "reason": reason, "rate_per_second": rate_per_second, **selection}
         await record(conn, _event("BULK_ACTION_BEGAN", id, tenant_id, actor, facts))
-        await take_step(conn, id)
+        await take_step(conn, id, most=FIRST_STEP_JOBS)
         return await find_bulk_action(conn, id)
 
 
-async def take_step(conn: Connection, id: UUID) -> bool:
-    """Take the next step of an action in a transaction, if it is due and no other process is at it."""
-    async with conn.transaction():
-        held = await fetch_row(conn, HOLD, id=id)
-        if held is None:
-            return False
-        # A plan for each filter, as the lists of the API have.
-        await conn.execute("set local plan_cache_mode = 'force_custom_plan'")
-        rate: float | None = held["rate_per_second"]
-        most = LARGEST_PAGE if rate is None else max(1, min(LARGEST_PAGE, ceil(rate)))
-        selection = orjson.loads(held["selection"])
-        if "ids" in selection:
-            step = _step_of_ids(selection["ids"], held["position"], most)
-        else:
-            step = await _step_of_filter(conn, held, _FILTER.validate_python(selection["filter"]), most)
-        await _apply(conn, held, step, rate)
-    return True
+async def take_step(conn: Connection, id: UUID, *, most: int | None = None) -> bool:
+    """Take the next step of an action, if it is due. False: it is not, or another process took the step."""
+    row = await fetch_row(conn, READ, id=id)
+    if row is None:
+        return False
+    rate: float | None = row["rate_per_second"]
+    most = most or STEP_JOBS
+    most = most if rate is None else max(1, min(most, ceil(rate)))
+    selection = orjson.loads(row["selection"])
+    if "ids" in selection:
+        step = _step_of_ids(selection["ids"], row["position"], most)
+    else:
+        step = await _step_of_filter(conn, row, _FILTER.validate_python(selection["filter"]), most)
+    refused = await refused_by_policy(conn, step.ids, row["tenant_id"]) if row["action"] == "retry" else {}
+    kept = orjson.dumps({str(job_id): verdict for job_id, verdict in refused.items()}).decode()
+    seen = {"id": id, "position": row["position"], "cursor": row["list_cursor"], "refused": kept}
+    # Runs and their children are locked in opposite order when one is canceled while the other ends.
+    taken: bool = await retry_deadlocks(conn, lambda: fetch_value(conn, STEP, **seen, **asdict(step)))
+    return taken
 
 
 async def cancel_bulk_action(conn: Connection, id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> BulkAction:
@@ -200,64 +196,31 @@ async def forget_bulk_actions(conn: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _BulkStep:
-    """The jobs of a step, those that it leaves alone with the reason, and where the next one begins."""
+    """The jobs of a step, where the next one begins, and the statuses that they must still have."""
 
     ids: list[UUID]
-    position: int
-    before_id: UUID | None
+    next_cursor: str | None
     is_last: bool
-    # Of a filter: their state has been read. An id may be of no job.
-    left_alone: Mapping[UUID, str]
+    statuses: list[str] | None
 
 
 def _step_of_ids(ids: Sequence[str], position: int, most: int) -> _BulkStep:
     chosen = [UUID(id) for id in ids[position : position + most]]
-    end = position + len(chosen)
-    return _BulkStep(chosen, end, None, end >= len(ids), {})
+    return _BulkStep(chosen, None, position + len(chosen) >= len(ids), None)
 
 
-async def _step_of_filter(conn: Connection, held: Any, wanted: JobFilter, most: int) -> _BulkStep:
-    began: datetime = held["created_at"]
-    cursor: str | None = held["list_cursor"]
-    before = began if wanted.created_before is None else min(began, wanted.created_before)
-    wanted = replace(wanted, tenant_id=held["tenant_id"], created_before=before)
-    page = await list_page(
-        conn, wanted, before=None if cursor is None else UUID(cursor), limit=most, most_read=MOST_READ, whole=False
-    )
-    # A retry may do again what was done already: such a job is retried by its id.
-    unsure = {
-        job.id: "unknown_outcome"
-        for job in page.jobs
-        if held["action"] == "retry" and job.error.get("outcome") == "unknown"
-    }
-    ids = [job.id for job in page.jobs if job.id not in unsure]
-    return _BulkStep(ids, held["position"] + len(page.jobs), page.next_before, page.next_before is None, unsure)
-
-
-async def _apply(conn: Connection, held: Any, step: _BulkStep, rate: float | None) -> None:
-    request = orjson.loads(held["request"])
-    kind: ActorType = held["actor_type"]
-    actor = Actor(kind, held["created_by"], request.get("ip"), request.get("request_id"), request.get("token"))
-    facts = {"bulk_action": str(held["id"]), **({"reason": held["reason"]} if held["reason"] else {})}
-    found = await VERBS[held["action"]](conn, step.ids, actor=actor, tenant_id=held["tenant_id"], facts=facts)
-    verdicts = Counter([found.get(id, "missing") for id in step.ids] + list(step.left_alone.values()))
-    changed = sum(count for verdict, count in verdicts.items() if verdict in DONE)
-    row = await fetch_row(
-        conn,
-        ADVANCE,
-        id=held["id"],
-        position=step.position,
-        list_cursor=None if step.before_id is None else str(step.before_id),
-        changed=changed,
-        passed_over=verdicts.total() - changed,
-        verdicts=orjson.dumps(verdicts).decode(),
-        is_last=step.is_last,
-        rest=0.0 if rate is None else verdicts.total() / rate,
-    )
-    assert row is not None
-    if step.is_last:
-        ended = {"action": held["action"], "verdicts": orjson.loads(row["verdicts"])}
-        await record(conn, _event("BULK_ACTION_ENDED", held["id"], held["tenant_id"], actor, ended))
+async def _step_of_filter(conn: Connection, row: Any, wanted: JobFilter, most: int) -> _BulkStep:
+    began: datetime = row["created_at"]
+    cursor: str | None = row["list_cursor"]
+    until = began if wanted.created_before is None else min(began, wanted.created_before)
+    wanted = replace(wanted, tenant_id=row["tenant_id"], created_before=until)
+    before = None if cursor is None else UUID(cursor)
+    async with conn.transaction():
+        # A plan for each filter, as the lists of the API have.
+        await conn.execute("set local plan_cache_mode = 'force_custom_plan'")
+        ids, next_before = await list_ids(conn, wanted, before=before, limit=most, most_read=MOST_READ)
+    next_cursor = None if next_before is None else str(next_before)
+    return _BulkStep(ids, next_cursor, next_before is None, list(wanted.statuses or ()))
 
 
 def _narrowed(action: BulkVerb, wanted: JobFilter) -> JobFilter:

@@ -154,16 +154,37 @@ async def list_page(
     Without `whole` the jobs have no inputs and outputs, and of their errors the beginning.
     """
     chosen = wanted or JobFilter()
-    limit = min(limit, LARGEST_PAGE)
-    bounds = {"limit": limit, "offset": offset, "most_bytes": most_bytes if whole else None, "most_read": most_read}
-    rows = await conn.fetch(LIST.sql, *LIST.bind(list_values(chosen, before=before, **bounds)))
+    ids, next_before = await list_ids(
+        conn,
+        chosen,
+        before=before,
+        limit=min(limit, LARGEST_PAGE),
+        offset=offset,
+        most_bytes=most_bytes if whole else None,
+        most_read=most_read,
+    )
+    return JobPage(await _read(conn, ids, chosen, whole=whole), next_before)
+
+
+async def list_ids(
+    conn: Queryable,
+    wanted: JobFilter,
+    *,
+    before: UUID | None,
+    limit: int,
+    offset: int = 0,
+    most_bytes: int | None = None,
+    most_read: int | None = None,
+) -> tuple[list[UUID], UUID | None]:
+    """The ids of a page, as `list_page` makes it, and what the next page is `before`."""
+    bounds = {"limit": limit, "offset": offset, "most_bytes": most_bytes, "most_read": most_read}
+    rows = await conn.fetch(LIST.sql, *LIST.bind(list_values(wanted, before=before, **bounds)))
     floor: UUID | None = rows[0]["floor"]
     ids = [row["id"] for row in rows if row["id"] is not None]
-    jobs = await _read(conn, ids, chosen, whole=whole)
     if ids and (len(ids) == limit or len(ids) < rows[0]["page_size"]):
-        return JobPage(jobs, ids[-1])
-    latest = min(filter(None, (chosen.created_before, chosen.finished_before)), default=None)
-    return JobPage(jobs, None if floor is None else _passed_over(floor, latest))
+        return ids, ids[-1]
+    latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
+    return ids, None if floor is None else _passed_over(floor, latest)
 
 
 async def list_ended(

@@ -57,9 +57,17 @@ async def retry_many(
     conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
 ) -> dict[UUID, RetryVerdict]:
     """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
-    refused = await refused_retries(conn, job_ids, tenant_id=terms.get("tenant_id"))
+    refused = await refused_by_policy(conn, job_ids, terms.get("tenant_id"))
     verdicts = await change_many(conn, RETRY, [job_id for job_id in job_ids if job_id not in refused], **terms)
-    return verdicts | {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
+    return verdicts | refused
+
+
+async def refused_by_policy(
+    conn: Connection, job_ids: Sequence[UUID], tenant_id: UUID | None
+) -> dict[UUID, RetryVerdict]:
+    """The runs among these jobs that policy does not let start again, and its verdict."""
+    refused = await refused_retries(conn, job_ids, tenant_id=tenant_id)
+    return {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
 
 
 async def retry_dead_letters(

@@ -1,19 +1,30 @@
 -- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
 -- So does a job whose server instance or host was removed, and one of a tenant that moves.
--- Locks: job rows in ascending id. Called by engine/jobs/retry.py.
+-- Locks: job rows in ascending id. Called by engine/jobs/retry.py and change_jobs.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 declare
   one record;
-  facts jsonb;
   runs uuid[] := '{}';
+  plain uuid[];
 begin
+  -- Locked first, in order: the statements after this one see the rows as they will stay.
+  p_ids := array(
+    select id from jobs
+    where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants()) order by id for update);
+  -- Those that nothing can keep from it go together: no dedupe key, no host, no run.
+  plain := array(
+    select id from jobs
+    where id = any (p_ids) and case
+      when status in ('failed', 'canceled') and dedupe_hash is null and server_instance_id is null and host_id is null
+        and job_type <> 'ENGINE_RUN' then true else false end);
+  return query select r, 'retried' from reopen_jobs(plain, p_actor_type, p_actor_id, p_meta) r;
   for one in
-    select id, tenant_id, status, job_type, server_instance_id, host_id, dead_lettered_at is not null as dead_lettered from jobs
-    where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants()) order by id for update
+    select id, status, job_type, server_instance_id, host_id from jobs
+    where id = any (p_ids) and id <> all (plain) order by id
   loop
     id := one.id;
     if one.status not in ('failed', 'canceled') then
@@ -42,20 +53,8 @@ begin
       return next;
       continue;
     end if;
-    facts := p_meta || jsonb_build_object('status', one.status, 'dead_lettered', one.dead_lettered);
     begin
-      update jobs
-      set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, due_at = clock_timestamp(),
-          dead_lettered_at = null,
-          -- Deadlines that are over would end it again.
-          start_by = case when finish_by > clock_timestamp() then finish_by end,
-          finish_by = case when finish_by > clock_timestamp() then finish_by end,
-          finished_at = null, claimed_by = null, cancel_requested_at = null, cancel_requested_by = null, progress = null,
-          updated_at = clock_timestamp()
-      where id = one.id and status in ('failed', 'canceled');
-      insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-      values (one.tenant_id, p_actor_type::actor_type, p_actor_id, 'JOB_RETRIED', 'job', one.id, facts,
-        audit_body(one.tenant_id, p_actor_type, p_actor_id, 'info', 'JOB_RETRIED', 'job', one.id::text, '', facts));
+      perform reopen_jobs(array[one.id], p_actor_type, p_actor_id, p_meta);
       verdict := 'retried';
       if one.job_type = 'ENGINE_RUN' then
         runs := runs || one.id;

@@ -21,7 +21,7 @@ from atlas.engine.jobs.bulk_actions import (
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.job_list import JobFilter, list_ids
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.usage import meter_usage
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
@@ -49,6 +49,12 @@ async def given_dead(conn, count=1, *, message="x", more=None, **options):
     ids = [job.id for job in jobs]
     await conn.execute(BURY, ids, message, orjson.dumps(more or {}).decode())
     return ids
+
+
+def set_step(monkeypatch, jobs):
+    """Steps of so many jobs."""
+    for name in ("FIRST_STEP_JOBS", "STEP_JOBS"):
+        monkeypatch.setattr(atlas.engine.jobs.bulk_actions, name, jobs)
 
 
 async def test_jobs_are_retried_by_their_ids_with_the_reason_in_the_audit_log(conn):
@@ -93,7 +99,7 @@ async def test_counts_and_the_audit_log_agree_with_what_was_discarded(conn, pool
 
 
 async def test_a_filter_is_followed_in_steps_and_past_each_job_once(conn, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "LARGEST_PAGE", 3)
+    set_step(monkeypatch, 3)
     dead, unsure = await given_dead(conn, 7), (await given_dead(conn, more={"outcome": "unknown"}))[0]
     begun = await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD)
     assert (begun.status, begun.changed, begun.passed_over) == ("running", 2, 1)
@@ -110,7 +116,7 @@ async def test_a_filter_is_followed_in_steps_and_past_each_job_once(conn, monkey
 
 
 async def test_schedulers_go_on_with_an_action_whose_process_died_and_none_does_a_step_twice(conn, pool, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "LARGEST_PAGE", 5)
+    set_step(monkeypatch, 5)
     await given_dead(conn, 23)
     begun = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD, reason="tidy")
     assert begun.changed == 5
@@ -119,6 +125,48 @@ async def test_schedulers_go_on_with_an_action_whose_process_died_and_none_does_
     done = await find_bulk_action(conn, begun.id)
     assert (done.status, done.changed, done.verdicts) == ("done", 23, {"deleted": 23})
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_DELETED'") == 23
+
+
+async def test_a_process_that_stalls_between_choosing_a_step_and_taking_it_holds_up_nobody(conn, pool, monkeypatch):
+    set_step(monkeypatch, 5)
+    await given_dead(conn, 23)
+    begun = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD)
+    chosen, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stall(conn, *given, **options):
+        found = await list_ids(conn, *given, **options)
+        if not chosen.is_set():
+            chosen.set()
+            await go_on.wait()
+        return found
+
+    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "list_ids", stall)
+    async with pool.acquire() as own:
+        stalled = asyncio.create_task(take_step(own, begun.id))
+        await chosen.wait()
+        while await take_step(conn, begun.id):
+            pass
+        go_on.set()
+        assert not await stalled
+
+    done = await find_bulk_action(conn, begun.id)
+    assert (done.status, done.verdicts) == ("done", {"deleted": 23})
+    assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_DELETED'") == 23
+
+
+async def test_a_job_that_left_the_filter_since_the_step_was_chosen_is_passed_over(conn, monkeypatch):
+    dead = await given_dead(conn, 3)
+
+    async def retry_then_list(conn, *given, **options):
+        found = await list_ids(conn, *given, **options)
+        await conn.execute("update atlas.jobs set status = 'queued', dead_lettered_at = null where id = $1", dead[0])
+        return found
+
+    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "list_ids", retry_then_list)
+    done = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD)
+
+    assert (done.status, done.verdicts) == ("done", {"deleted": 2})
+    assert [row["id"] for row in await conn.fetch("select id from atlas.jobs")] == dead[:1]
 
 
 async def test_a_rate_says_when_the_next_step_is_due(conn):

@@ -1,0 +1,78 @@
+-- A step of a bulk action: changes these jobs, each with its audit event, and moves the record on; running -> done with the last step.
+-- All of it in this call, so no process holds the record between two statements: whoever calls next takes the next step. False where the
+-- record is no longer as the caller read it (p_position, p_cursor), is not due, or another process is at it; then nothing is changed.
+-- p_statuses: for a filter, the statuses that a job must still have; null for jobs that are named by their ids. p_refused: the jobs that
+-- policy does not let start again, with the verdict.
+-- Locks: the record (skipping it where it is locked), job rows in ascending id. Called by engine/jobs/bulk_actions.py.
+create or replace function step_bulk_action(
+  p_id uuid, p_position int, p_cursor text, p_ids uuid[], p_next_cursor text, p_is_last boolean, p_statuses text[], p_refused jsonb
+) returns boolean language plpgsql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+  act bulk_actions;
+  chosen uuid[] := p_ids;
+  -- The jobs that it leaves alone, with the verdict.
+  left_alone jsonb := p_refused;
+  facts jsonb;
+  step jsonb;
+  step_total int;
+  step_changed int;
+begin
+  select * into act from bulk_actions b
+  where b.id = p_id and b.status = 'running' and b.position = p_position and b.list_cursor is not distinct from p_cursor
+    and b.next_step_at <= clock_timestamp() and (b.tenant_id is null or b.tenant_id <> all (moving_tenants()))
+  for update skip locked;
+  if not found then
+    return false;
+  end if;
+  if p_statuses is not null then
+    chosen := array(
+      select j.id from jobs j
+      where j.id = any (p_ids) and (act.tenant_id is null or j.tenant_id = act.tenant_id) and shown_status(j) = any (p_statuses)
+      order by j.id for update);
+    if act.action = 'retry' then
+      -- A retry may do again what was done already: such a job is retried by its id.
+      left_alone := left_alone || coalesce((
+        select jsonb_object_agg(j.id, 'unknown_outcome') from jobs j
+        where j.id = any (chosen) and j.error->>'outcome' = 'unknown'), '{}');
+    end if;
+  end if;
+
+  facts := act.request || jsonb_build_object('bulk_action', act.id)
+    || case when act.reason <> '' then jsonb_build_object('reason', act.reason) else '{}' end;
+  select coalesce(jsonb_object_agg(v.verdict, v.count), '{}'), coalesce(sum(v.count), 0),
+    coalesce(sum(v.count) filter (where v.verdict in ('retried', 'canceled', 'requested', 'deleted', 'discarded')), 0)
+  into step, step_total, step_changed
+  from (
+    select coalesce(left_alone->>o.id::text, c.verdict, 'missing') as verdict, count(*)::int as count
+    from unnest(chosen) o(id)
+    left join change_jobs(
+      act.action, array(select i from unnest(chosen) i where not left_alone ? i::text), act.tenant_id, act.actor_type::text,
+      act.created_by, facts) c on c.id = o.id
+    group by 1) v;
+
+  update bulk_actions b
+  set position     = b.position + step_total,
+      list_cursor  = p_next_cursor,
+      changed      = b.changed + step_changed,
+      passed_over  = b.passed_over + step_total - step_changed,
+      verdicts     = (
+        select coalesce(jsonb_object_agg(v.key, v.count), '{}')
+        from (
+          select e.key, sum(e.value::int) as count
+          from (select * from jsonb_each_text(b.verdicts) union all select * from jsonb_each_text(step)) e
+          group by e.key) v),
+      status       = case when p_is_last then 'done' else 'running' end,
+      finished_at  = case when p_is_last then clock_timestamp() end,
+      next_step_at = clock_timestamp() + make_interval(secs => coalesce(step_total / b.rate_per_second, 0)),
+      updated_at   = clock_timestamp()
+  where b.id = p_id
+  returning * into act;
+  if p_is_last then
+    facts := jsonb_build_object('action', act.action, 'verdicts', act.verdicts) || act.request;
+    insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
+    values (act.tenant_id, act.actor_type, act.created_by, 'warn', 'BULK_ACTION_ENDED', 'bulk_action', act.id::text, facts,
+      audit_body(act.tenant_id, act.actor_type::text, act.created_by, 'warn', 'BULK_ACTION_ENDED', 'bulk_action', act.id::text, '', facts));
+  end if;
+  return true;
+end $$;
