@@ -22,12 +22,14 @@ import structlog
 from atlas.db.pool import Pool, _make_pool, _options, connect, open_pool
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import MANY, POOLER, PooledDatabases, direct_url, running_pgbouncer
+from tests.programs import require_program
 from tests.support import PROOF
 
 SERVER_PREFIX = "atlas-tests-"
 FILES_PREFIX = "atlas-test-files-"
 IN_MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 6 * 2**30
+ENOUGH_ROOM = 500 * 2**20
 FIRST = ("test_wheel.py", "test_description.py")
 
 # A busy machine is slow, and fixtures of a function serve all its examples; a hundred of them at full size.
@@ -76,7 +78,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.option.basetemp is None:
         remove_leftovers(Path(tempfile.gettempdir()), FILES_PREFIX, hours=24)
+        require_room(Path(tempfile.gettempdir()))
         config.option.basetemp = tempfile.mkdtemp(prefix=FILES_PREFIX)
+
+
+def require_room(folder: Path) -> None:
+    """Refuse to begin where the tests would fail one by one."""
+    free = shutil.disk_usage(folder).free
+    if free < ENOUGH_ROOM:
+        raise pytest.UsageError(
+            f"{folder} has {free / 2**20:.0f} MB free, and the tests need {ENOUGH_ROOM / 2**20:.0f} MB: free some,"
+            " or set TMPDIR to another folder"
+        )
 
 
 def pytest_collection_finish() -> None:
@@ -93,6 +106,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     of the API's description, would run alone.
     """
     items.sort(key=lambda item: item.path.name not in FIRST)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine has no programs for, before its fixtures are made."""
+    for mark in item.iter_markers("needs_program"):
+        require_program(*mark.args)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -5,7 +5,6 @@ itself, such as to listen, to end a session or to read its locks, takes `direct_
 """
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,10 +16,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from atlas.test_databases import TestDatabases
+from tests.programs import find_program, needs_program
 from tests.support import free_port
 
-PROGRAM = shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-needs_pgbouncer = pytest.mark.skipif(PROGRAM is None, reason="PgBouncer is not installed (Debian's package pgbouncer)")
+PROGRAM = find_program("pgbouncer")
+needs_pgbouncer = needs_program("pgbouncer", "--version")
 
 # Through which mode of PgBouncer all tests reach their databases; unset: not at all.
 POOLER = os.environ.get("ATLAS_TEST_POOLER")

@@ -4,7 +4,8 @@ import asyncio
 import signal
 import sys
 
-from tests.cluster.patroni import MISSING, PACKAGES, PatroniCluster
+from tests.cluster.patroni import COMMANDS, PatroniCluster
+from tests.programs import why_unusable
 
 TEXT = """\
 Three servers run under Patroni: {members}. In another terminal, in this folder:
@@ -59,8 +60,11 @@ async def _kill_or_start(cluster: PatroniCluster) -> None:
 
 def main() -> None:
     """Start it, print how to use it, and remove it at the end."""
-    if MISSING:
-        sys.exit(f"error: {', '.join(MISSING)} is not installed. Install {PACKAGES}.")
+    reasons = [reason for command in COMMANDS if (reason := why_unusable(*command))]
+    if reasons:
+        sys.exit(
+            f"error: {'; '.join(reasons)}. Install Debian's packages patroni, etcd-server, haproxy and postgresql."
+        )
     cluster = PatroniCluster()
     try:
         asyncio.run(serve(cluster))

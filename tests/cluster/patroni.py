@@ -13,20 +13,20 @@ from typing import Any
 
 import httpx
 import psutil
-import pytest
 
 from atlas.db.login import make_login
 from atlas.db.pool import connect
 from atlas.postgres.as_root import as_server_user, give_to_server, open_path_to
+from tests.programs import find_program, needs_program
 from tests.support import free_port, until
 
-_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
-PROGRAMS = {name: shutil.which(name, path=_PATH) for name in ("etcd", "patroni", "haproxy")}
+# What each is asked first.
+QUESTIONS = {"etcd": "--version", "patroni": "--version", "haproxy": "-v"}
+PROGRAMS = {name: find_program(name) for name in QUESTIONS}
 # Where Debian has the server's own programs; the newest of several.
 SERVER = max((found.parent for found in Path("/usr/lib/postgresql").glob("*/bin/postgres")), default=None)
-MISSING = [name for name, found in {**PROGRAMS, "postgres": SERVER}.items() if found is None]
-PACKAGES = "Debian's packages patroni, etcd-server, haproxy and postgresql"
-needs_patroni = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} ({PACKAGES})")
+COMMANDS = [*QUESTIONS.items(), (str(SERVER / "postgres") if SERVER else "postgres", "--version")]
+needs_patroni = [needs_program(*command) for command in COMMANDS]
 
 NAMES = ("a", "b", "c")
 PASSWORD = "secret"

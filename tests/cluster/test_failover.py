@@ -18,7 +18,7 @@ from tests.cluster.load import Load, load_on
 from tests.cluster.patroni import PatroniCluster, needs_patroni, patroni_cluster
 from tests.support import PROOF, until
 
-pytestmark = [pytest.mark.slow, needs_patroni, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, *needs_patroni, pytest.mark.timeout(1800)]
 
 KILLS = 10 if PROOF else 2
 # From the first write of the new leader on. A machine that is busy with other tests may take longer once.

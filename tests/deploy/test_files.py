@@ -18,6 +18,7 @@ from atlas.cli.process_group import MARGIN_SECONDS
 from atlas.engine.jobs.summary import KINDS
 from atlas.settings import Settings, load_settings
 from tests.docs.test_commands import fault_of
+from tests.programs import needs_program, require_program, why_unusable
 from tests.support import ROOT, until
 
 DEPLOY = ROOT / "deploy"
@@ -187,14 +188,14 @@ def test_units_run_as_a_user_with_one_file_of_settings():
 
 
 def call(*command: str | Path, cwd: Path = DEPLOY) -> None:
-    """Run a tool, or skip the test where there is none."""
-    if shutil.which(str(command[0])) is None:
-        pytest.skip(f"{command[0]} is not installed")
     ran = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_systemd_accepts_the_units_and_finds_them_closed(tmp_path):
+    (tmp_path / "plain.service").write_text(f"[Service]\nExecStart={shutil.which('true')}\n")
+    for ask in (["verify"], ["security", "--offline=true"]):
+        require_program("systemd-analyze", *ask, str(tmp_path / "plain.service"))
     units = tmp_path / "units"
     shutil.copytree(DEPLOY / "systemd", units)
     for unit in units.glob("*.service"):
@@ -206,12 +207,14 @@ def test_systemd_accepts_the_units_and_finds_them_closed(tmp_path):
         call("systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit)
 
 
+@needs_program("promtool", "check", "config", "--syntax-only", "--help")
 def test_prometheus_accepts_the_alerts_and_they_fire_when_they_should():
     call("promtool", "check", "config", "--syntax-only", "prometheus/prometheus.yml")
     call("promtool", "check", "rules", "prometheus/alerts.yml")
     call("promtool", "test", "rules", "prometheus/alerts_test.yml")
 
 
+@needs_program("promtool", "--version")
 def test_prometheus_accepts_every_query_of_the_dashboard(tmp_path):
     queries = [
         target["expr"].replace("$__rate_interval", "5m") for panel in DASHBOARD["panels"] for target in panel["targets"]
@@ -224,7 +227,11 @@ def test_prometheus_accepts_every_query_of_the_dashboard(tmp_path):
 
 def test_compose_accepts_its_file(tmp_path):
     (tmp_path / "env").write_text("POSTGRES_PASSWORD=secret\n")
-    compose = ["docker", "compose"] if shutil.which("docker") else ["docker-compose"]
+    commands = (["docker", "compose"], ["docker-compose"])
+    reasons = [why_unusable(*command, "version") for command in commands]
+    if None not in reasons:
+        pytest.skip("; ".join(map(str, reasons)))
+    compose = commands[reasons.index(None)]
     call(*compose, "--env-file", tmp_path / "env", "--file", "docker/compose.yaml", "config", "--quiet")
 
 

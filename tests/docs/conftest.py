@@ -22,6 +22,7 @@ from tests.docs.pages import RUN, blocks_of
 from tests.docs.session import PageSession
 from tests.docs.stand_ins import StandIns
 from tests.postgres_versions import running_postgres
+from tests.programs import require_program
 from tests.support import DANA, ROOT
 
 # Pages that begin without a database. One of them uses a server of the reader's own.
@@ -32,8 +33,8 @@ BEFORE = {"backup.md": "atlas migrate"}
 HERE = Path(__file__).parent
 # What programs import beside commands.
 LOADED = ("atlas.cli.worker", "atlas.cli.scheduler", "atlas.cli.api", "atlas.api.app", "atlas.cli.audit")
-# Programs of others that pages use.
-TOOLS = ("curl", "openssl")
+# Programs of others that pages use, and what each is asked first.
+TOOLS = {"curl": "--version", "openssl": "version"}
 API = re.compile(r"127\.0\.0\.1:8080|atlas\.example\.com")
 
 ATLAS = f'#!/bin/sh\nexec "{sys.executable}" -IS "{HERE / "atlas_command.py"}" "$@"\n'
@@ -123,11 +124,11 @@ def session(
     tmp_path: Path,
 ) -> Iterator[PageSession]:
     """The reader, at the beginning of the page."""
-    missing = [name for name in TOOLS if f"{name} " in page.read_text() and shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"the page uses {missing[0]}, which this machine does not have")
-    if blocks_of(page, "typescript") and not (shutil.which("node") and TSC.exists()):
-        pytest.skip("the page uses Node.js and TypeScript, which this machine does not have")
+    for name, question in TOOLS.items():
+        if f"{name} " in page.read_text():
+            require_program(name, question)
+    if blocks_of(page, "typescript"):
+        require_program("node", str(TSC), "--version")
     folder = tmp_path / "page"
     make_folder(folder)
     database = {} if page.name in FROM_NOTHING or under_up else {"DATABASE_URL": stand_ins.owner_url}

@@ -1,13 +1,13 @@
 """The source of the version before this one, taken out of the repository's history."""
 
 import io
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.programs import require_program
 from tests.support import ROOT
 from tests.upgrade.recorded import COMMIT
 
@@ -18,11 +18,10 @@ DATA = ("migrations", "schema.prisma")
 @pytest.fixture(scope="session")
 def version_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for PYTHONPATH with the package `atlas` of the recorded commit, laid out as in a wheel."""
-    git = shutil.which("git")
-    if git is None or subprocess.run([git, "cat-file", "-e", COMMIT], cwd=ROOT, capture_output=True).returncode:
-        pytest.skip(f"the history of this checkout does not reach back to {COMMIT[:12]}")
+    # A checkout may lack the history that reaches back to it.
+    require_program("git", "-C", str(ROOT), "cat-file", "-e", COMMIT)
     packed = subprocess.run(
-        [git, "archive", "--format=zip", COMMIT, "atlas", *FLOORS, *DATA], cwd=ROOT, capture_output=True, check=True
+        ["git", "archive", "--format=zip", COMMIT, "atlas", *FLOORS, *DATA], cwd=ROOT, capture_output=True, check=True
     )
     folder = tmp_path_factory.mktemp("version_before")
     with zipfile.ZipFile(io.BytesIO(packed.stdout)) as archive:

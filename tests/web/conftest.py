@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
 
 from atlas.test_databases import TestDatabases
 from tests.support import ROOT
@@ -55,7 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        except Error as error:
+            reason = f"{CHROMIUM} does not start: {error.message.splitlines()[0]}"
+            # Where all programs are installed on purpose, one that does not work is a failure.
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
         yield browser
         browser.close()
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 
 from atlas.errors import EmbeddedPostgresError
@@ -54,8 +55,8 @@ def server_pid(home: Path) -> int:
 
 
 def guardians(home: Path) -> list[int]:
-    found = subprocess.run(["pgrep", "-f", f"guard.*{home}"], capture_output=True, text=True, check=False)
-    return [int(pid) for pid in found.stdout.split()]
+    lines = ((process.pid, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+    return [pid for pid, line in lines if str(home) in line and any("guard" in argument for argument in line)]
 
 
 async def use_in_a_process(home: Path) -> tuple[asyncio.subprocess.Process, str]:

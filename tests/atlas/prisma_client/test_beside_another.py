@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from atlas.cli import setup
+from tests.programs import needs_program
 
 SCHEMA = """
 generator client {
@@ -38,6 +39,7 @@ print(prisma.__file__)
 
 
 @pytest.mark.slow
+@needs_program("node", "--version")
 def test_a_generated_client_of_other_tables_lives_beside_ours(tmp_path: Path):
     (tmp_path / "schema.prisma").write_text(SCHEMA)
     command = [str(setup.VENV / "bin" / "prisma"), "generate", "--schema", str(tmp_path / "schema.prisma")]
