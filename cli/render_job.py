@@ -32,7 +32,7 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
         ("next attempt", _moment(job.next_retry_at)),
         ("progress", None if job.progress is None else orjson.dumps(job.progress).decode()),
         ("input", orjson.dumps(job.input).decode()[:500]),
-        ("output", orjson.dumps(job.output).decode()[:500] if job.output else None),
+        ("output", orjson.dumps(job.output).decode()[:500] if job.output != {} else None),
         ("error", job.error.get("message")),
     ]
     rows = [

@@ -1,6 +1,6 @@
 """Enqueue over a connection of psycopg 3, in its transaction: psycopg begins one with the first statement."""
 
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -8,7 +8,20 @@ from psycopg.rows import tuple_row
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import EnqueueTerms, JobName, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.typed_job import JobFunction
 from atlas.integrations.placeholders import call_text
+
+Input = TypeVar("Input")
+
+
+@overload
+def enqueue(
+    conn: psycopg.Connection[Any], job: JobFunction[Any, Input, ..., Any], input: Input, **terms: Unpack[EnqueueTerms]
+) -> Enqueued: ...
+
+
+@overload
+def enqueue(conn: psycopg.Connection[Any], job: str, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued: ...
 
 
 def enqueue(conn: psycopg.Connection[Any], job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
@@ -16,6 +29,21 @@ def enqueue(conn: psycopg.Connection[Any], job: JobName, input: Any = None, **te
     values = call_values(job, input, terms)
     with refusals(), conn.cursor(row_factory=tuple_row) as cursor:
         return call_result(cursor.execute(call_text(), values).fetchall()[0])
+
+
+@overload
+async def enqueue_async(
+    conn: psycopg.AsyncConnection[Any],
+    job: JobFunction[Any, Input, ..., Any],
+    input: Input,
+    **terms: Unpack[EnqueueTerms],
+) -> Enqueued: ...
+
+
+@overload
+async def enqueue_async(
+    conn: psycopg.AsyncConnection[Any], job: str, input: Any = None, **terms: Unpack[EnqueueTerms]
+) -> Enqueued: ...
 
 
 async def enqueue_async(

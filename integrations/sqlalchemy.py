@@ -1,6 +1,6 @@
 """Enqueue in a session or connection of SQLAlchemy 2, over psycopg or asyncpg, in its transaction."""
 
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -9,16 +9,44 @@ from sqlalchemy.orm import Session
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import CALL, EnqueueTerms, JobName, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.typed_job import JobFunction
 from atlas.errors import AtlasError
 from atlas.integrations.placeholders import call_text
 
 DRIVERS = ("asyncpg", "psycopg")
+
+Input = TypeVar("Input")
+
+
+@overload
+def enqueue(
+    session: Session | Connection, job: JobFunction[Any, Input, ..., Any], input: Input, **terms: Unpack[EnqueueTerms]
+) -> Enqueued: ...
+
+
+@overload
+def enqueue(session: Session | Connection, job: str, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued: ...
 
 
 def enqueue(session: Session | Connection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
     """Enqueue a job of a type, by its name or by its decorated function. It exists once the session commits."""
     conn = session.connection() if isinstance(session, Session) else session
     return _call(conn, call_values(job, input, terms))
+
+
+@overload
+async def enqueue_async(
+    session: AsyncSession | AsyncConnection,
+    job: JobFunction[Any, Input, ..., Any],
+    input: Input,
+    **terms: Unpack[EnqueueTerms],
+) -> Enqueued: ...
+
+
+@overload
+async def enqueue_async(
+    session: AsyncSession | AsyncConnection, job: str, input: Any = None, **terms: Unpack[EnqueueTerms]
+) -> Enqueued: ...
 
 
 async def enqueue_async(

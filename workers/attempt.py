@@ -8,7 +8,7 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.around_job import has_async_hooks
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import JobContext, Report
+from atlas.engine.jobs.context import AttemptContext, Report
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, redact_error, redact_notes
 from atlas.engine.jobs.start_right import NotStarted, StartRight, StartRights, boot_seconds
 from atlas.engine.jobs.types import JobType, dump_output, registered
@@ -64,7 +64,7 @@ class AttemptRunner:
         """Run one attempt. None: there is nothing to record. Here alone a handler's exception becomes a value."""
         job_type = registered().get(job.job_type)
         right = self._rights.present
-        context = JobContext(job, self._lease.worker_id, self._pool, self._progress, right)
+        context = AttemptContext(job, self._lease.worker_id, self._pool, self._progress, right)
         slot.job, slot.context, slot.reason = job, context, None
         slot.since = time.monotonic()
         if job.max_retries is None and job_type is not None:
@@ -117,7 +117,7 @@ class AttemptRunner:
         """The same within a span."""
         return await self._report.trace(job, self.run(slot, job))
 
-    async def _reveal(self, job: ClaimedJob, context: JobContext) -> str:
+    async def _reveal(self, job: ClaimedJob, context: AttemptContext) -> str:
         """The input with its secrets in clear. From here on they are removed from all that the attempt says."""
         text, context.redactor = await reveal(self._pool, job.id, job.tenant_id, job.input)
         if context.redactor is not None:
@@ -139,7 +139,7 @@ class AttemptRunner:
         """The finish of an attempt that GeneratorExit ended."""
         return self._raised(slot, job, registered().get(job.job_type), RuntimeError("the handler raised GeneratorExit"))
 
-    def _returned(self, job: ClaimedJob, job_type: JobType, context: JobContext, returned: Any) -> Finish:
+    def _returned(self, job: ClaimedJob, job_type: JobType, context: AttemptContext, returned: Any) -> Finish:
         try:
             if context.kept_log is not None:
                 note_log(context)

@@ -10,7 +10,7 @@ import orjson
 
 from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.finish import Finish, keep_log
 from atlas.engine.jobs.verdicts import LOG_TAIL
 from atlas.logs import frequent_logger, get_logger
@@ -64,7 +64,7 @@ class AttemptReport:
                     fail_span(opened, finish.message or "", kind=kind, stack=_stack(finish).get("exception", ""))
         return finish
 
-    async def keep_log(self, slot: Slot, context: JobContext) -> None:
+    async def keep_log(self, slot: Slot, context: AttemptContext) -> None:
         """Keep what a handler logged that has recorded the outcome itself."""
         note_log(context)
         notes = context.taken_notes()

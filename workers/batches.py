@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.workers.running_attempt import pinned
@@ -20,7 +20,7 @@ from atlas.workers.running_attempt import pinned
 LINGER_SECONDS = 0.01
 
 # Calls a handler with inputs and contexts, on the event loop or in a thread.
-CallBatch = Callable[[JobType, Sequence[Any], Sequence[JobContext]], Awaitable[Any]]
+CallBatch = Callable[[JobType, Sequence[Any], Sequence[AttemptContext]], Awaitable[Any]]
 
 
 class Batch:
@@ -29,7 +29,7 @@ class Batch:
     def __init__(self, job_type: JobType) -> None:
         self.job_type = job_type
         self.inputs: list[Any] = []
-        self.contexts: list[JobContext] = []
+        self.contexts: list[AttemptContext] = []
         self.stopped: set[int] = set()
         self.task: asyncio.Task[Sequence[Any]] | None = None
         self.begun = asyncio.Event()
@@ -41,7 +41,7 @@ class Batch:
         """True when all its jobs were asked to stop."""
         return len(self.stopped) == len(self.inputs)
 
-    def add(self, value: Any, context: JobContext) -> int:
+    def add(self, value: Any, context: AttemptContext) -> int:
         """Add a job and return its position."""
         self.inputs.append(value)
         self.contexts.append(context)
@@ -55,7 +55,7 @@ class Batches:
         self._call = call
         self._open: dict[tuple[str, UUID], Batch] = {}
 
-    async def run(self, job_type: JobType, value: Any, context: JobContext) -> Any:
+    async def run(self, job_type: JobType, value: Any, context: AttemptContext) -> Any:
         """Have a job done in a call together with others, and return or raise what becomes of it."""
         key = (job_type.key, context.tenant_id)
         batch = self._open.get(key)

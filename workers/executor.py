@@ -16,7 +16,7 @@ from typing import Any
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import JobContext, Report
+from atlas.engine.jobs.context import AttemptContext, Report
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.start_right import StartRights
 from atlas.logs import get_logger
@@ -109,7 +109,7 @@ class Executor:
         """The slots that run a job."""
         return [slot for slot in self._slots if slot.job is not None]
 
-    def attempt_of(self, task: asyncio.Task[Any]) -> JobContext | None:
+    def attempt_of(self, task: asyncio.Task[Any]) -> AttemptContext | None:
         """The attempt that the task of a slot runs."""
         return next((slot.context for slot in self._slots if slot.task is task), None)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from atlas.engine.jobs.around_job import call_async, within_hooks
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
 from atlas.workers import forked_child
@@ -34,7 +34,7 @@ class HandlerCalls:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def call(self, slot: Slot, job_type: JobType, value: Any, context: JobContext) -> Any:
+    async def call(self, slot: Slot, job_type: JobType, value: Any, context: AttemptContext) -> Any:
         """Call a handler that is a plain function, wants more than its context, takes several jobs or has hooks."""
         if job_type.is_direct:
             return await call_async(job_type.handler, *((value, context) if job_type.takes_context else (value,)))
@@ -45,7 +45,7 @@ class HandlerCalls:
             return await call_async(call)
         return await self._call_in_thread(slot, call, context)
 
-    async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[JobContext]) -> Any:
+    async def _call_batch(self, job_type: JobType, inputs: Sequence[Any], contexts: Sequence[AttemptContext]) -> Any:
         """Call a batch handler. A thread is waited for, also when the call is cancelled."""
         for right in {context.start_right for context in contexts}:
             await right.wait()
@@ -61,7 +61,7 @@ class HandlerCalls:
             await asyncio.wait([thread])
             raise
 
-    async def _call_in_thread(self, slot: Slot, call: Callable[[], Any], context: JobContext) -> Any:
+    async def _call_in_thread(self, slot: Slot, call: Callable[[], Any], context: AttemptContext) -> Any:
         """Run a plain function in a thread. It cannot be cancelled, only asked to stop; until then its slot is taken.
 
         What it returns after it was asked to stop with its worker is not its output: it may have left half-way.
@@ -76,7 +76,7 @@ class HandlerCalls:
             if slot.stopped_by() == "stop":
                 raise asyncio.CancelledError
 
-    def _in_thread(self, call: Callable[[], Any], context: JobContext) -> asyncio.Future[Any]:
+    def _in_thread(self, call: Callable[[], Any], context: AttemptContext) -> asyncio.Future[Any]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._slots, thread_name_prefix="atlas-handler")
         variables = pinned(context)

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import describe
 from atlas.errors import AtlasError
@@ -87,7 +87,7 @@ class Resources:
             self._values.clear()
             self._begun.clear()
 
-    def arguments(self, job_type: JobType, context: JobContext | Sequence[JobContext]) -> dict[str, Any]:
+    def arguments(self, job_type: JobType, context: AttemptContext | Sequence[AttemptContext]) -> dict[str, Any]:
         """What a handler gets besides its input."""
         found = dict(self._arguments.get(job_type.key, {}))
         if job_type.signature.context is not None:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.logs import get_logger
 from atlas.workers import watchdog_process
 from atlas.workers.running_attempt import attempt_in
@@ -38,7 +38,7 @@ _STACK_SIGNAL: int | None = signal.SIGRTMAX - 3 if hasattr(signal, "SIGRTMAX") e
 log = get_logger("worker")
 
 # The attempt that a task runs, if it is the task of a slot.
-AttemptOf = Callable[[asyncio.Task[object]], JobContext | None]
+AttemptOf = Callable[[asyncio.Task[object]], AttemptContext | None]
 
 
 class Reading(NamedTuple):
@@ -98,7 +98,7 @@ class LoopWatchdog:
     def _read(self) -> Reading:
         return Reading(time.monotonic(), *_scheduled(self._thread.native_id))
 
-    def _running(self) -> JobContext | None:
+    def _running(self) -> AttemptContext | None:
         """The attempt whose code the event loop runs now."""
         task = asyncio.current_task(self._loop)
         if task is None:
@@ -109,7 +109,7 @@ class LoopWatchdog:
             attempt = attempt_in(task.get_context())
         return attempt
 
-    def _report(self, attempt: JobContext, blocked: float) -> None:
+    def _report(self, attempt: AttemptContext, blocked: float) -> None:
         frame = sys._current_frames().get(self._thread.ident or 0)
         log.error(
             "handler blocks the event loop; make it a plain function, or await",
@@ -126,11 +126,11 @@ class WorkerWatchdog:
         self._url = url
         self._lease = lease
         self._process: subprocess.Popen[bytes] | None = None
-        self._running: Callable[[], JobContext | None] = lambda: None
+        self._running: Callable[[], AttemptContext | None] = lambda: None
         self._signal: int | None = None
         self._beat_at = 0.0
 
-    def start(self, running: Callable[[], JobContext | None]) -> None:
+    def start(self, running: Callable[[], AttemptContext | None]) -> None:
         """Start it. `running` returns the attempt whose code the event loop runs."""
         self._running = running
         self._process = subprocess.Popen(
@@ -153,7 +153,7 @@ class WorkerWatchdog:
                 self.start(self._running)
             self._write(BEAT + self._lease.worker_id.encode())
 
-    def name(self, attempt: JobContext | None) -> None:
+    def name(self, attempt: AttemptContext | None) -> None:
         """This attempt keeps the event loop."""
         self._write(json.dumps({"job_id": None if attempt is None else str(attempt.job_id)}).encode())
 

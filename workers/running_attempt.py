@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import LOG_TAIL
 from atlas.logs import JOB_LOGGER, KeepingHandler
 from atlas.programs.runner import Stream
 from atlas.workers.commands.output import shown
 
 # Returns the attempt, or None between two.
-FindAttempt = Callable[[], JobContext | None]
+FindAttempt = Callable[[], AttemptContext | None]
 
 _find: ContextVar[FindAttempt] = ContextVar("find_attempt")
 
@@ -33,7 +33,7 @@ class OfSlot:
     def __init__(self, find: FindAttempt) -> None:
         self._find: FindAttempt | None = find
 
-    def __call__(self) -> JobContext | None:
+    def __call__(self) -> AttemptContext | None:
         return None if self._find is None else self._find()
 
     def detach(self) -> None:
@@ -41,7 +41,7 @@ class OfSlot:
         self._find = None
 
 
-def attempt_in(variables: Context) -> JobContext | None:
+def attempt_in(variables: Context) -> AttemptContext | None:
     """The attempt that code with these variables runs for."""
     find = variables.get(_find)
     return None if find is None else find()
@@ -52,7 +52,7 @@ def lead_to(variables: Context, find: FindAttempt) -> None:
     variables.run(_find.set, find)
 
 
-def pinned(attempt: JobContext) -> Context:
+def pinned(attempt: AttemptContext) -> Context:
     """The present variables, which lead to this attempt for good."""
     variables = copy_context()
     lead_to(variables, lambda: attempt)
@@ -124,7 +124,7 @@ def _pinning(factory: Any) -> Any:
     return create
 
 
-def note_log(attempt: JobContext) -> None:
+def note_log(attempt: AttemptContext) -> None:
     """Put what was logged by now among the notes of the attempt, without its secrets."""
     log = attempt.kept_log
     if log is not None:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Literal
 
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.workers.running_attempt import OfSlot
 
 StopReason = Literal["timeout", "cancel", "stop", "lost"]
@@ -18,7 +18,7 @@ class Slot:
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.job: ClaimedJob | None = None
-        self.context: JobContext | None = None
+        self.context: AttemptContext | None = None
         self.since = 0.0
         self.deadline: float | None = None
         self.reason: StopReason | None = None

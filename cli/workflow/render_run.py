@@ -93,7 +93,7 @@ def _run_facts(run: RunRow, tenant: str | None) -> list[tuple[str, object]]:
         ("parent", run.parent_run_id),
         ("forked from", run.forked_from),
         ("input", _short(run.input)),
-        ("output", _short(run.output) if run.output else None),
+        ("output", _short(run.output) if run.output != {} else None),
         ("undone", ", ".join(run.error.get("compensated", []))),
     ]
 

@@ -1,4 +1,4 @@
-"""The context of one attempt: what a handler can read about its job, and what it can report."""
+"""The context of one attempt: what a handler can read about its job and report, and what the worker keeps with it."""
 
 import asyncio
 import threading
@@ -23,6 +23,68 @@ Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 class JobContext:
     """One attempt, as its handler sees it."""
 
+    __slots__ = ()
+
+    @property
+    def job_id(self) -> UUID:
+        """The id of the job."""
+        raise NotImplementedError
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The id of the tenant whose job it is."""
+        raise NotImplementedError
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt of the job."""
+        raise NotImplementedError
+
+    @property
+    def worker_id(self) -> str:
+        """The worker that runs the attempt."""
+        raise NotImplementedError
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this job. Pass it to providers that support idempotency keys."""
+        raise NotImplementedError
+
+    @property
+    def pool(self) -> Pool:
+        """The connection pool of the worker, on the database of Atlas."""
+        raise NotImplementedError
+
+    @property
+    def log(self) -> "structlog.stdlib.BoundLogger":
+        """A logger with the job's ids bound. What it logs is kept with the attempt."""
+        raise NotImplementedError
+
+    @property
+    def cancelled(self) -> bool:
+        """True once a handler in a thread should stop: the job was canceled or timed out, or the worker stops."""
+        raise NotImplementedError
+
+    async def progress(self, percent: float | None = None, message: str | None = None) -> None:
+        """Report how far the job is. It is shown immediately and not part of the audit log."""
+        raise NotImplementedError
+
+    def progress_from_thread(self, percent: float | None = None, message: str | None = None) -> None:
+        """The same for a handler that runs in a thread."""
+        raise NotImplementedError
+
+    def cost(self, cents: int) -> None:
+        """Add to what the job has cost."""
+        raise NotImplementedError
+
+    def audit(self, action: str, *, message: str = "", meta: Mapping[str, Any] | None = None) -> None:
+        """Set the audit event of a success and its facts, in place of the job type's own."""
+        raise NotImplementedError
+
+
+class AttemptContext(JobContext):
+    """The same with what the worker keeps of the attempt. Handlers name JobContext, so editors offer them no more."""
+
     __slots__ = (
         *("_job", "_log", "_loop", "_notes", "_report", "_stop"),
         *("kept_log", "pool", "redactor", "start_right", "threads", "worker_id"),
@@ -31,8 +93,8 @@ class JobContext:
     def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report, start_right: StartRight) -> None:
         self._job = job
         self.start_right = start_right
-        self.worker_id = worker_id
-        self.pool = pool
+        self.worker_id: str = worker_id
+        self.pool: Pool = pool
         self._report = report
         self._notes: Notes | None = None
         self._log: structlog.stdlib.BoundLogger | None = None
@@ -64,12 +126,10 @@ class JobContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this job. Pass it to providers that support idempotency keys."""
         return str(self._job.id)
 
     @property
     def log(self) -> "structlog.stdlib.BoundLogger":
-        """A logger with the job's ids bound. What it logs is kept with the attempt."""
         if self._log is None:
             facts = self._job.log_facts(self.worker_id)
             self._log = job_logger(self._keep, **facts, correlation_id=self._job.correlation_id)
@@ -77,22 +137,18 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """True once a handler in a thread should stop: the job was canceled or timed out, or the worker stops."""
         return self._stop is not None and self._stop.is_set()
 
     async def progress(self, percent: float | None = None, message: str | None = None) -> None:
-        """Report how far the job is. It is shown at once and not part of the audit log."""
         if self.redactor is not None and message is not None:
             message = self.redactor.text(message)
         await self._report(self._job, percent, message)
 
     def progress_from_thread(self, percent: float | None = None, message: str | None = None) -> None:
-        """The same for a handler that runs in a thread."""
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self.progress(percent, message), self._loop).result()
 
     def cost(self, cents: int) -> None:
-        """Add to what the job has cost."""
         self.notes.cost += cents
 
     @property
@@ -103,7 +159,6 @@ class JobContext:
         return self._notes
 
     def audit(self, action: str, *, message: str = "", meta: Mapping[str, Any] | None = None) -> None:
-        """Set the audit event of a success and its facts, in place of the job type's own."""
         self.notes.audit_action = action
         self.notes.audit_message = message
         self.notes.audit_meta.update(meta or {})

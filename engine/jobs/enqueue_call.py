@@ -122,6 +122,17 @@ def job_key(job: JobName) -> str:
     return canonical(key)
 
 
+def plain_input(input: Any) -> Any:
+    """An input as plain JSON: a model, a dataclass or a mapping; None is an empty object."""
+    if input is None:
+        return {}
+    if isinstance(input, BaseModel):
+        return input.model_dump(mode="json", by_alias=True)
+    if isinstance(input, Mapping):
+        return dict(input)
+    return orjson.loads(TypeAdapter(type(input)).dump_json(input))
+
+
 async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: EnqueueTerms) -> Enqueued:
     """The same by the statements that store secrets, which need rights to the tables."""
     _check(terms)
@@ -155,11 +166,6 @@ def _check(terms: EnqueueTerms) -> None:
 
 def _text_of(key: str, input: Any) -> str:
     """The input as JSON text, checked by the model of the handler where this process has it."""
-    plain = {} if input is None else input
-    if isinstance(plain, BaseModel):
-        plain = plain.model_dump(mode="json", by_alias=True)
-    elif not isinstance(plain, Mapping):
-        plain = orjson.loads(TypeAdapter(type(plain)).dump_json(plain))
-    text = input_text(key, plain)
+    text = input_text(key, plain_input(input))
     check_input(key, text)
     return text

@@ -40,7 +40,7 @@ class JobRow:
     definition_id: UUID | None
     priority: int
     input: dict[str, Any]
-    output: dict[str, Any]
+    output: Any
     error: dict[str, Any]
     cost_cents: int
     retry_count: int

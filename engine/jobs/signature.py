@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext, JobContext
 from atlas.errors import AtlasError
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -40,8 +40,8 @@ def read_signature(function: Callable[..., Any]) -> HandlerSignature:
     others = [name for name, one in parameters.items() if name != first and one.default is one.empty]
     wanted = hints.get(first)
     is_batch = wanted is list or typing.get_origin(wanted) is list
-    context_type = list[JobContext] if is_batch else JobContext
-    contexts = [name for name in others if hints.get(name) == context_type]
+    context_types = (list[JobContext],) if is_batch else (JobContext, AttemptContext)
+    contexts = [name for name in others if hints.get(name) in context_types]
     dependencies = {name: hints.get(name) for name in others if name not in contexts}
     untyped = [name for name, kind in dependencies.items() if kind is None]
     if not first or wanted is JobContext or len(contexts) > 1 or untyped or JobContext in dependencies.values():

@@ -260,22 +260,20 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def dump_output(value: Any, *, limit: int | None = None) -> str | None:
-    """What a handler returned, as the JSON object that `output` holds; None leaves it empty."""
+    """What a handler returned, as the JSON that `output` holds; None leaves it empty, as `{}`."""
     if value is None:
         return None
     try:
         # A dict is not a model; the isinstance check of models takes longer than the rest.
         if not isinstance(value, dict) and isinstance(value, BaseModel):
-            text = _model_json(value, limit)
-        else:
-            text = stored_json(value, default=_plain, limit=limit)
+            return _model_json(value, limit)
+        return stored_json(value, default=_plain, limit=limit)
     except TypeError as error:
         raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
     except TooLarge as error:
         message = f"What the handler returned has {error} bytes as JSON; {limit:,} are allowed."
         remedy = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
         raise PermanentError(message, remedy=remedy) from None
-    return text if text.startswith("{") else f'{{"value":{text}}}'
 
 
 def _model_json(value: BaseModel, limit: int | None) -> str:

@@ -39,7 +39,7 @@ class RunRow:
     forked_from: UUID | None
     created_at: datetime
     input: dict[str, Any]
-    output: dict[str, Any]
+    output: Any
     error: dict[str, Any]
     attempt_count: int
     claimed_by: str | None
@@ -210,7 +210,7 @@ def _run(row: "models.WorkflowRunState") -> RunRow:
         forked_from=None if row.forkedFrom is None else UUID(row.forkedFrom),
         created_at=row.createdAt,
         input=cast("dict[str, Any]", row.input),
-        output=cast("dict[str, Any]", row.output),
+        output=row.output,
         error=cast("dict[str, Any]", row.error),
         attempt_count=row.attemptCount,
         claimed_by=row.claimedBy,

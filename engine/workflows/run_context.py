@@ -9,20 +9,24 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypeVar, TypeVarTuple, Unpack, overload
 from uuid import UUID, uuid4
 
 import orjson
 
 from atlas.bounds import LARGEST_INTEGER
-from atlas.engine.jobs.backoff import RetryPolicy, policy_of, seconds_within
+from atlas.engine.jobs.backoff import policy_of, seconds_within
+from atlas.engine.jobs.enqueue_call import job_key, plain_input
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.typed_job import JobFunction
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.workflows.branches import Branch, numbered, side_by_side
 from atlas.engine.workflows.child_starts import begin_child
 from atlas.engine.workflows.errors import Suspended
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.step_call import StepCall, perform
+from atlas.engine.workflows.step_options import Duration, JobOptions, Retry, StepOptions
+from atlas.engine.workflows.step_values import job_output_reader
 from atlas.engine.workflows.waits import (
     Decision,
     begin_approval,
@@ -35,7 +39,9 @@ from atlas.engine.workflows.waits import (
     time_passed,
 )
 
-Duration = timedelta | float | int
+Arguments = TypeVarTuple("Arguments")
+Input = TypeVar("Input")
+Result = TypeVar("Result")
 
 DEFAULT_RETRIES = 3
 LONGEST_APPROVAL = timedelta(days=7)
@@ -98,13 +104,31 @@ class Run:
         branch = self._recorder.branch()
         return f"{self.id}:{branch.path}{branch.next_use(step)}"
 
+    @overload
     async def step(
         self,
         name: str,
-        function: Callable[..., Any],
-        *arguments: Any,
+        function: Callable[[*Arguments], Awaitable[Result]],
+        *arguments: *Arguments,
+        **options: Unpack[StepOptions],
+    ) -> Result: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[*Arguments], Result],
+        *arguments: *Arguments,
+        **options: Unpack[StepOptions],
+    ) -> Result: ...
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[[*Arguments], Any],
+        *arguments: *Arguments,
         retries: int = DEFAULT_RETRIES,
-        retry: RetryPolicy | str | dict[str, Any] = "capped",
+        retry: Retry = "capped",
         timeout: Duration | None = None,
     ) -> Any:
         """Call the function once, however often the run is replayed, and return what it returned.
@@ -116,19 +140,56 @@ class Run:
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout))
             return await perform(self._recorder, step, call)
 
+    @overload
+    async def job(
+        self,
+        name: str,
+        job_type: JobFunction[Input, Input, ..., Awaitable[Result]],
+        input: Input,
+        **options: Unpack[JobOptions],
+    ) -> Result: ...
+
+    @overload
+    async def job(
+        self,
+        name: str,
+        job_type: JobFunction[Input, Input, ..., Result],
+        input: Input,
+        **options: Unpack[JobOptions],
+    ) -> Result: ...
+
+    @overload
+    async def job(
+        self,
+        name: str,
+        job_type: JobFunction[list[Input], Input, ..., Any],
+        input: Input,
+        **options: Unpack[JobOptions],
+    ) -> Any: ...
+
+    @overload
     async def job(
         self,
         name: str,
         job_type: str,
-        input: Mapping[str, Any] | None = None,
+        input: Mapping[str, Any] | None = ...,
+        **options: Unpack[JobOptions],
+    ) -> Any: ...
+
+    async def job(
+        self,
+        name: str,
+        job_type: str | JobFunction[Any, Any, ..., Any],
+        input: Any = None,
         *,
         priority: int | None = None,
         retries: int | None = None,
         timeout: Duration | None = None,
         expires_in: Duration | None = None,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Enqueue a job, wait for its end without holding a worker, and return its output.
 
+        `job_type` is a name, or the function that `@job` decorates: then the output has the type that it returns.
         `retries` and `timeout` are the job's own. One that has not started after `expires_in` is canceled as expired.
         A job that fails, is canceled or deleted raises StepFailed.
         """
@@ -136,8 +197,8 @@ class Run:
             if step.recorded is None:
                 seconds, expiry = _seconds(timeout), _seconds(expires_in)
                 job = NewJob(
-                    job_type,
-                    dict(input or {}),
+                    job_key(job_type),
+                    plain_input(input),
                     self.tenant_id,
                     priority=priority,
                     max_retries=retries,
@@ -150,11 +211,11 @@ class Run:
                     allow_unknown=True,
                 )
                 await begin_job(self._recorder, step, job)
-            return await child_output(self._recorder, step)
+            return await child_output(self._recorder, step, job_output_reader(job_type))
 
     async def child(
         self, name: str, workflow: str, input: Mapping[str, Any] | None = None, *, timeout: Duration | None = None
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Start another workflow, wait for its end, and return its output.
 
         After `timeout` the child is canceled and StepFailed is raised, as it is when the child fails. Policy judges the
@@ -162,7 +223,7 @@ class Run:
         """
         with self._recorder.enter(name, "child") as step:
             await begin_child(self._recorder, step, workflow, input or {}, _seconds(timeout))
-            return await child_output(self._recorder, step)
+            return await child_output(self._recorder, step, orjson.loads)
 
     async def sleep(self, duration: Duration, *, name: str = "sleep") -> None:
         """Go on after this long. The run holds no worker meanwhile."""
@@ -178,6 +239,39 @@ class Run:
                 wanted = time if time.tzinfo else time.replace(tzinfo=UTC)
                 await begin_sleep(self._recorder, step, wake_at=min(max(wanted, LONG_AGO), FAR_OFF))
             await time_passed(self._recorder, step)
+
+    @overload
+    async def wait_event(
+        self,
+        name: str,
+        match: Mapping[str, Any] | None = ...,
+        timeout: None = ...,
+        *,
+        step: str | None = ...,
+        required: bool = ...,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_event(
+        self,
+        name: str,
+        match: Mapping[str, Any] | None = ...,
+        timeout: Duration | None = ...,
+        *,
+        step: str | None = ...,
+        required: Literal[True],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def wait_event(
+        self,
+        name: str,
+        match: Mapping[str, Any] | None = ...,
+        timeout: Duration | None = ...,
+        *,
+        step: str | None = ...,
+        required: bool = ...,
+    ) -> dict[str, Any] | None: ...
 
     async def wait_event(
         self,

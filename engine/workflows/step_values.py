@@ -14,11 +14,13 @@ from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
 from atlas.db.pg_json import TooLarge, holds_nul, is_larger, stored_json, without_nul
-from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.errors import FieldError, InvalidInput
 
 # A run's input travels inside its job's input, which has the limit of every job.
 INPUT_BYTES = LARGEST_INPUT - 2048
+# The output of a job whose handler returned None.
+NO_OUTPUT = "{}"
 # What `show` keeps of a step's arguments.
 ARGUMENT_BYTES = 8 * 1024
 
@@ -93,6 +95,29 @@ def step_function(function: Callable[..., Any]) -> StepFunction:
     with contextlib.suppress(TypeError):
         _known[function] = found
     return found
+
+
+def job_output_reader(job: Any) -> Callable[[str], Any]:
+    """Reads the output of a job from its stored form: as the type that its function returns, or as plain JSON."""
+    if isinstance(job, str) or "return" not in getattr(job, "__annotations__", {}):
+        return orjson.loads
+    known = step_function(job)
+
+    def read(text: str) -> Any:
+        if text == NO_OUTPUT and typing.get_type_hints(job).get("return") is type(None):
+            return None
+        try:
+            return known.load(text)
+        except ValidationError as error:
+            if text == NO_OUTPUT:
+                with contextlib.suppress(ValidationError):
+                    return known.load("null")
+            raise PermanentError(
+                f"The output of a job does not fit what {job.__qualname__} returns: {describe(error)}",
+                remedy="Return what survives JSON, or name the job type to get plain JSON.",
+            ) from error
+
+    return read
 
 
 def arguments_text(arguments: tuple[Any, ...]) -> str | None:

@@ -4,7 +4,7 @@ A wait that begins is written, and suspends the run. When the run is replayed th
 a result, or the run waits on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Never
@@ -46,14 +46,14 @@ async def begin_job(recorder: Recorder, step: StepPosition, job: NewJob) -> Neve
     await recorder.wait(step, _wait(step, input=shown, job=admitted))
 
 
-async def child_output(recorder: Recorder, step: StepPosition) -> dict[str, Any]:
-    """The output of the job or run that a recorded step waits for."""
+async def child_output(recorder: Recorder, step: StepPosition, read: Callable[[str], Any]) -> Any:
+    """The output of the job or run that a recorded step waits for, read by this function."""
     recorded = step.recorded
     assert recorded is not None
     if recorded.status == "failed":
         raise recorder.failure(step)
     if recorded.status == "succeeded":
-        return dict(orjson.loads(recorded.output or "{}"))
+        return read(recorded.output or "{}")
     if recorded.child_status in ("queued", "running"):
         if not recorded.due:
             recorder.block(step)
@@ -66,7 +66,7 @@ async def child_output(recorder: Recorder, step: StepPosition) -> dict[str, Any]
         reason = reasons.get(recorded.child_status or "", "It was deleted.")
         await recorder.fail(step, StepFailed(step.name, reason, kind=error.get("type", "Canceled")))
     await recorder.record(step, "succeeded", output=recorded.child_output)
-    return dict(orjson.loads(recorded.child_output or "{}"))
+    return read(recorded.child_output or "{}")
 
 
 async def begin_sleep(

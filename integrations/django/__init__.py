@@ -1,13 +1,26 @@
 """Enqueue over a database of Django, on psycopg 3, in the transaction of `transaction.atomic` if there is one."""
 
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import EnqueueTerms, JobName, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.typed_job import JobFunction
 from atlas.integrations.placeholders import call_text
+
+Input = TypeVar("Input")
+
+
+@overload
+def enqueue(
+    job: JobFunction[Any, Input, ..., Any], input: Input, *, using: str = ..., **terms: Unpack[EnqueueTerms]
+) -> Enqueued: ...
+
+
+@overload
+def enqueue(job: str, input: Any = None, *, using: str = ..., **terms: Unpack[EnqueueTerms]) -> Enqueued: ...
 
 
 def enqueue(

@@ -143,7 +143,7 @@ async def test_a_question_is_decided_by_its_step(kit):
     await kit.approve(run_id, names[0])
     await kit.reject(run_id, comment="no")
     await kit.run_due_jobs()
-    assert (await kit.run(run_id)).output == {"value": [True, False]}
+    assert (await kit.run(run_id)).output == [True, False]
 
 
 async def test_a_run_that_waits_for_no_time_still_does_after_a_year(kit):
@@ -162,7 +162,7 @@ async def test_a_question_expires(kit):
     await kit.run_due_jobs()
     await kit.let_time_pass(timedelta(days=8))
     await kit.run_due_jobs()
-    assert (await kit.run(run_id)).output == {"value": [False, False]}
+    assert (await kit.run(run_id)).output == [False, False]
 
 
 async def test_a_workflow_that_a_job_asks_for_runs_as_well(kit):

@@ -290,6 +290,12 @@ async def returns(input: dict[str, Any]) -> Any:
     match input["what"]:
         case "list":
             return [1, 2]
+        case "number":
+            return 4
+        case "false":
+            return False
+        case "text":
+            return "four"
         case "nul":
             return {"x": "a\0b"}
         case "surrogate":

@@ -69,8 +69,8 @@ async def test_handlers_get_what_lifespans_yield_by_type(pool, given, drain):
 
     [first], [second] = await given("span.async"), await given("span.plain")
     await drain("span.async", "span.plain")
-    assert (await get_job(pool, first)).output == {"value": ["Mailbox", "Connections", "JobContext", "Clock", 3]}
-    assert (await get_job(pool, second)).output == {"value": ["Connections", 1]}
+    assert (await get_job(pool, first)).output == ["Mailbox", "Connections", "AttemptContext", "Clock", 3]
+    assert (await get_job(pool, second)).output == ["Connections", 1]
     assert HAPPENED == ["open connections", "open mailbox", "close mailbox", "close connections"]
 
 

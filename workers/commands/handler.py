@@ -12,7 +12,7 @@ from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env, inherited_secrets
 from atlas.engine.commands.spec import DefinitionSpec
 from atlas.engine.commands.terms import load_terms
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.redact import Redactor
@@ -31,7 +31,7 @@ class CommandFailed(AtlasError):
     """The program did not end with exit status 0."""
 
 
-async def run_command(input: dict[str, Any], ctx: JobContext) -> dict[str, Any] | None:
+async def run_command(input: dict[str, Any], ctx: AttemptContext) -> dict[str, Any] | None:
     """Run one attempt of a command job. The definition is read each time, so that an edit applies at once."""
     terms = await load_terms(ctx.pool, ctx.job.job_type, ctx.tenant_id)
     if terms is None:
@@ -49,7 +49,7 @@ async def run_command(input: dict[str, Any], ctx: JobContext) -> dict[str, Any] 
     return _outcome(result, ctx.notes.detail, order.time_limit)
 
 
-async def _start(order: Order, ctx: JobContext) -> RunningProgram:
+async def _start(order: Order, ctx: AttemptContext) -> RunningProgram:
     """Start the program, unless the gate was closed since the job was. A gate that closes now waits until it runs."""
     right = ctx.start_right
     await right.wait()
@@ -63,7 +63,7 @@ async def _start(order: Order, ctx: JobContext) -> RunningProgram:
     return run
 
 
-def _order(spec: DefinitionSpec, input: dict[str, Any], facts: Facts, ctx: JobContext) -> Order:
+def _order(spec: DefinitionSpec, input: dict[str, Any], facts: Facts, ctx: AttemptContext) -> Order:
     """What to run. An input that does not match the schema fails for good: it would not match next time."""
     try:
         require_fit(spec.arg_schema, input, what=f"The input of {spec.key}")
@@ -82,13 +82,13 @@ def _order(spec: DefinitionSpec, input: dict[str, Any], facts: Facts, ctx: JobCo
     )
 
 
-def _trace(ctx: JobContext) -> dict[str, str]:
+def _trace(ctx: AttemptContext) -> dict[str, str]:
     """The program's place in the trace of its job, if there is one."""
     place = current_traceparent() or ctx.job.correlation_id
     return {"TRACEPARENT": place} if place is not None and is_traceparent(place) else {}
 
 
-def _redact(ctx: JobContext, values: list[str]) -> None:
+def _redact(ctx: AttemptContext, values: list[str]) -> None:
     if not values:
         return
     if ctx.redactor is None:
@@ -97,7 +97,7 @@ def _redact(ctx: JobContext, values: list[str]) -> None:
     ctx.redactor.learn(dict.fromkeys(values, "of the worker's environment"))
 
 
-async def _result(run: RunningProgram, ctx: JobContext) -> ProgramResult:
+async def _result(run: RunningProgram, ctx: AttemptContext) -> ProgramResult:
     try:
         result = await run.wait()
     except asyncio.CancelledError:
@@ -111,7 +111,7 @@ async def _result(run: RunningProgram, ctx: JobContext) -> ProgramResult:
     return result
 
 
-def _note(result: ProgramResult, ctx: JobContext) -> None:
+def _note(result: ProgramResult, ctx: AttemptContext) -> None:
     detail = ctx.notes.detail
     detail["pid"], detail["exit_code"] = result.pid, result.exit_code
     detail["stdout_tail"] = shown(result.stdout, ctx.redactor)
@@ -147,7 +147,7 @@ def _parsed(result: ProgramResult) -> dict[str, Any]:
     return output
 
 
-async def _progress(ctx: JobContext, percent: float, message: str | None) -> None:
+async def _progress(ctx: AttemptContext, percent: float, message: str | None) -> None:
     text = None if message is None else plain(message)
     if text is not None and ctx.redactor is not None:
         # The supervisor cuts long messages, also within a secret.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.types import know_input
 from atlas.engine.tenants import know_limit
@@ -43,7 +43,7 @@ def register_email(settings: Settings) -> "Mailer":
     mailer = Mailer(settings)
 
     @job(EMAIL_SEND, success_action="EMAIL_SENT", audit_content=True)
-    async def send_email(input: EmailInput, ctx: JobContext) -> dict[str, object]:
+    async def send_email(input: EmailInput, ctx: AttemptContext) -> dict[str, object]:
         """Send a mail by the installation's or the tenant's provider."""
         return await mailer.send(input, ctx)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from atlas.audit.personal_data import conceal
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.errors import LeaseLost
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
@@ -38,7 +38,7 @@ class SendAttempt:
     """One attempt at one mail: the input, the tenant's route, and the ledger's entry of each provider."""
 
     mail: EmailInput
-    ctx: JobContext
+    ctx: AttemptContext
     route: TenantRoute
     entries: dict[str, LedgerEntry]
     # It counted in the tenant's pace: another provider does not count it again.
@@ -65,7 +65,7 @@ class Mailer:
             "smtp": Smtp(settings),
         }
 
-    async def send(self, mail: EmailInput, ctx: JobContext) -> dict[str, Any]:
+    async def send(self, mail: EmailInput, ctx: AttemptContext) -> dict[str, Any]:
         """Send one mail and return the job's output."""
         entries = await _earlier_entries(ctx)
         if (found := _sent_entry(entries)) is not None:
@@ -222,7 +222,7 @@ class Mailer:
         return None
 
     def _sent(
-        self, mail: EmailInput, ctx: JobContext, entry: LedgerEntry | WrittenMail, *, found: str | None = None
+        self, mail: EmailInput, ctx: AttemptContext, entry: LedgerEntry | WrittenMail, *, found: str | None = None
     ) -> dict[str, Any]:
         """Note for the audit log what was sent, with commitments instead of people, and return the job's output."""
         people = {"recipients": [one.address for one in mail.recipients], "subject": mail.subject}
@@ -238,7 +238,7 @@ class Mailer:
         return {"provider": entry.provider, "messageId": entry.message_id, "sender": entry.sender}
 
 
-async def _earlier_entries(ctx: JobContext) -> dict[str, LedgerEntry]:
+async def _earlier_entries(ctx: AttemptContext) -> dict[str, LedgerEntry]:
     """What earlier attempts noted; the first has none. Where that cannot be read, the mail may be out."""
     if ctx.attempt == 1:
         return {}

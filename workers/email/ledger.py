@@ -14,7 +14,7 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import Snooze
 from atlas.errors import LeaseLost
 from atlas.workers.email.mail_state import TRANSITIONS, MailEvent, MailState
@@ -50,7 +50,7 @@ class Pace:
 class LedgerEntry:
     """One mail at one provider, held by one attempt."""
 
-    ctx: JobContext
+    ctx: AttemptContext
     provider: str
     sender: str
     state: MailState = MailState.BEGUN
@@ -121,7 +121,7 @@ class LedgerEntry:
             return False
 
 
-async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pace]) -> LedgerEntry:
+async def begin(ctx: AttemptContext, provider: str, sender: str, paces: Sequence[Pace]) -> LedgerEntry:
     """Open the entry of a provider. Raises Snooze until its send slot: waiting uses up no retry."""
     async with ctx.pool.acquire() as conn:
         row = await fetch_row(
@@ -148,7 +148,7 @@ async def begin(ctx: JobContext, provider: str, sender: str, paces: Sequence[Pac
     return LedgerEntry(ctx, provider, row["sender"], state, row["draft_id"])
 
 
-async def take(ctx: JobContext) -> list[LedgerEntry]:
+async def take(ctx: AttemptContext) -> list[LedgerEntry]:
     """What earlier attempts of this job noted, taken over by this one."""
     values = {"job_id": ctx.job_id, "worker": ctx.worker_id, "attempt": ctx.attempt}
     rows = await ctx.pool.fetch(TAKE.sql, *TAKE.bind({**values, "taken": _TAKEN, "ordered": _TAKEN_ON_ORDER}))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.errors import AtlasError
 from atlas.workers.email.providers import MaybeSent, NotSent
@@ -66,7 +66,7 @@ def unknown(cause: AtlasError) -> PermanentError:
     )
 
 
-def note_unknown(ctx: JobContext, **where: str) -> None:
+def note_unknown(ctx: AttemptContext, **where: str) -> None:
     """The attempt is stopped while a provider may have the mail: note it in the attempt's row and its event."""
     ctx.notes.detail["outcome"] = "unknown"
     ctx.notes.audit_meta.update({**where, "outcome": "unknown"})

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.types import know_input
 from atlas.settings import Settings
@@ -34,7 +34,7 @@ def register_http_call(settings: Settings) -> "HttpCaller":
     caller = HttpCaller(settings)
 
     @job(HTTP_CALL)
-    async def make_call(input: HttpCall, ctx: JobContext) -> dict[str, object]:
+    async def make_call(input: HttpCall, ctx: AttemptContext) -> dict[str, object]:
         """Make an HTTP request, and keep the beginning of the response."""
         return await caller.call(input, ctx)
 

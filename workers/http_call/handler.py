@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 import orjson
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.webhooks.signature import sign
@@ -90,7 +90,7 @@ class HttpCaller:
         # Deliveries under way, by webhook.
         self._trying: Counter[UUID] = Counter()
 
-    async def call(self, input: HttpCall, ctx: JobContext) -> dict[str, Any]:
+    async def call(self, input: HttpCall, ctx: AttemptContext) -> dict[str, Any]:
         """Make the request and return the job's output."""
         if input.webhook is not None:
             return await self._deliver(input, ctx, input.webhook)
@@ -104,7 +104,7 @@ class HttpCaller:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _deliver(self, input: HttpCall, ctx: JobContext, webhook_id: UUID) -> dict[str, Any]:
+    async def _deliver(self, input: HttpCall, ctx: AttemptContext, webhook_id: UUID) -> dict[str, Any]:
         """The same to a webhook, which learns from the outcome whether it works."""
         target = await load_target(ctx.pool, webhook_id, ctx.job_id)
         if target.is_failing and self._trying[webhook_id] >= MOST_TRYING:

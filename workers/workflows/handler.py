@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import job
 from atlas.engine.jobs.verdicts import JobCanceled, Settled, Snooze
 from atlas.engine.workflows.declared.document import Document
@@ -38,7 +38,7 @@ _MOST_STORES = 16
 
 
 @job(ENGINE_RUN, success_action="WORKFLOW_COMPLETE")
-async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
+async def engine_run(input: dict[str, Any], ctx: AttemptContext) -> Any:
     """One attempt at a run: replays what is recorded, goes on from there, and leaves when it must wait."""
     wanted = read_input(input)
     ctx.notes.audit_meta["workflow"] = wanted.workflow
@@ -71,14 +71,14 @@ async def engine_run(input: dict[str, Any], ctx: JobContext) -> Any:
     raise Settled
 
 
-def _note_outputs(ctx: JobContext, recorder: Recorder) -> None:
+def _note_outputs(ctx: AttemptContext, recorder: Recorder) -> None:
     """Let the event of the run's end have the digest of what its steps returned."""
     digest = recorder.outputs_digest()
     if digest is not None:
         ctx.notes.audit_meta[OUTPUTS_DIGEST] = digest
 
 
-def _store_of(ctx: JobContext) -> StepStore:
+def _store_of(ctx: AttemptContext) -> StepStore:
     """The store of a worker of this process. It prolongs the right to start that the worker has now."""
     store = _stores.get(ctx.worker_id)
     if store is None or store.start_right is not ctx.start_right:
@@ -88,7 +88,7 @@ def _store_of(ctx: JobContext) -> StepStore:
     return store
 
 
-async def _find(wanted: RunInput, ctx: JobContext, store: StepStore) -> Function:
+async def _find(wanted: RunInput, ctx: AttemptContext, store: StepStore) -> Function:
     """What to call: the declared document the run began with, or this process's function."""
     if wanted.document_id is not None:
         document = await _document(wanted.document_id, ctx.tenant_id, store)

@@ -120,7 +120,7 @@ class Job(ListedJob):
 
     # The API calls it `payload`.
     input: dict[str, Any] = Field(alias="payload")
-    output: dict[str, Any]
+    output: Any = Field(description="What the handler returned, as JSON; an empty object if it returned nothing.")
 
 
 class Attempt(ApiModel):
@@ -141,7 +141,7 @@ class Attempt(ApiModel):
     log_tail: str | None
     error_text: str | None
     outcome: AttemptOutcome | None
-    result: dict[str, Any]
+    result: Any
     log_ref: str | None
 
 

@@ -156,7 +156,7 @@ class RunShown(ApiModel):
     forked_from: UUID | None
     created_at: datetime
     input: Document
-    output: Document
+    output: Any = Field(description="What the workflow returned, as JSON; an empty object if it returned nothing.")
     error: Document
     attempt_count: int
     claimed_by: str | None

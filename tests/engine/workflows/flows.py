@@ -38,6 +38,20 @@ async def double(input: dict[str, Any]) -> dict[str, Any]:
     return {"value": input["x"] * 2}
 
 
+@job("wf.price", max_retries=0)
+async def price_of(input: Order) -> Price:
+    return Price(cents=input.amount * 250, at=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@job("wf.count", max_retries=0)
+async def count(input: dict[str, Any]) -> int:
+    return 4
+
+
+@job("wf.nothing", max_retries=0)
+async def nothing(input: dict[str, Any]) -> None: ...
+
+
 @job("wf.refuse", max_retries=0)
 async def refuse(input: dict[str, Any]) -> None:
     raise PermanentError("no stock")
@@ -243,6 +257,16 @@ async def family(run: Run, input: dict[str, Any]) -> Any:
     doubled = await run.job("double", "wf.double", {"x": input["x"]})
     child = await run.child("child", "wf.plain", {})
     return {"doubled": doubled, "child": child}
+
+
+@workflow("wf.typed_jobs")
+async def typed_jobs(run: Run, input: dict[str, Any]) -> Any:
+    price = await run.job("price", price_of, Order(item="tea", amount=2))
+    number = await run.job("count", count, {})
+    named = await run.job("named", "wf.count")
+    empty = await run.job("nothing", nothing, {})
+    await run.sleep(60)
+    return [price.cents, price.at.year, number, named, empty]
 
 
 @workflow("wf.parent")

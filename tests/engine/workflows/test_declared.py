@@ -166,7 +166,7 @@ async def test_a_step_for_each_item_runs_side_by_side(kit):
     )
     run = await kit.run("d", {"items": [{"n": 10}, {"n": 20}, {"n": 30}]})
 
-    assert run.output == {"value": [{"value": 20}, {"value": 42}, {"value": 64}]}
+    assert run.output == [{"value": 20}, {"value": 42}, {"value": 64}]
     assert set(await kit.steps(run.id)) == {f"a/each[{n}]/a" for n in range(3)}
 
 
@@ -192,7 +192,7 @@ async def test_sleep_event_and_child_wait_without_a_worker(kit):
             {"id": "nap", "sleep": "{{ input.nap }}"},
             {"id": "paid", "needs": ["nap"], "event": "paid", "with": {"order": "{{ input.order }}"}, "timeout": "1h"},
             {"id": "kid", "needs": ["paid"], "workflow": "wf.plain", "with": {"cents": "{{ event.cents }}"}},
-            output={"kid": "{{ steps.kid.output.value }}", "cents": "{{ steps.paid.output.cents }}"},
+            output={"kid": "{{ steps.kid.output }}", "cents": "{{ steps.paid.output.cents }}"},
         ),
     )
     run = await kit.run("d", {"nap": "10m", "order": 4})

@@ -35,7 +35,7 @@ async def test_steps_run_once_in_order_and_repeated_names_are_numbered(kit):
     run = await kit.run("wf.plain")
     steps = await kit.steps(run.id)
 
-    assert (run.status, run.output) == ("succeeded", {"value": "one two"})
+    assert (run.status, run.output) == ("succeeded", "one two")
     assert list(steps) == ["note", "note#2"]
     assert steps["note"].input == ["one"]
     assert calls == {"one": 1, "two": 1}
@@ -98,7 +98,7 @@ async def test_a_failing_step_is_tried_again_after_its_delay_and_holds_no_worker
     run = await kit.get(run.id)
     [step] = (await kit.steps(run.id)).values()
 
-    assert (run.status, run.output, step.attempts) == ("succeeded", {"value": 3}, 3)
+    assert (run.status, run.output, step.attempts) == ("succeeded", 3, 3)
 
 
 async def test_a_step_that_used_its_retries_fails_the_run(kit):
@@ -126,13 +126,13 @@ async def test_a_step_may_snooze_uncounted_or_ask_for_a_later_retry(kit):
 
     await kit.pass_time(DAY)
     await kit.work()
-    assert (await kit.get(run.id)).output == {"value": "there"}
+    assert (await kit.get(run.id)).output == "there"
 
 
 async def test_a_step_may_say_what_postgres_refuses(kit):
     run = await kit.run("wf.spells")
 
-    assert (run.status, run.output["value"][0]) == ("succeeded", "caf\ufffd")
+    assert (run.status, run.output[0]) == ("succeeded", "caf\ufffd")
     steps = await kit.steps(run.id)
     assert steps["spell"].output["item"] == "caf\ufffd"
     assert (steps["misspell"].input, steps["misspell"].error["message"]) == (["caf\ufffd"], "ValueError: caf\ufffd")
@@ -276,11 +276,22 @@ async def test_a_run_waits_for_a_job_and_for_another_run_and_has_their_outputs(k
     run = await kit.run("wf.family", {"x": 4})
     steps = await kit.steps(run.id)
 
-    assert run.output == {"doubled": {"value": 8}, "child": {"value": "one two"}}
+    assert run.output == {"doubled": {"value": 8}, "child": "one two"}
     child_job = await get_job(kit.pool, steps["double"].child_id)
     child_run = await kit.get(steps["child"].child_id)
     assert (child_job.parent_run_id, child_job.source) == (run.id, "workflow")
     assert (child_run.parent_run_id, child_run.requested_by) == (run.id, REQUESTER.id)
+
+
+async def test_the_output_of_a_job_is_what_its_function_returned_and_has_its_type(kit):
+    run = await kit.run("wf.typed_jobs")
+    assert run.status == "waiting"
+    await kit.pass_time(MINUTE)
+    await kit.work()
+
+    assert (await kit.get(run.id)).output == [500, 2026, 4, 4, None]
+    [price, number, *_] = (await kit.steps(run.id)).values()
+    assert (price.output["cents"], number.output) == (500, 4)
 
 
 async def test_a_child_that_takes_too_long_is_canceled_and_fails_the_step(kit):
@@ -311,7 +322,7 @@ async def test_branches_go_on_side_by_side_and_are_named_by_their_position(kit):
     run = await kit.run("wf.fan", {"width": 5})
     steps = await kit.steps(run.id)
 
-    assert run.output == {"value": [0, 2, 4, 6, 8]}
+    assert run.output == [0, 2, 4, 6, 8]
     assert {f"gather[{number}]/{name}" for number in range(5) for name in ("begin", "double", "end")} == set(steps)
     assert all(calls[f"{word} {number}"] == 1 for number in range(5) for word in ("begin", "end"))
 

@@ -110,7 +110,8 @@ export function useOutboxStep(job: Listed | undefined): StepView {
   const sent = job?.status === "succeeded";
   const whole = useWhole(sent ? job.id : undefined);
   const mail = api.useQuery("get", "/api/v1/outbox/{job_id}", { params: { path: { job_id: job?.id ?? "" } } }, { enabled: reads && sent, refetchInterval: (query) => (query.state.data === undefined ? 3000 : false) });
-  const provider = whole?.output["provider"];
+  const output = whole?.output as { provider?: unknown } | null | undefined;
+  const provider = output?.provider;
   const elsewhere = typeof provider === "string" && provider !== "outbox" ? provider : undefined;
   const to = whole?.payload["to"];
   const done = mail.data !== undefined || elsewhere !== undefined;

@@ -150,8 +150,8 @@ function isId(text: string): boolean {
   return /^[0-9a-f-]{36}$/.test(text);
 }
 
-function Document({ value, label, empty }: { value: Record<string, unknown>; label: string; empty: string }) {
-  return Object.keys(value).length === 0 ? <p className="quiet">{empty}</p> : <JsonView value={value} label={label} />;
+function Document({ value, label, empty }: { value: unknown; label: string; empty: string }) {
+  return JSON.stringify(value) === "{}" ? <p className="quiet">{empty}</p> : <JsonView value={value} label={label} />;
 }
 
 function Output({ job }: { job: Job }) {
