@@ -8,12 +8,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import autodiscover_modules
 
 from atlas.errors import SettingsError
+from atlas.integrations.django.connection_hooks import register_hooks
 
 try:
     django.setup()
 except ImproperlyConfigured as error:
     raise SettingsError(f"Django is not set up: {error}", remedy="Set DJANGO_SETTINGS_MODULE.") from error
 
-import atlas.integrations.django.connection_hooks  # noqa: F401  # registers the hooks
-
+register_hooks()
 autodiscover_modules("jobs")

@@ -1,8 +1,8 @@
 """The Django app: `INSTALLED_APPS = [..., "atlas.integrations.django"]` adds the command `manage.py atlas`."""
 
-from importlib import import_module
-
 from django.apps import AppConfig
+
+from atlas.integrations.django.connection_hooks import register_hooks
 
 
 class AtlasConfig(AppConfig):  # type: ignore[misc]  # Django brings no types
@@ -14,4 +14,4 @@ class AtlasConfig(AppConfig):  # type: ignore[misc]  # Django brings no types
 
     def ready(self) -> None:
         """Register the hooks."""
-        import_module("atlas.integrations.django.connection_hooks")
+        register_hooks()

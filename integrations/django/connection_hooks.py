@@ -15,7 +15,12 @@ from django.db import close_old_connections, connections, reset_queries
 from atlas.engine.jobs.around_job import around_job
 
 
-@around_job
+def register_hooks() -> None:
+    """Register both hooks. Django must be set up: importing this module alone registers nothing."""
+    around_job(close_stale_connections)
+    around_job(use_thread_of_its_own)
+
+
 def close_stale_connections() -> Iterator[None]:
     """Close what is stale before a plain function, in its thread, and what is past CONN_MAX_AGE after it."""
     reset_queries()
@@ -30,7 +35,6 @@ def close_stale_connections() -> Iterator[None]:
         close_old_connections()
 
 
-@around_job
 async def use_thread_of_its_own() -> AsyncIterator[None]:
     """Give an async function a thread for its queries, as Django's ASGI handler does, and close its connections.
 

@@ -2,9 +2,8 @@
 
 from uuid import UUID
 
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.declared.store import save_workflow
-from tests.support import DANA
+from tests.support import DANA, given_review
 
 
 async def test_wrong_credentials_are_one_event_an_address_with_their_count(world, pool):
@@ -40,7 +39,7 @@ async def test_a_decision_that_is_refused_is_recorded(world, admin, pool):
         await save_workflow(conn, document, actor=DANA, tenant_id=world.acme.id)
     asked = await admin.post("/intents", json={"workflow": "greet"})
     async with pool.acquire() as conn:
-        await ask_for_reviews(conn, [(UUID(asked.json()["id"]), "the tests want it")])
+        await given_review(conn, UUID(asked.json()["id"]))
     id = await pool.fetchval("select id from atlas.approvals")
     refused = await admin.post(f"/approvals/{id}/decision", json={"approve": True})
     assert refused.status_code in (403, 409), refused.text

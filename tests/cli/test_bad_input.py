@@ -70,7 +70,10 @@ async def test_a_program_refuses_a_database_that_is_behind_and_does_not_change_i
 async def test_an_edited_migration_is_refused(atlas, database_url, command):
     await fetch(database_url, "update atlas._prisma_migrations set checksum = 'edited'")
 
-    assert "was changed after it had been applied. Restore the file as it was" in (await atlas(command)).refusal
+    refusal = (await atlas(command)).refusal
+
+    assert "cannot upgrade this database: its migration 20261116000000_foundation" in refusal
+    assert "atlas tenant import" in refusal
 
 
 async def test_a_home_that_cannot_be_written_is_refused(atlas):

@@ -16,12 +16,11 @@ from atlas.cli.main import main
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.intents import request_workflow
 from atlas.up_report import OPERATOR_TOKEN, reporting
 from tests.api.conftest import quiet, server, settings
 from tests.cli.conftest import MAKE_GUEST, Ran, as_guest
-from tests.support import DANA
+from tests.support import DANA, given_review
 
 __all__ = ["quiet", "server", "settings"]
 
@@ -122,7 +121,8 @@ async def test_a_list_that_goes_on_says_how_to_see_the_rest(atlas, remote, serve
 
 async def test_approvals_and_runs_that_go_on_say_how_to_see_the_rest(atlas, conn, server):
     ids = [await request_workflow(conn, server.world.acme.id, "greet", {}, DANA, allow_unknown=True) for _ in range(3)]
-    await ask_for_reviews(conn, [(id, "the tests want it") for id in ids])
+    for id in ids:
+        await given_review(conn, id)
     newest, middle, oldest = (await atlas("workflow", "approvals", "--json")).document["approvals"]
     first = await atlas("workflow", "approvals", "--limit", "2")
     rest = await atlas("workflow", "approvals", "--limit", "2", "--before", middle["id"], "--json")
