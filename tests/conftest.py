@@ -23,6 +23,7 @@ from atlas.db.pool import Pool, _make_pool, _options, connect, open_pool
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import MANY, POOLER, PooledDatabases, direct_url, running_pgbouncer
 from tests.programs import require_program
+from tests.state_check import STATE_CHECK, check_operations, note_writes_of_tests
 from tests.support import PROOF
 
 SERVER_PREFIX = "atlas-tests-"
@@ -62,6 +63,8 @@ def remember_types() -> None:
 remember_types()
 # Texts name the command `atlas` where the PATH leads to it.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+check_operations()
+note_writes_of_tests()
 
 
 def server_folder(run: str) -> Path:
@@ -115,6 +118,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         require_program(*mark.args)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Fail where a command or an API operation of the test changed a table without an event."""
+    try:
+        yield
+    finally:
+        unaudited = STATE_CHECK.finish()
+    assert unaudited == []
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Remove that folder, unless a test failed: then the next run a day later does."""
     folder = Path(session.config.option.basetemp)
@@ -130,6 +143,7 @@ def databases(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     kind = TestDatabases if POOLER is None else PooledDatabases
     server = kind(server_folder(testrun_uid), os.environ.get("DATABASE_URL"), compact=True)
     asyncio.run(server.start())
+    STATE_CHECK.start(server.url)
     if isinstance(server, PooledDatabases):
         folder = tmp_path_factory.mktemp("pooler")
         with running_pgbouncer(server.url("postgres"), folder, mode=POOLER or "", sessions=40, more=MANY) as address:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.warm_process import WarmProcess
 from tests.pgbouncer import POOLER, direct_url
+from tests.state_check import STATE_CHECK
 from tests.support import PROOF, ROOT, publish
 
 
@@ -102,6 +103,13 @@ def atlas(tmp_path: Path, database_url: str, known_types: None, warm_process: Wa
 
     async def call(*arguments: str, stdin: bytes = b"", **settings: str | None) -> Ran:
         env = environment(tmp_path / "home", **{"DATABASE_URL": database_url, **settings})
+        async with STATE_CHECK.watching(env.get("DATABASE_URL", ""), f"atlas {' '.join(arguments)}") as refuse:
+            ran = await command(arguments, env, stdin)
+            if ran.code != 0:
+                refuse()
+        return ran
+
+    async def command(arguments: tuple[str, ...], env: dict[str, str], stdin: bytes) -> Ran:
         if PROOF or not all(is_text(argument) for argument in arguments):
             return await run(
                 [sys.executable, "-P", "-m", "atlas.cli.main", *arguments], cwd=tmp_path, env=env, stdin=stdin

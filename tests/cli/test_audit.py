@@ -21,6 +21,7 @@ from atlas.engine.tenants import add_tenant
 from atlas.errors import AtlasError
 from tests.audit.given import CALLER, Installation, guard_again, roll_back, write_many
 from tests.cli.conftest import Atlas, Ran, environment
+from tests.state_check import STATE_CHECK
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def audit(tmp_path: Path, database_url: str) -> Atlas:
 
     async def call(*arguments: str, **settings: str) -> Ran:
         env = {"ATLAS_HOME": str(tmp_path / "home"), "DATABASE_URL": database_url, **settings}
-        return await asyncio.to_thread(invoked, ["audit", *arguments], env)
+        async with STATE_CHECK.watching(env["DATABASE_URL"], f"atlas audit {' '.join(arguments)}"):
+            return await asyncio.to_thread(invoked, ["audit", *arguments], env)
 
     return call
 
@@ -315,6 +317,7 @@ async def test_old_rows_are_removed_by_order(audit, key, owner):
     assert (await audit("prune", "--older-than", "30d", "--json")).document == {"pruned": None}
     await owner.execute("alter table atlas.audit_seal disable trigger all")
     await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '31 days'")
+    await owner.execute("update atlas.tenants set created_at = created_at - interval '31 days'")
     done = await audit("prune", "--older-than", "30d")
     assert "6 rows were removed, up to seal" in done.stdout
 
@@ -325,6 +328,7 @@ async def test_an_order_is_sealed_at_once_also_where_the_key_is_not(audit, key, 
     sealed = await owner.fetch(
         "update atlas.audit_seal set sealed_at = sealed_at - interval '31 days' returning n, sealed_at"
     )
+    await owner.execute("update atlas.tenants set created_at = created_at - interval '31 days'")
     (tmp_path / "home" / "keys" / "audit.key").unlink()
     assert "6 rows were removed" in (await audit("prune", "--older-than", "30d")).stdout
 

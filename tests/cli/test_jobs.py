@@ -6,8 +6,9 @@ import re
 import orjson
 import pytest
 
+from atlas.engine.jobs.cancel import cancel
 from tests.cli.conftest import MAKE_GUEST
-from tests.support import until
+from tests.support import DANA, until
 
 
 async def test_a_job_is_made_shown_explained_and_steered(atlas):
@@ -48,7 +49,8 @@ async def test_a_job_may_be_for_a_time_and_for_a_host(atlas):
 async def test_a_command_waits_for_its_job_and_says_how_it_ended(atlas, pool):
     waiting = asyncio.create_task(atlas("enqueue", "report.build", "--wait", "--json"))
     await until(lambda: pool.fetchval("select count(*) from atlas.jobs"))
-    await pool.execute("update atlas.jobs set status = 'canceled', finished_at = clock_timestamp()")
+    async with pool.acquire() as conn:
+        await cancel(conn, await conn.fetchval("select id from atlas.jobs"), actor=DANA)
     ended = await waiting
     assert (ended.code, ended.document["job"]["status"]) == (1, "canceled")
     unfit = await atlas("enqueue", "ENGINE_RUN", "--input", '{"workflow": "x"}', "--wait")
