@@ -14,6 +14,7 @@ GATE = statement("audit/sql/crosscheck_gate.sql")
 STATE = statement("audit/sql/crosscheck_state.sql")
 CONTENTS = statement("audit/sql/crosscheck_contents.sql")
 REQUESTS = statement("audit/sql/crosscheck_requests.sql")
+RECURRING = statement("audit/sql/crosscheck_recurring.sql")
 GONE = statement("audit/sql/crosscheck_gone.sql")
 
 # The status of a job after each action; that of an import says which it came with. The success of a handler may have an
@@ -42,6 +43,7 @@ async def cross_check(conn: Connection, *, limit: int = NEWEST_JOBS, rows: int =
         *await _contents(conn, limit),
         *await _state(conn),
         *await _requests(conn, rows),
+        *await _recurring(conn, rows),
         *await _gone(conn, rows),
     ]
 
@@ -74,6 +76,18 @@ async def _requests(conn: Connection, rows: int) -> list[Finding]:
         differs = "is gone without an event" if row["is_gone"] else "names another requester than its event"
         findings.append(Finding("outcome", f"The {row['kind']} {row['id']} {differs}."))
     return findings
+
+
+async def _recurring(conn: Connection, rows: int) -> list[Finding]:
+    reasons = {
+        "gone": "is gone without an event",
+        "unknown": "has no event",
+        "outcome": "differs from its event",
+    }
+    return [
+        Finding("outcome", f"The run {row['id']} of a recurring function {reasons[row['what']]}.")
+        for row in await fetch(conn, RECURRING, limit=rows)
+    ]
 
 
 async def _gate(conn: Connection) -> list[Finding]:

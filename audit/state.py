@@ -12,16 +12,60 @@ from atlas.ids import as_id
 
 STATE_OF = statement("audit/sql/state_of.sql")
 
-STATE_KINDS = frozenset(
-    {
-        *("tenant", "token", "session", "approval", "policy_rule", "definition", "workflow", "trigger"),
-        *("host", "server_instance", "webhook", "inbound_hook"),
-    }
-)
+# Kinds of entities whose events have a digest, with their tables. The SQL function state_kinds says how each is found.
+STATE_KINDS = {
+    "tenant": "tenants",
+    "token": "api_tokens",
+    "session": "sessions",
+    "approval": "approvals",
+    "policy_rule": "policy_rules",
+    "definition": "job_definitions",
+    "workflow": "workflows",
+    "trigger": "job_triggers",
+    "host": "hosts",
+    "server_instance": "server_instances",
+    "webhook": "webhooks",
+    "inbound_hook": "inbound_hooks",
+    "pause": "pauses",
+    "recurring": "recurring_jobs",
+    "group": "job_groups",
+    "bulk_action": "bulk_actions",
+    "job_type": "job_types",
+}
+# The others have a UUID.
+_NAMED_BY_TEXT = ("workflow", "recurring", "job_type")
+
+# Tables that the cross-check compares in another way than by a digest, and those that it leaves out, with the reason.
+COMPARED_OTHERWISE = {
+    "jobs": "their status, type, tenant, creator, contents and cost with their events",
+    "job_attempts": "that none of a job's attempts is missing",
+    "mail_ledger": "that a mail that was sent has its entry",
+    "workflow_steps": "the outputs of the steps of a run with the digest in the event of its end",
+    "intents": "who requested each with INTENT_REQUESTED",
+    "events": "who published each with EVENT_PUBLISHED",
+    "recurring_runs": "the outcome of those that did not succeed with RECURRING_FAILED",
+    "system_state": "the switches with the events of switching them; its other keys are notes of Atlas's programs",
+}
+_THE_LOG = "the audit log itself: verification walks through it"
+_COUNTED = "counted from jobs and attempts, and counted again where it differs"
+_PACE = "how far a limit is spent: it changes with every start"
+_PROGRAMS = "which programs run, renewed every few seconds"
+NOT_COMPARED = {
+    **dict.fromkeys(("audit_log", "audit_seal", "audit_seal_tenant", "audit_checkpoint", "audit_epoch"), _THE_LOG),
+    **dict.fromkeys(("audit_pruned", "audit_private", "audit_moved"), _THE_LOG),
+    **dict.fromkeys(("usage_hourly", "usage_costs", "job_counts", "job_totals", "job_series"), _COUNTED),
+    **dict.fromkeys(("job_limits", "limit_events", "tenant_shares", "share_clock", "mail_pace"), _PACE),
+    **dict.fromkeys(("job_workers", "running_programs", "scheduler_leader"), _PROGRAMS),
+    "job_secrets": "encrypted, and bound to their jobs: one that was changed or moved cannot be decrypted",
+    "idempotency_keys": "responses that are repeated for a day, and decide nothing",
+    "workflow_runs": "where a run is, which changes with every step; its job and the outputs of its steps are compared",
+    "trigger_fires": "the history of triggers; what a firing enqueued has its own events",
+    "_prisma_migrations": "`atlas migrate` compares it with the files",
+}
 
 
 async def state_of(conn: Connection, kind: str, id: str, tenant_id: UUID | None) -> dict[str, str | None]:
     """What an event of this entity adds to its meta: nothing for a kind without a digest, or for an id that is none."""
-    if kind not in STATE_KINDS or (kind != "workflow" and as_id(id) is None):
+    if kind not in STATE_KINDS or (kind not in _NAMED_BY_TEXT and as_id(id) is None):
         return {}
     return {"state": await fetch_value(conn, STATE_OF, kind=kind, id=id, tenant_id=tenant_id)}

@@ -4,20 +4,20 @@
 create or replace function had_state(p_kind text, p_id text, p_tenant uuid, p_digest text) returns boolean language plpgsql stable
 set search_path from current as $$
 declare
-  source text := case p_kind when 'token' then 'api_tokens' when 'definition' then 'job_definitions' when 'trigger' then 'job_triggers'
-    else p_kind || 's' end;
+  compared record;
   added record;
   added_columns text[] := '{}';
   is_default boolean;
 begin
+  select * into strict compared from state_kinds() k where k.kind = p_kind;
   for added in
     select a.attname, coalesce(pg_get_expr(d.adbin, d.adrelid), 'null') as value
     from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-    where a.attrelid = source::regclass and a.attnum > 0 and not a.attisdropped
+    where a.attrelid = compared.source::regclass and a.attnum > 0 and not a.attisdropped
     order by a.attnum desc
   loop
-    execute format('select bool_and(t.%I is not distinct from %s) from %I t where %s', added.attname, added.value, source,
-      case p_kind when 'workflow' then 't.key = $1 and t.tenant_id is not distinct from $2' else 't.id = $1::uuid' end)
+    execute format('select bool_and(t.%I is not distinct from %s) from %I t where %s',
+      added.attname, added.value, compared.source, compared.named_by)
     into is_default using p_id, p_tenant;
     exit when is_default is not true;
     added_columns := added_columns || added.attname::text;

@@ -5,7 +5,7 @@ create or replace function state_digests_without(p_kind text, p_id text, p_tenan
 returns table (entity_id text, tenant_id uuid, created_at timestamptz, digest text) language plpgsql stable
 set search_path from current set timezone = 'UTC' set bytea_output = 'hex' as $$
 declare
-  source record;
+  compared record;
 begin
   if p_kind = 'workflow' then
     return query
@@ -18,22 +18,9 @@ begin
     group by w.key, w.tenant_id;
     return;
   end if;
-  select k.name, k.tenant, k.changing into strict source
-  from (values
-    ('tenant', 'tenants', 't.id', '{updated_at}'),
-    ('token', 'api_tokens', 't.tenant_id', '{last_used_at}'),
-    ('session', 'sessions', 'null::uuid', '{last_seen_at}'),
-    ('approval', 'approvals', 't.tenant_id', '{}'),
-    ('policy_rule', 'policy_rules', 't.tenant_id', '{updated_at}'),
-    ('definition', 'job_definitions', 'null::uuid', '{updated_at}'),
-    ('trigger', 'job_triggers', 't.tenant_id', '{last_fire_at,next_fire_at,active_since,last_error,outages,updated_at}'),
-    ('host', 'hosts', 't.tenant_id', '{last_seen_at,agent_version,updated_at}'),
-    ('server_instance', 'server_instances', 't.tenant_id', '{updated_at}'),
-    ('webhook', 'webhooks', 't.tenant_id', '{failing_since,last_error,updated_at}'),
-    ('inbound_hook', 'inbound_hooks', 't.tenant_id', '{}')
-  ) k(kind, name, tenant, changing)
-  where k.kind = p_kind;
+  select * into strict compared from state_kinds() k where k.kind = p_kind;
   return query execute format(
-    'select t.id::text, %s, t.created_at, state_digest(t, %L) from %I t where $1 is null or t.id = $1::uuid',
-    source.tenant, source.changing::text[] || p_without, source.name) using p_id;
+    'select %s::text, %s, %s, state_digest(t, (%s)::text[] || $3) from %I t where $1 is null or (%s)',
+    compared.entity, compared.tenant, compared.since, compared.changing, compared.source, compared.named_by)
+  using p_id, p_tenant, p_without;
 end $$;

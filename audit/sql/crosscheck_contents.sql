@@ -1,4 +1,4 @@
--- The newest jobs whose content differs from their events: type or tenant from JOB_CREATED, the digests of input and output where
+-- The newest jobs whose content differs from their events: type, tenant or creator from JOB_CREATED, the digests of input and output where
 -- events have them, the cost, the outputs of a run's steps, attempts that are missing, times that do not fit the status, and a sent
 -- mail without its ledger.
 -- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
@@ -8,7 +8,7 @@
 -- compares aggregates of two tables.
 select w.id, w.wrong
 from (
-  select id, tenant_id, job_type, input, output, status, cost_cents, attempt_count, finished_at, dead_lettered_at from atlas.jobs order by id desc limit :limit
+  select id, tenant_id, job_type, created_by, input, output, status, cost_cents, attempt_count, finished_at, dead_lettered_at from atlas.jobs order by id desc limit :limit
 ) j
 cross join lateral (
   select
@@ -17,6 +17,7 @@ cross join lateral (
     (array_agg(a.meta->>'output_sha256' order by a.id desc) filter (where a.meta ? 'output_sha256'))[1] as output,
     (array_agg(a.meta->>'job_cost_cents' order by a.id desc) filter (where a.meta ? 'job_cost_cents'))[1] as cost,
     (array_agg(a.meta->>'step_outputs_sha256' order by a.id desc) filter (where not a.meta ? 'undone_attempt'))[1] as steps,
+    (array_agg(a.actor_id order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as creator,
     bool_or(a.action = 'EMAIL_SENT') as mailed
   from atlas.audit_log a
   where a.entity_id = j.id::text
@@ -26,6 +27,7 @@ cross join lateral (
   select j.id, array_remove(array[
     case when e.made->>'job_type' <> j.job_type then 'type' end,
     case when e.tenant_id <> j.tenant_id then 'tenant' end,
+    case when e.creator is distinct from j.created_by and e.creator is not null then 'creator' end,
     case when e.made->>'input_sha256' <> atlas.content_digest(j.input) then 'input' end,
     case when e.output <> atlas.content_digest(j.output) then 'output' end,
     case when (e.cost <> j.cost_cents::text or (e.cost is null and e.made is not null and j.cost_cents <> 0))

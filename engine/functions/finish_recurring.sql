@@ -38,8 +38,9 @@ begin
     ('RECURRING_FAILED', 'warn', coalesce(p_error, ''), p_outcome in ('failed', 'timeout', 'lost')),
     ('RECURRING_REMOVED', 'info', 'It ran once.', is_removed)
   ) e(action, level, message, happened)
-  cross join (select jsonb_build_object(
-    'run_id', run.id, 'outcome', p_outcome, 'attempt', run.attempt_no, 'worker', run.worker_id) as facts) f
+  cross join lateral (select jsonb_build_object(
+    'run_id', run.id, 'outcome', p_outcome, 'attempt', run.attempt_no, 'worker', run.worker_id)
+    || case e.action when 'RECURRING_REMOVED' then '{"state": null}' else '{}' end::jsonb as facts) f
   where e.happened;
   return case when is_removed then 'removed' else 'kept' end;
 end $$;

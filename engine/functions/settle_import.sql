@@ -33,7 +33,8 @@ begin
   cross join lateral (select p_meta || jsonb_build_object('job_type', j.job_type, 'status', j.status, 'job_cost_cents', j.cost_cents) as meta) f
   where j.tenant_id = p_tenant
   order by j.id;
-  foreach kind in array array['token', 'approval', 'policy_rule', 'trigger', 'host', 'server_instance', 'webhook', 'inbound_hook', 'workflow'] loop
+  foreach kind in array array['token', 'approval', 'policy_rule', 'trigger', 'host', 'server_instance', 'webhook', 'inbound_hook', 'workflow',
+    'pause', 'recurring', 'group', 'bulk_action'] loop
     insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
     select p_tenant, p_actor_type::actor_type, p_actor_id, 'IMPORTED', kind, d.entity_id, f.meta,
       audit_body(p_tenant, p_actor_type, p_actor_id, 'info', 'IMPORTED', kind, d.entity_id, '', f.meta)

@@ -82,11 +82,12 @@ async def insert_group(
     }
     facts = {"total": len(jobs), "name": name, "then": None if then is None else then.job_type}
     async with conn.transaction():
-        await record(conn, Event("GROUP_CREATED", "group", str(group_id), actor, tenant_id, meta=facts))
+        created = Event("GROUP_CREATED", "group", str(group_id), actor, tenant_id, meta=facts)
         if not jobs:
             counts = no_counts()
             then_id = await _follow(conn, group, counts)
             await fetch(conn, ADD, **group, ended_counts=orjson.dumps(counts).decode(), then_job_id=then_id)
+            await record(conn, created)
             await _record_end(conn, group, counts, then_id)
             return group_id
         await fetch(conn, ADD, **group, ended_counts=None, then_job_id=None)
@@ -94,6 +95,7 @@ async def insert_group(
         strangers = sum(one.deduplicated for one in made)
         if strangers:
             await fetch(conn, SHRINK, id=group_id, strangers=strangers)
+        await record(conn, created)
     return group_id
 
 

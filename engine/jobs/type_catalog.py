@@ -5,15 +5,18 @@ from typing import Any, cast
 
 import orjson
 
+from atlas.actors import system
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.types import DuplicateJobType, JobType, canonical
 from atlas.engine.secrets.fields import secret_values, steps
 from atlas.engine.templates import references
 from atlas.errors import FieldError
 
 PUBLISH = statement("engine/jobs/sql/publish_type.sql")
+WORKER = system("worker")
 
 
 async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
@@ -21,26 +24,36 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
     for one in sorted(job_types, key=lambda job_type: job_type.key):
         if one.is_command:
             continue  # Its definition is what is published.
-        written = await fetch(
-            conn,
-            PUBLISH,
-            key=one.key,
-            description=one.description.split("\n\n")[0],
-            input_schema=orjson.dumps(one.input_schema).decode(),
-            max_retries=one.max_retries,
-            timeout_seconds=None if one.timeout is None else max(1, round(one.timeout)),
-            retry_policy=orjson.dumps(one.policy.as_json()).decode(),
-            concurrency=one.concurrency,
-            concurrency_key=one.concurrency_key,
-            rate=one.rate,
-            burst=one.burst,
-            audit_content=one.audit_content,
-        )
-        if not written:
+        async with conn.transaction():
+            is_new = await _publish(conn, one)
+            if is_new:
+                limits = {"concurrency": one.concurrency, "concurrency_key": one.concurrency_key, "rate": one.rate}
+                await record(conn, Event("JOB_TYPE_PUBLISHED", "job_type", one.key, WORKER, meta=limits))
+        if is_new is None:
             raise DuplicateJobType(
                 f"The job type {one.key!r} has a handler here and a command definition in the database.",
                 remedy="Give the handler another job type, or the definition another key.",
             )
+
+
+async def _publish(conn: Connection, job_type: JobType) -> bool | None:
+    """Returns whether it differs from what was published; None if a definition has this key."""
+    is_new: bool | None = await fetch_value(
+        conn,
+        PUBLISH,
+        key=job_type.key,
+        description=job_type.description.split("\n\n")[0],
+        input_schema=orjson.dumps(job_type.input_schema).decode(),
+        max_retries=job_type.max_retries,
+        timeout_seconds=None if job_type.timeout is None else max(1, round(job_type.timeout)),
+        retry_policy=orjson.dumps(job_type.policy.as_json()).decode(),
+        concurrency=job_type.concurrency,
+        concurrency_key=job_type.concurrency_key,
+        rate=job_type.rate,
+        burst=job_type.burst,
+        audit_content=job_type.audit_content,
+    )
+    return is_new
 
 
 async def kept_secrets(conn: Connection, job_type: str, template: Mapping[str, Any], *, path: str) -> list[FieldError]:

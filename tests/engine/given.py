@@ -47,7 +47,7 @@ select id, 'resend', tenant_id, 'a@example.org', 1 from atlas.jobs where tenant_
 insert into atlas.mail_pace (bucket, next_at) values ('tenant:{0}', now());
 insert into atlas.tenant_shares (tenant_id, used) values ('{0}', 0);
 insert into atlas.job_limits (id, tenant_id, per_second, burst, tokens) values (gen_random_uuid(), '{0}', 1, 1, 1);
-insert into atlas.pauses (kind, target, tenant_id, version, paused_by) values ('trigger', gen_random_uuid()::text, '{0}', 1, 'dana');
+select atlas.pause_target('trigger', gen_random_uuid()::text, '{0}', null, null, 'user', 'dana', '{{}}');
 insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status)
 select id, '', 1, tenant_id, 'a', 'step', 'succeeded' from atlas.workflow_runs where tenant_id = '{0}';
 insert into atlas.trigger_fires (trigger_id, tenant_id, fired_at, created_by)

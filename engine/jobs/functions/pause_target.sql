@@ -37,7 +37,8 @@ begin
     values (p_kind, p_target, p_tenant, latest, p_reason, p_actor_id, clock_timestamp() + p_for * interval '1 second')
     returning * into made;
   end if;
-  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('pause', made.id, 'since', made.paused_at, 'until', made.until));
+  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('pause', made.id, 'since', made.paused_at, 'until', made.until,
+    'pause_state', (select d.digest from state_digests('pause', made.id::text, null) d)));
   insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
   values (p_tenant, p_actor_type::actor_type, p_actor_id, 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts,
     audit_body(p_tenant, p_actor_type, p_actor_id, 'info', 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts));
