@@ -30,7 +30,7 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs, by sl
 @app.command("list")
 def show_list(
     status: Annotated[
-        str | None, typer.Option(help="queued, waiting (due later), running, failed, dead_letter, …")
+        str | None, typer.Option(help="queued, waiting (due later), pending (both), running, failed, dead_letter, …")
     ] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,

@@ -18,6 +18,10 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert [job["id"] for job in listed] == [again["id"], made["id"]]
     assert [job["shown_status"] for job in listed] == ["waiting", "queued"]
 
+    pending = (await atlas("jobs", "list", "--status", "pending", "--json")).document["jobs"]
+    assert [job["id"] for job in pending] == [again["id"], made["id"]]
+    assert (await atlas("jobs", "list", "--status", "success", "--json")).document["jobs"] == []
+
     shown = (await atlas("jobs", "show", made["id"], "--json")).document
     assert (shown["job"]["input"], shown["job"]["priority"]) == ({"month": 3}, 7)
     assert shown["explanation"]["reason"] == "gate"

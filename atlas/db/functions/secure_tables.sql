@@ -15,7 +15,7 @@ declare
   me constant text := $me$nullif(current_setting('atlas.tenant', true), '')::uuid$me$;
   row_columns constant text := '(tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)';
   fixed constant text[] := array['id', 'tenant_id', 'host_id', 'server_instance_id', 'parent_run_id', 'group_id', 'run_id', 'forked_from',
-    'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash', 'limit_id', 'rate_id', 'held_by'];
+    'workflow_id', 'child_id', 'approval_id', 'requested_by', 'input_hash', 'limit_id', 'rate_id', 'held_by', 'scheduled_for'];
   one record;
   visible text;
   mine text;
@@ -64,7 +64,8 @@ begin
   end loop;
   -- A right that earlier versions granted: rules are for operators to change.
   execute format('revoke insert, update, delete on policy_rules from %I', tenant_role);
-  -- A tenant may change its rows, but not what they refer to: a reference could lead to another tenant's row.
+  -- A tenant may change its rows, but not what they refer to: a reference could lead to another tenant's row. Nor the time that a
+  -- job was enqueued for.
   for one in
     select c.relname as name, string_agg(quote_ident(a.attname), ', ') as columns
     from pg_class c
