@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from atlas.api.models.common import ID_PREFIX, Flag, Id, Name, SynonymBody, Timestamp
-from atlas.api.models.jobs import JobSource
+from atlas.api.models.common import ID_PREFIX, Flag, Id, Name, Timestamp
+from atlas.api.models.jobs import JobSource, SynonymBody
 from atlas.api.request_context import Calling
 from atlas.client.models.jobs import JobFilterShown, JobStatus
 from atlas.engine.jobs.job_list import JobFilter

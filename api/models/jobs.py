@@ -2,18 +2,19 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, ValidationError, model_validator
+from pydantic_core import CoreSchema
 
 from atlas.api.field_errors import fields_of
-from atlas.api.models.common import Body, Document, Id, Number, SynonymBody, Timestamp, Whole
+from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.bounds import MOST_RETRIES
 from atlas.client.models.jobs import Job, ListedJob
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
-from atlas.engine.synonyms import synonyms_of
+from atlas.engine.synonyms import ONE_MORE, by_own_names, synonyms_of
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
 
@@ -30,6 +31,42 @@ Start: TypeAlias = NewJob | NewIntent
 
 def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
+
+
+class SynonymBody(Body):
+    """A body whose fields may be sent under other names, those of `engine/synonyms.py`."""
+
+    own_names: ClassVar[frozenset[str]] = frozenset()
+    synonyms: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls.own_names, cls.synonyms = frozenset(cls.model_fields), synonyms_of(cls.model_fields, cls.__name__)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_synonyms(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or cls.own_names.issuperset(value):
+            return value
+        return by_own_names(value, cls.synonyms)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The description with each synonym as a property of its own, which is deprecated."""
+        reference = handler(core_schema)
+        properties = handler.resolve_ref_schema(reference)["properties"]
+        for name, field in cls.synonyms.items():
+            properties[name] = synonym_of(field, name, properties[field])
+        return reference
+
+
+def synonym_of(field: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a synonym: that of its field, or one more."""
+    counted = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_RETRIES + 1}, {"type": "null"}]}
+    shown = counted if name in ONE_MORE else {key: schema[key] for key in schema if key not in ("title", "default")}
+    about = f"`{field}`, counting the first attempt too." if name in ONE_MORE else f"A synonym of `{field}`."
+    return {**shown, "description": about, "deprecated": True}
 
 
 class NewJobBody(SynonymBody):

@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
 from atlas.api.middleware import header
-from atlas.api.models.common import Document, Id, Number, SynonymBody, Text, Whole
+from atlas.api.models.common import Document, Id, Number, Text, Whole
+from atlas.api.models.jobs import SynonymBody
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record

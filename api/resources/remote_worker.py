@@ -7,7 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field
 
-from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, SynonymBody, Text, Whole
+from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text, Whole
+from atlas.api.models.jobs import SynonymBody
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded

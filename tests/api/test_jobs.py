@@ -32,14 +32,6 @@ async def test_a_response_of_201_means_that_the_job_is_committed(admin, world, c
     assert row["created_by"] == "tenant_admin@acme"
 
 
-async def test_a_payload_may_be_called_the_input_but_not_both(admin):
-    made = await make(admin, input={"n": 1})
-    both = await admin.post("/jobs", json={"job_type": "x.work", "payload": {"n": 1}, "input": {"n": 1}})
-
-    assert (await admin.get(f"/jobs/{made['id']}")).json()["payload"] == {"n": 1}
-    assert (both.status_code, both.json()["errors"][0]["field"]) == (422, "input")
-
-
 async def test_the_event_of_a_job_names_its_caller_address_and_request(admin, world, conn):
     answer = await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"})
     events = (await admin.get("/audit", params={"entity_id": answer.json()["id"]})).json()["items"]
@@ -373,9 +365,9 @@ async def test_filters_find_what_they_name(admin, conn, world):
 
 async def test_the_time_that_a_job_was_enqueued_for_stays_as_it_was(admin, conn):
     later = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
-    job = (await make(admin, job_type="seen.work", allow_unknown=True, scheduled_for=later.isoformat()))["id"]
-    delayed = (await make(admin, job_type="seen.work", allow_unknown=True, delay_seconds=3600))["id"]
-    plain = (await make(admin, job_type="seen.work", allow_unknown=True))["id"]
+    job = (await make(admin, job_type="timed.work", allow_unknown=True, scheduled_for=later.isoformat()))["id"]
+    delayed = (await make(admin, job_type="timed.work", allow_unknown=True, delay_seconds=3600))["id"]
+    plain = (await make(admin, job_type="timed.work", allow_unknown=True))["id"]
     waiting, short = [(await admin.get(f"/jobs/{one}")).json() for one in (job, delayed)]
     await conn.execute("update atlas.jobs set next_retry_at = next_retry_at - interval '2 hours'")
     await conn.execute("select atlas.promote_due(10)")
