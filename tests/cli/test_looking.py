@@ -1,8 +1,11 @@
 """Commands that show one thing or list things: the same on the database and over HTTP, as text and as JSON."""
 
+import asyncio
 import json
+import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from atlas.cli.command_table import ALIASES, COMMANDS, GROUPS, load_command
 from atlas.cli.main import app
@@ -10,7 +13,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.groups import insert_group
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
-from tests.cli.conftest import Ran
+from tests.cli.conftest import Ran, environment
 from tests.cli.test_over_http import Ask, atlas, both, quiet, remote, server, settings
 from tests.support import DANA
 
@@ -87,10 +90,33 @@ async def test_a_job_is_watched_until_it_has_finished(atlas, remote, server, con
     assert "only go without an id" in (await atlas("jobs", "watch", str(made.id), "--type", "x.work")).refusal
 
 
+@pytest.mark.long
+async def test_the_newest_jobs_are_watched_change_by_change(atlas, server, conn, database_url, tmp_path):
+    watching = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "atlas.cli.main", "jobs", "watch", "--tenant", "acme", "--json"),
+        cwd=tmp_path,
+        env=environment(tmp_path / "home", DATABASE_URL=database_url),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert watching.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            made = await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA)
+            first = json.loads(await watching.stdout.readline())
+            await atlas("jobs", "cancel", str(made.id))
+            second = json.loads(await watching.stdout.readline())
+    finally:
+        watching.kill()
+        await watching.wait()
+
+    assert [(job["id"], job["tenant"], job["status"]) for job in (first, second)] == [
+        (str(made.id), "acme", "queued"),
+        (str(made.id), "acme", "canceled"),
+    ]
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_a_group_is_found_in_the_singular_and_in_the_plural(alias):
-    from typer.testing import CliRunner
-
     name = ALIASES[alias]
     assert {alias, name} == {name.rstrip("s"), f"{name.rstrip('s')}s"}
     ran = CliRunner().invoke(app, [alias, "--help"])
@@ -106,8 +132,6 @@ def test_every_group_has_an_alias_and_no_alias_is_a_command():
 
 
 def test_no_help_shows_a_type_of_python():
-    from typer.testing import CliRunner
-
     for words in every_command():
         text = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}).output
         assert "--help" in text
