@@ -19,7 +19,9 @@ SYNC = str(FOLDER / "sync-dropbox.json")
 
 
 async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path):
-    assert (await atlas("definition", "list")).stdout == "There are no definitions. Add one with `atlas definition add FILE`.\n"
+    assert (
+        await atlas("definition", "list")
+    ).stdout == "There are no definitions. Add one with `atlas definition add FILE`.\n"
     added = await atlas("definition", "add", SYNC, "--json")
     assert added.document["key"] == "sync-dropbox"
     # A program beside its file is found wherever the command runs.
