@@ -1,4 +1,4 @@
-"""The sealer's loop. It runs in every scheduler and in `atlas up`; any number may run at once."""
+"""The sealer. It runs in every scheduler and in `atlas up`; any number may run at once."""
 
 import asyncio
 import time
@@ -17,11 +17,11 @@ from atlas.db.pool import BATCH_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.settings import Settings
-from atlas.waiting import wait_for
 
 log = get_logger("audit.sealer")
 
-EVERY = 1.0
+# Between two passes.
+SEAL_SECONDS = 1.0
 # A cut-off end shows at the next signature; five seconds between them keep a quiet log's checkpoints few.
 SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps no one.
@@ -34,27 +34,34 @@ EPOCH_PAUSE = 0.2
 DAMAGED = (*UNREADABLE, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 
-async def run_sealer(pool: Pool, settings: Settings, stop: asyncio.Event) -> None:
-    """Seal what is committed and sign it, until `stop` is set. A failure is logged and tried again."""
-    key = signing_key(settings)
-    if is_open_to_others(key_file(settings)):
-        log.warning("everyone on this machine can read the audit key", file=str(key_file(settings)), remedy="chmod 600")
-    alarms, unreachable = _Alarms(), RepeatedWarning(log, "sealing failed and is repeated")
-    signed_at = 0.0
-    while not stop.is_set():
-        sign = time.monotonic() - signed_at >= SIGN_EVERY
-        if sign and key_file(settings).exists():
-            key = _read_again(key, settings)
+class Sealer:
+    """Seals what is committed and signs it, a pass at a time. A failure is logged, and the next pass tries again."""
+
+    def __init__(self, pool: Pool, settings: Settings) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._key = signing_key(settings)
+        self._signed_at = 0.0
+        self._alarms = _Alarms()
+        self._unreachable = RepeatedWarning(log, "sealing failed and is repeated")
+        file = key_file(settings)
+        if is_open_to_others(file):
+            log.warning("everyone on this machine can read the audit key", file=str(file), remedy="chmod 600")
+
+    async def seal(self) -> None:
+        """One pass; it signs where the last signature is old."""
+        sign = time.monotonic() - self._signed_at >= SIGN_EVERY
+        if sign and key_file(self._settings).exists():
+            self._key = _read_again(self._key, self._settings)
         try:
-            await _pass(pool, settings, key if sign else None)
-            signed_at = time.monotonic() if sign else signed_at
+            await _pass(self._pool, self._settings, self._key if sign else None)
+            self._signed_at = time.monotonic() if sign else self._signed_at
         except AtlasError as error:
-            alarms.report(error, error.message, remedy=error.remedy)
+            self._alarms.report(error, error.message, remedy=error.remedy)
         except UNREACHABLE as error:
-            unreachable.log(reason=str(error) or type(error).__name__)
+            self._unreachable.log(reason=str(error) or type(error).__name__)
         except Exception as error:
-            alarms.report(error, f"sealing failed: {type(error).__name__}: {error}", exc_info=error)
-        await wait_for(stop, within=EVERY)
+            self._alarms.report(error, f"sealing failed: {type(error).__name__}: {error}", exc_info=error)
 
 
 async def seal_and_sign(pool: Pool, settings: Settings) -> None:

@@ -17,7 +17,7 @@ from atlas.db.pool import connect
 from atlas.db.schema import in_schema
 from atlas.engine.triggers.misfire import GRACE
 from atlas.logs import RepeatedWarning, get_logger
-from atlas.scheduler.loops import log_repeated
+from atlas.scheduler.failures import log_repeated
 from atlas.waiting import wait_for
 
 HEARTBEAT_SECONDS = 0.5
@@ -39,11 +39,15 @@ log = get_logger("scheduler.leader")
 class Leader:
     """Tries to lead, on a connection of its own, while it runs."""
 
-    def __init__(self, url: str, changed: Callable[[], None]) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._changed = changed
+        self._changed: Callable[[], None] = lambda: None
         self._id = uuid4()
         self.leads = False
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called when this scheduler leads, or no longer does."""
+        self._changed = changed
 
     async def run(self, stop: asyncio.Event) -> None:
         """Hold the lease, or wait for it, until the stop event is set."""

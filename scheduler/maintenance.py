@@ -24,7 +24,8 @@ from atlas.engine.triggers.store import forget_outages
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
-from atlas.scheduler.loops import PASSING, every, log_failure
+from atlas.scheduler.failures import PASSING, log_failure
+from atlas.scheduler.tasks import TaskScheduler
 from atlas.waiting import wait_for
 
 SWEEP_SECONDS = 5.0
@@ -47,23 +48,23 @@ log = get_logger("scheduler")
 class Maintenance:
     """The maintenance tasks of one scheduler process."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, stop: asyncio.Event) -> None:
         self._pool = pool
+        self._stop = stop
         self._name = new_worker_id()
         self._known: set[Alert] = set()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Run all tasks until the stop event is set."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(every(SWEEP_SECONDS, self.sweep, stop))
-            group.create_task(every(WATCH_SECONDS, self.watch, stop))
-            group.create_task(every(METER_SECONDS, self.meter, stop))
-            group.create_task(every(DELIVER_SECONDS, self.deliver, stop))
-            group.create_task(every(BULK_SECONDS, lambda: self.go_on_with_bulk_actions(stop), stop))
-            group.create_task(every(SETTLE_SECONDS, self.settle, stop))
-            group.create_task(every(OVERFULL_SECONDS, self.disable_overfull, stop))
-            group.create_task(every(PRUNE_SECONDS, lambda: self.prune(stop), stop))
-            group.create_task(every(REMOVE_SECONDS, lambda: self.remove(stop), stop))
+    def add_to(self, tasks: TaskScheduler) -> None:
+        """Have all of it run. What goes on in batches ends after the batch during which the stop event is set."""
+        tasks.add(SWEEP_SECONDS, self.sweep)
+        tasks.add(WATCH_SECONDS, self.watch)
+        tasks.add(METER_SECONDS, self.meter)
+        tasks.add(DELIVER_SECONDS, self.deliver)
+        tasks.add(BULK_SECONDS, self.go_on_with_bulk_actions)
+        tasks.add(SETTLE_SECONDS, self.settle)
+        tasks.add(OVERFULL_SECONDS, self.disable_overfull)
+        tasks.add(PRUNE_SECONDS, self.prune)
+        tasks.add(REMOVE_SECONDS, self.remove)
 
     async def sweep(self) -> None:
         """Requeue the jobs of lost workers, end an `offline --for` that is over, make due jobs ready, end lost runs."""
@@ -108,7 +109,7 @@ class Maintenance:
             async with borrow(self._pool, within=BATCH_SECONDS) as conn:
                 more = await deliver_events(conn)
 
-    async def go_on_with_bulk_actions(self, stop: asyncio.Event) -> None:
+    async def go_on_with_bulk_actions(self) -> None:
         """Take the steps of bulk actions that are due, of each in turn."""
         failed: set[UUID] = set()
         while due := [id for id in await due_bulk_actions(self._pool) if id not in failed]:
@@ -120,8 +121,8 @@ class Maintenance:
                     # Others are not held up by it; it is tried again a second later.
                     failed.add(id)
                     log_failure(log, "a step of a bulk action failed and is repeated", error, bulk_action=str(id))
-                await wait_for(stop, within=BATCH_REST_SECONDS)
-                if stop.is_set():
+                await wait_for(self._stop, within=BATCH_REST_SECONDS)
+                if self._stop.is_set():
                     return
 
     async def disable_overfull(self) -> None:
@@ -129,20 +130,20 @@ class Maintenance:
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             await disable_overfull(conn)
 
-    async def prune(self, stop: asyncio.Event) -> None:
+    async def prune(self) -> None:
         """Remove what is past its age, tenant by tenant, with a rest after each batch."""
         await self.meter()
         removed = 0
         for ages in await read_ages(self._pool):
             async for batch in prune(self._pool, ages):
                 removed += batch.total
-                await wait_for(stop, within=BATCH_REST_SECONDS)
-                if stop.is_set():
+                await wait_for(self._stop, within=BATCH_REST_SECONDS)
+                if self._stop.is_set():
                     return
         async for rows in prune_series(self._pool):
             removed += rows
-            await wait_for(stop, within=BATCH_REST_SECONDS)
-            if stop.is_set():
+            await wait_for(self._stop, within=BATCH_REST_SECONDS)
+            if self._stop.is_set():
                 return
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
@@ -153,20 +154,20 @@ class Maintenance:
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
 
-    async def remove(self, stop: asyncio.Event) -> None:
+    async def remove(self) -> None:
         """Go on with the removals of tenants, each until it has to wait for long."""
         for tenant_id in await list_removals(self._pool):
-            if not await self._remove(tenant_id, stop):
+            if not await self._remove(tenant_id):
                 log.info("a tenant was removed", tenant_id=str(tenant_id))
 
-    async def _remove(self, tenant_id: UUID, stop: asyncio.Event) -> bool:
+    async def _remove(self, tenant_id: UUID) -> bool:
         """Returns True if something is left."""
         waits = 0
         async with aclosing(continue_removal(self._transaction, tenant_id, actor=SCHEDULER)) as steps:
             async for step in steps:
-                await wait_for(stop, within=BATCH_REST_SECONDS)
+                await wait_for(self._stop, within=BATCH_REST_SECONDS)
                 waits = waits + 1 if step.did == "waited" else 0
-                if stop.is_set() or waits > MOST_WAITS:
+                if self._stop.is_set() or waits > MOST_WAITS:
                     return True
         return False
 

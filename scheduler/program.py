@@ -1,20 +1,22 @@
-"""The scheduler as a program: triggers, recurring functions, the sealer and maintenance."""
+"""The scheduler as a program: triggers, recurring functions, the sealer and maintenance, as tasks of APScheduler."""
 
 import asyncio
 from dataclasses import dataclass
 
-from atlas.audit.sealer import run_sealer
+from atlas.audit.sealer import SEAL_SECONDS, Sealer
 from atlas.db.notifications import Listener
 from atlas.db.pool import Pool
 from atlas.engine.running_programs import report_running
 from atlas.errors import AtlasError
-from atlas.scheduler.firing import FiringLoop
+from atlas.scheduler.firing import TriggerTask
+from atlas.scheduler.leader import Leader
 from atlas.scheduler.maintenance import Maintenance
 from atlas.scheduler.recurring import Recurring, starters
+from atlas.scheduler.tasks import TaskScheduler
 from atlas.settings import Settings
 
 CHANNELS = ("gate", "events", "triggers")
-# The firing loop, eight maintenance tasks, the sealer, the loop of recurring functions, and their runs.
+# Triggers, nine maintenance tasks, the sealer, the recurring functions, and their runs.
 CONNECTIONS = 14
 
 
@@ -29,21 +31,16 @@ class SchedulerParts:
 
 async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
     """Run one scheduler until the stop event is set. Any number may run; one of them leads."""
-    firing = FiringLoop(parts.pool, parts.url)
-
-    def on_notification(channel: str, _payload: str) -> None:
-        if channel == "triggers":
-            firing.schedules_changed()
-        else:
-            firing.wake()
-
-    listener = Listener(parts.url, CHANNELS, on_notification)
+    tasks, leader = TaskScheduler(), Leader(parts.url)
+    triggers = TriggerTask(parts.pool, leader, tasks)
+    tasks.add(SEAL_SECONDS, Sealer(parts.pool, parts.settings).seal)
+    Maintenance(parts.pool, stop).add_to(tasks)
+    listener = Listener(parts.url, CHANNELS, lambda channel, payload: triggers.task.wake())
     listener.start()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(firing.run(stop))
-            group.create_task(Maintenance(parts.pool).run(stop))
-            group.create_task(run_sealer(parts.pool, parts.settings, stop))
+            group.create_task(leader.run(stop))
+            group.create_task(tasks.run(stop))
             group.create_task(_run_recurring(parts.pool, stop))
             group.create_task(report_running(parts.pool, "scheduler", stop))
     except BaseExceptionGroup as errors:

@@ -20,9 +20,9 @@ from atlas.engine.tenants import find_tenant
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.logs import get_logger
-from atlas.scheduler.loops import log_failure
+from atlas.scheduler.failures import log_failure
 from atlas.scheduler.recurring_run import Function, RecurringContext, check_function, run_function
-from atlas.waiting import wait_for
+from atlas.scheduler.tasks import Task, TaskScheduler
 
 Starter = Callable[["Recurring"], Awaitable[None]]
 
@@ -58,21 +58,23 @@ class Recurring:
         self._name = new_worker_id()
         self._functions: dict[Key, Function] = {}
         self._runs: dict[Key, asyncio.Task[None]] = {}
-        self._registered = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._loop: asyncio.Task[None] | None = None
+        self._polled_at = 0.0
+        self._poll_task: Task | None = None
+        self._polling: asyncio.Task[None] | None = None
         # All schedules, those of other processes too; read again every minute.
         self.tracked: list[RecurringRow] = []
 
     @property
     def is_running(self) -> bool:
-        return self._loop is not None and not self._loop.done()
+        return self._polling is not None and not self._polling.done()
 
     async def start(self) -> None:
         """Start to run what is due. Raises Conflict if it is running already."""
         if self.is_running:
             raise Conflict("The recurring functions are running already.", remedy="Start them once in a process.")
-        self._loop = asyncio.create_task(self._poll_forever(), name="recurring functions")
+        tasks = TaskScheduler()
+        self._poll_task = tasks.add(RELOAD_SECONDS, self._poll_due)
+        self._polling = asyncio.create_task(tasks.run(asyncio.Event()), name="recurring functions")
 
     async def register(
         self,
@@ -110,8 +112,7 @@ class Recurring:
             log.info(
                 "a recurring function ran once for this start and does not run again", tenant_id=str(key[0]), id=id
             )
-        self._registered.set()
-        self._changed.set()
+        self._poll_in(0.0)
 
     async def unregister(self, tenant: str | UUID, id: str) -> None:
         """Remove a function and its schedule, here and in the database. A run in progress goes on to its end."""
@@ -124,26 +125,29 @@ class Recurring:
 
     async def cancel(self) -> None:
         """Stop the loop. Runs in progress are cancelled and released; schedules and functions stay."""
-        if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
-            self._loop = None
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
+            self._polling = None
         runs = list(self._runs.values())
         for run in runs:
             run.cancel()
         await asyncio.gather(*runs, return_exceptions=True)
 
-    async def _poll_forever(self) -> None:
-        while True:
-            self._registered.clear()
-            self._changed.clear()
-            try:
-                await self._poll()
-            except Exception as error:
-                log_failure(log, "a poll failed and is repeated", error)
-                # In a second, because what is due is not known.
-                self._changed.set()
-            await self._wait()
+    async def _poll_due(self) -> float:
+        """Start what is due. Returns when the next run is due, at least a second later."""
+        self._polled_at = asyncio.get_running_loop().time()
+        try:
+            await self._poll()
+        except Exception as error:
+            log_failure(log, "a poll failed and is repeated", error)
+            # What is due is not known.
+            return SHORTEST_WAIT
+        return max(SHORTEST_WAIT, min([RELOAD_SECONDS, *(row.due_in for row in self.tracked if self._may_run(row))]))
+
+    def _poll_in(self, seconds: float) -> None:
+        if self._poll_task is not None and self.is_running:
+            self._poll_task.run_in(seconds)
 
     async def _poll(self) -> None:
         """Claim the due runs of our functions, and read all schedules."""
@@ -158,13 +162,6 @@ class Recurring:
         for run in runs:
             task = self._run(run, self._functions.get(run.key), asked, right)
             self._runs[run.key] = asyncio.create_task(task, name=f"recurring {run.key[1]}")
-
-    async def _wait(self) -> None:
-        """Wait a second, then until the next run is due or a run has ended. A registration ends the wait at once."""
-        await wait_for(self._registered, within=SHORTEST_WAIT)
-        if not self._registered.is_set():
-            due = [row.due_in for row in self.tracked if self._may_run(row)]
-            await wait_for(self._changed, within=min([RELOAD_SECONDS, *due]) - SHORTEST_WAIT)
 
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
@@ -190,7 +187,7 @@ class Recurring:
                 raise
             finally:
                 self._runs.pop(run.key, None)
-                self._changed.set()
+                self._poll_in(max(0.0, self._polled_at + SHORTEST_WAIT - asyncio.get_running_loop().time()))
 
     async def _keep(self, run: RecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
         """Renew the lease. When another process has claimed the run, or may have by now, cancel it here.

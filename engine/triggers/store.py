@@ -1,7 +1,7 @@
 """Stored triggers: add, edit, remove. Each change is audited."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -9,7 +9,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
-from atlas.db.pool import Connection, Queryable
+from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import require_match
@@ -31,7 +31,6 @@ STAY = statement("engine/triggers/sql/stay.sql")
 EDIT = statement("engine/triggers/sql/edit.sql")
 REMOVE = statement("engine/triggers/sql/remove.sql")
 HOLD = statement("engine/triggers/sql/hold.sql")
-SCHEDULES = statement("engine/triggers/sql/schedules.sql")
 FORGET_OUTAGES = statement("engine/triggers/sql/forget_outages.sql")
 
 # Not repeated in the audit log: a template may hold anything.
@@ -112,12 +111,6 @@ async def remove_trigger(
         await fetch_value(conn, REMOVE, id=trigger_id)
         await record(conn, _event("TRIGGER_REMOVED", trigger, actor))
     return trigger
-
-
-async def list_schedules(conn: Queryable, *, within: timedelta) -> dict[tuple[str, str], datetime]:
-    """The (expression, zone) pairs of the enabled triggers that are due within a time, and their next due times."""
-    rows = await conn.fetch(SCHEDULES.sql, *SCHEDULES.bind({"within": within.total_seconds()}))
-    return {(row["cron_expr"], row["zone"]): row["next_fire_at"] for row in rows}
 
 
 async def forget_outages(conn: Connection) -> None:

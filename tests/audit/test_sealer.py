@@ -8,17 +8,24 @@ import pytest
 from atlas.audit import sealer
 from atlas.audit.keys import key_file
 from atlas.audit.retention import new_epoch
-from atlas.audit.sealer import run_sealer, seal_and_sign, sign_epoch
+from atlas.audit.sealer import Sealer, seal_and_sign, sign_epoch
 from atlas.audit.verify import verify
 from atlas.errors import Conflict
+from atlas.waiting import wait_for
 from tests.audit.given import CALLER, audit_log, replaced_key, write
 from tests.support import until
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(sealer, "EVERY", 0.02)
     monkeypatch.setattr(sealer, "SIGN_EVERY", 0.02)
+
+
+async def run_sealer(pool, settings, stop):
+    """Passes one after the other, as a scheduler runs them."""
+    made = Sealer(pool, settings)
+    while not await wait_for(stop, within=0.02):
+        await made.seal()
 
 
 async def test_rows_are_sealed_and_signed_soon_after_they_are_committed(pool, conn, installation):
@@ -53,13 +60,11 @@ async def test_a_failure_is_logged_and_tried_again(pool, conn, owner, installati
 
 async def test_a_key_that_others_can_read_is_logged_at_the_start(pool, installation, monkeypatch):
     monkeypatch.setattr(sealer, "log", log := Mock())
-    stop = asyncio.Event()
-    stop.set()
-    await run_sealer(pool, installation.settings, stop)
+    Sealer(pool, installation.settings)
     assert not log.warning.called
 
     key_file(installation.settings).chmod(0o644)
-    await run_sealer(pool, installation.settings, stop)
+    Sealer(pool, installation.settings)
     assert "can read the audit key" in log.warning.call_args.args[0]
 
 

@@ -163,7 +163,7 @@ async def test_old_steps_are_removed_and_young_ones_stay(pool, conn):
         " select tenant_id, step, begins_at - age, job_type, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, waits, runs from atlas.job_series,"
         " unnest(array[interval '2 days', interval '4 days', interval '401 days', interval '1101 days']) age"
     )
-    await Maintenance(pool).prune(asyncio.Event())
+    await Maintenance(pool, asyncio.Event()).prune()
 
     ages = "select step::text, count(distinct begins_at::date) as days from atlas.job_series group by 1"
     assert {row["step"]: row["days"] for row in await conn.fetch(ages)} == {"minute": 2, "hour": 3, "day": 4}

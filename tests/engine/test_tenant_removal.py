@@ -279,7 +279,7 @@ async def test_a_scheduler_goes_on_with_a_removal_that_was_left(conn, pool):
     acme = await given_full_tenant(conn)
     await begin_removal(conn, acme, actor=DANA, reason="they left", cancel=True)
 
-    await Maintenance(pool).remove(asyncio.Event())
+    await Maintenance(pool, asyncio.Event()).remove()
     facts = await last_event(conn, "TENANT_REMOVED")
     assert (facts["asked_by"], facts["reason"]) == ("dana", "they left")
     assert await list_removals(conn) == []

@@ -19,9 +19,10 @@ from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
 from atlas.engine.triggers.store import forget_outages
 from atlas.engine.workflows.events import publish_event
-from atlas.scheduler.firing import FiringLoop
+from atlas.scheduler.firing import TriggerTask
 from atlas.scheduler.leader import Leader
 from atlas.scheduler.quarantine import Quarantine
+from atlas.scheduler.tasks import TaskScheduler
 from tests.engine.triggers.given import given_event_trigger, given_schedule, jobs_of, set_clock
 from tests.proxy import FaultyProxy
 from tests.support import DANA, PROOF, given_tenant
@@ -165,7 +166,7 @@ async def test_who_leads_after_a_time_without_a_leader_records_the_outage(pool, 
     )
     for _ in range(2):
         # The second follows the first at once, which is no outage.
-        stop, leader = asyncio.Event(), Leader(database_url, lambda: None)
+        stop, leader = asyncio.Event(), Leader(database_url)
         leading = asyncio.create_task(leader.run(stop))
         await eventually(f"select ({LEADER}) is not null")
         stop.set()
@@ -245,17 +246,18 @@ async def test_nothing_fires_offline_and_the_return_is_noticed_at_once(pool, con
 
 @pytest.fixture
 async def firing(pool, database_url):
-    """The firing loop of a scheduler, running once it is entered."""
+    """What fires triggers in a scheduler, running once it is entered."""
 
     @asynccontextmanager
-    async def run(through: Any = pool) -> AsyncIterator[FiringLoop]:
-        stop, loop = asyncio.Event(), FiringLoop(through, database_url)
-        task = asyncio.create_task(loop.run(stop))
+    async def run(through: Any = pool) -> AsyncIterator[None]:
+        stop, tasks, leader = asyncio.Event(), TaskScheduler(), Leader(database_url)
+        TriggerTask(through, leader, tasks)
+        running = asyncio.gather(leader.run(stop), tasks.run(stop))
         try:
-            yield loop
+            yield
         finally:
             stop.set()
-            await task
+            await running
 
     return run
 

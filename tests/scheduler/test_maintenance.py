@@ -4,8 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import pytest
-
 import atlas.scheduler.maintenance
 from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.claim import claim
@@ -14,7 +12,6 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import read_gate, switch
 from atlas.engine.retention import id_at
 from atlas.engine.usage import read_usage
-from atlas.scheduler.loops import every
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.support import DANA
@@ -26,7 +23,7 @@ async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_off
     delayed = await given_job(conn, delay=timedelta(hours=1))
     await make_due(conn, delayed)
     await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
-    maintenance = [Maintenance(pool) for _ in range(3)]
+    maintenance = [Maintenance(pool, asyncio.Event()) for _ in range(3)]
 
     await asyncio.gather(*(one.sweep() for one in maintenance))
     assert not (await read_gate(conn)).online
@@ -46,7 +43,7 @@ async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_off
 async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_over(pool, conn):
     worker, _ = await given_claimed(conn)
     await lose_lease(conn, worker)
-    maintenance = Maintenance(pool)
+    maintenance = Maintenance(pool, asyncio.Event())
     await maintenance.watch()
     assert [(one.kind, one.subject) for one in await read_findings(conn)] == [("worker_lost", worker.id)]
 
@@ -60,7 +57,7 @@ async def test_jobs_are_counted_once_and_then_by_their_events(pool, conn, monkey
     monkeypatch.setattr(
         atlas.scheduler.maintenance, "count_jobs", lambda conn: counted.append(conn) or count_jobs(conn)
     )
-    maintenance = Maintenance(pool)
+    maintenance = Maintenance(pool, asyncio.Event())
     for _ in range(3):
         await given_job(conn)
         await maintenance.meter()
@@ -78,22 +75,7 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
         await finish(conn, worker, [success(worker, job)])
     await conn.execute("update atlas.jobs set finished_at = $1, started_at = $1", old)
 
-    await asyncio.gather(*(Maintenance(pool).prune(asyncio.Event()) for _ in range(3)))
+    await asyncio.gather(*(Maintenance(pool, asyncio.Event()).prune() for _ in range(3)))
 
     assert await conn.fetchval("select count(*) from atlas.jobs") == 0
     assert sum(one.runs for one in await read_usage(conn)) == 30
-
-
-@pytest.mark.parametrize("error", [OSError("the database is away"), ValueError("a fault of ours")])
-async def test_a_task_that_fails_is_repeated_until_the_stop(error):
-    stop, tries = asyncio.Event(), []
-
-    async def task() -> None:
-        tries.append(1)
-        if len(tries) == 3:
-            stop.set()
-        raise error
-
-    async with asyncio.timeout(5):
-        await every(0.01, task, stop)
-    assert len(tries) == 3

@@ -29,7 +29,7 @@ async def test_a_run_of_a_process_that_was_killed_is_lost_and_due_again(pool, co
     running.kill()
     await running.wait()
     await conn.execute("update atlas.recurring_runs set lease_expires_at = clock_timestamp() where finished_at is null")
-    await Maintenance(pool).sweep()
+    await Maintenance(pool, asyncio.Event()).sweep()
 
     assert await conn.fetchval("select outcome from atlas.recurring_runs where recurring_id = 'sleep'") == "lost"
     [function] = [one for one in await list_recurring(conn) if one.id == "sleep"]

@@ -121,7 +121,7 @@ async def test_schedulers_go_on_with_an_action_whose_process_died_and_none_does_
     begun = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD, reason="tidy")
     assert begun.changed == 5
 
-    await asyncio.gather(*(Maintenance(pool).go_on_with_bulk_actions(asyncio.Event()) for _ in range(3)))
+    await asyncio.gather(*(Maintenance(pool, asyncio.Event()).go_on_with_bulk_actions() for _ in range(3)))
     done = await find_bulk_action(conn, begun.id)
     assert (done.status, done.changed, done.verdicts) == ("done", 23, {"deleted": 23})
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_DELETED'") == 23

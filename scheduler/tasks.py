@@ -1,0 +1,142 @@
+"""The tasks of a scheduler process: APScheduler runs everything that happens because time passed.
+
+A task is a job of APScheduler, on the event loop. One instance of it runs at a time. Times that pass while it runs, or
+while the process is frozen, count once, however late they are. What it raises is logged with its cause; it ends neither
+the task nor the others.
+
+APScheduler plans by the machine's clock, which may be set. Then every task runs now, and is planned anew.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apscheduler.executors.asyncio import AsyncIOExecutor
+from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from atlas.logs import RepeatedWarning, get_logger
+from atlas.scheduler.failures import log_repeated
+from atlas.waiting import wait_for
+
+# Does some work; may return after how many seconds it is to be done again, if that is before its interval is over.
+Work = Callable[[], Awaitable[float | None]]
+
+JITTER = 0.1
+# How often the machine's clock is compared with one that nobody sets, and how far they may drift apart meanwhile.
+CLOCK_SECONDS = 1.0
+# APScheduler counts an instance as running until shortly after it returned.
+SHORTEST_PAUSE = 0.02
+
+log = get_logger("scheduler")
+
+
+class TaskScheduler:
+    """Runs tasks at intervals, and earlier when they ask for it or are woken."""
+
+    def __init__(self) -> None:
+        # The instances that run, and whether they may go on with what is wanted at once.
+        self.running: set[asyncio.Task[Any]] = set()
+        self.is_stopping = False
+        self._scheduler = AsyncIOScheduler(
+            jobstores={"default": MemoryJobStore()},
+            executors={"default": AsyncIOExecutor()},
+            job_defaults={"coalesce": True, "misfire_grace_time": None, "max_instances": 1},
+            timezone=UTC,
+        )
+
+    def add(self, seconds: float, work: Work, *, jitter: float = JITTER) -> "Task":
+        """Run the work now and at intervals. With jitter, so that several schedulers do not all run it together."""
+        task = Task(work, self)
+        trigger = IntervalTrigger(seconds=seconds, jitter=jitter * seconds or None, timezone=UTC)
+        task.job = self._scheduler.add_job(task.run, trigger, name=task.name, next_run_time=datetime.now(UTC))
+        return task
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run the tasks until the stop event is set, and wait for the end of those that run then."""
+        self._scheduler.start()
+        try:
+            apart = _clocks_apart()
+            while not await wait_for(stop, within=CLOCK_SECONDS):
+                if abs(_clocks_apart() - apart) > CLOCK_SECONDS:
+                    apart = _clocks_apart()
+                    log.warning("the clock of this machine was set; all tasks run now")
+                    self._run_all()
+            self.is_stopping = True
+            self._scheduler.pause()
+            if self.running:
+                await asyncio.wait(self.running)
+        finally:
+            self.is_stopping = True
+            self._scheduler.shutdown(wait=False)
+
+    def _run_all(self) -> None:
+        for job in self._scheduler.get_jobs():
+            if job.next_run_time is not None:
+                job.modify(next_run_time=datetime.now(UTC))
+
+
+class Task:
+    """One task. APScheduler calls `run`."""
+
+    # Its job in APScheduler.
+    job: Any
+
+    def __init__(self, work: Work, tasks: TaskScheduler) -> None:
+        self._work = work
+        self._tasks = tasks
+        self._is_running = False
+        self._wanted_in: float | None = None
+        self.name = getattr(work, "__qualname__", repr(work))
+        self._failed = RepeatedWarning(log, "a task failed and is repeated")
+
+    def run_in(self, seconds: float) -> None:
+        """Run again after this time, or before it."""
+        if self._is_running:
+            self._wanted_in = seconds if self._wanted_in is None else min(seconds, self._wanted_in)
+        else:
+            self._plan(seconds)
+
+    def wake(self) -> None:
+        """Run now, and again if it runs just now."""
+        self.run_in(0.0)
+
+    async def run(self) -> None:
+        """Do the work, as often as it is wanted at once."""
+        current = asyncio.current_task()
+        assert current is not None
+        self._tasks.running.add(current)
+        self._is_running = True
+        try:
+            wanted_in: float | None = 0.0
+            while wanted_in is not None and wanted_in < SHORTEST_PAUSE and not self._tasks.is_stopping:
+                await asyncio.sleep(max(0.0, wanted_in))
+                wanted_in = await self._do()
+        finally:
+            self._is_running = False
+            self._tasks.running.discard(current)
+        if wanted_in is not None:
+            self._plan(wanted_in)
+
+    async def _do(self) -> float | None:
+        self._wanted_in = None
+        try:
+            asked = await self._work()
+        except Exception as error:
+            log_repeated(self._failed, log, error, task=self.name)
+            asked = None
+        return min((seconds for seconds in (asked, self._wanted_in) if seconds is not None), default=None)
+
+    def _plan(self, seconds: float) -> None:
+        at = datetime.now(UTC) + timedelta(seconds=seconds)
+        # It has none while it is paused.
+        is_planned = self.job.next_run_time is not None and not self._tasks.is_stopping
+        if is_planned and at < self.job.next_run_time:
+            self.job.modify(next_run_time=at)
+
+
+def _clocks_apart() -> float:
+    return time.time() - time.monotonic()
