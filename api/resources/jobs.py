@@ -24,7 +24,7 @@ from atlas.client.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
 from atlas.engine.jobs.find import JobRow
-from atlas.engine.jobs.job_list import JobFilter, list_ended, list_page
+from atlas.engine.jobs.job_list import ONE_PLAN, JobFilter, list_ended, list_page
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
@@ -141,9 +141,8 @@ async def _read_list(
             jobs, position = ended.jobs, ended.next_before
         else:
             bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES, "most_read": MOST_READ}
-            # Planning the statement takes longer than running it; behind row-level security Postgres would do it for
-            # every call. The reads after it are by the key.
-            await conn.execute("set local plan_cache_mode = force_generic_plan")
+            # The reads after it are by the key.
+            await conn.execute(ONE_PLAN)
             found = await list_page(conn, wanted, before=_read_id(cursor), whole=whole, **bounds)
             jobs, position = found.jobs, found.next_before
     return jobs, None if position is None else write_cursor(position)

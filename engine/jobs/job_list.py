@@ -16,6 +16,13 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
 
 LIST = statement("engine/jobs/sql/list.sql")
+# For the transaction of a list. Planning the statement takes longer than running it, and behind row-level security
+# Postgres would do it for every call. A plan for all values does not know how short a page is: without an index's
+# order it would sort every job there is.
+ONE_PLAN = (
+    "set local plan_cache_mode = force_generic_plan; "
+    "set local enable_sort = off; set local enable_incremental_sort = off"
+)
 LIST_ENDED = statement("engine/jobs/sql/list_ended.sql")
 
 # No clock of a machine that enqueues is so fast.

@@ -241,8 +241,9 @@ found as (
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
      order by id desc limit :limit + :offset) j)
   union all
-  -- the children of one run: no index has their order
-  (select * from atlas.jobs j
+  -- the children of one run: no index has their order, and the key, which has it, is no way in
+  (select * from (
+   select * from atlas.jobs j
    where 'children' = any (:arms)
      and parent_run_id = :parent_run_id
      and (:tenant_id is null or tenant_id = :tenant_id)
@@ -251,10 +252,12 @@ found as (
      and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
+   offset 0) j
    order by id desc limit :limit + :offset)
   union all
-  -- the jobs of one group: no index has their order
-  (select * from atlas.jobs j
+  -- the jobs of one group: no index has their order, and the key, which has it, is no way in
+  (select * from (
+   select * from atlas.jobs j
    where 'group' = any (:arms)
      and group_id = :group_id::uuid
      and (:tenant_id is null or tenant_id = :tenant_id)
@@ -265,6 +268,7 @@ found as (
      and id >= (select id from floor)
      and atlas.job_matches(j, :job_type, :source, :created_after, :created_before, :finished_after, :finished_before,
        :worker_id, :host_id, :error_type, :error_text, :error_pattern)
+   offset 0) j
    order by id desc limit :limit + :offset)
 ),
 page as (

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from atlas.db.statements import Statement
-from atlas.engine.jobs.job_list import LIST, STATUSES, JobFilter, list_jobs, list_page, list_values
+from atlas.engine.jobs.job_list import LIST, ONE_PLAN, STATUSES, JobFilter, list_jobs, list_page, list_values
 from tests.support import given_tenant
 
 # Time-ordered ids, so that jobs of all statuses and tenants lie beside each other. Of a hundred, some are not succeeded.
@@ -94,6 +94,28 @@ async def test_a_list_behind_row_level_security_costs_the_same_beside_others(con
             print(said)
             assert now <= before * 1.5 + 60, said
             assert now <= all_tenants * 1.5 + 150, said
+
+
+READ = """
+select sum(pg_stat_get_xact_tuples_returned(c.oid))::int
+from pg_class c left join pg_index i on i.indexrelid = c.oid
+where coalesce(i.indrelid, c.oid) = 'atlas.jobs'::regclass
+"""
+
+
+@pytest.mark.parametrize("page_cost", [1.1, 4])
+async def test_one_plan_for_all_lists_across_tenants_sorts_no_table(conn, owner, page_cost):
+    """As the API lists for operators, on the embedded server and on one with the settings of Postgres itself."""
+    for n in range(20):
+        await owner.execute(FILL, await given_tenant(conn, f"t{n}"), 1_000, [], 1000 + n)
+    await owner.execute("vacuum analyze atlas.jobs")
+    for chosen in ({}, {"statuses": ("succeeded",)}, {"parent_run_id": UUID(int=7)}, {"group_id": UUID(int=7)}):
+        async with conn.transaction():
+            await conn.execute(f"{ONE_PLAN}; set local random_page_cost = {page_cost}")
+            before = await conn.fetchval(READ)
+            await list_page(conn, JobFilter(**chosen), limit=50, most_bytes=4_000_000)
+            read = await conn.fetchval(READ) - before
+        assert read <= 1_000, f"{chosen} reads {read:,} entries"
 
 
 @pytest.mark.long
