@@ -54,10 +54,9 @@ async def test_another_provider_sends_what_one_certainly_did_not_send(post, serv
     assert len(server.drafts) == (play.cut or play.garbled)
 
 
-async def test_another_provider_sends_where_one_has_no_credentials(post, server):
-    post.use(ms_client_secret=None)
-
-    assert (await post.run(await post.enqueue())).output["provider"] == "resend"
+async def test_a_provider_without_credentials_is_refused_at_the_start_whatever_stands_beside_it(post):
+    with pytest.raises(SettingsError, match="microsoft, which needs MS_CLIENT_SECRET"):
+        post.use(ms_client_secret=None)
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend"])

@@ -8,6 +8,7 @@ import pytest
 
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.retry import retry_now
+from atlas.errors import SettingsError
 from atlas.workers.email import graph
 from tests.support import DANA
 from tests.workers.email.given import MAIL
@@ -298,14 +299,19 @@ async def test_a_draft_sent_between_the_look_and_the_next_try_is_not_sent_twice(
     assert server.deliveries == {str(job_id): 1}
 
 
-@pytest.mark.parametrize("variable", ["MS_TENANT_ID", "MS_CLIENT_ID", "MS_CLIENT_SECRET", "MS_SENDER_UPN"])
-async def test_a_missing_setting_is_a_permanent_error_that_names_it(post, variable):
-    post.use(**{variable.lower(): None})
+@pytest.mark.parametrize("variable", ["MS_TENANT_ID", "MS_CLIENT_ID", "MS_CLIENT_SECRET"])
+async def test_a_missing_credential_is_refused_at_the_start(post, variable):
+    with pytest.raises(SettingsError, match=f"microsoft, which needs {variable}"):
+        post.use(**{variable.lower(): None})
+
+
+async def test_a_missing_sender_is_a_permanent_error_that_names_its_setting(post):
+    post.use(ms_sender_upn=None)
 
     job = await post.run(await post.enqueue())
 
     assert (job.status, job.attempt_count) == ("failed", 1)
-    assert variable in job.error["message"]
+    assert "MS_SENDER_UPN" in job.error["message"]
 
 
 async def test_a_mail_canceled_while_the_provider_has_it_says_that_its_outcome_is_unknown(post, server):
