@@ -49,6 +49,8 @@ differing as (
       '-infinity')))
     and not (r.id is null and exists (
       select from later l where l.kind = n.kind and n.created_at < coalesce(l.since, 'infinity')))
+    -- published with its definition, which is compared itself
+    and not (r.id is null and n.kind = 'job_type' and exists (select from atlas.job_definitions d where d.key = n.entity_id))
     -- a program of the version before has written it
     and not (r.id is null and n.kind in ('recurring', 'group', 'bulk_action') and exists (
       select from atlas.audit_log a where a.entity_id = n.entity_id and a.entity_type = n.kind and not a.meta ? 'state'))

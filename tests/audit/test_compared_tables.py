@@ -10,6 +10,7 @@ import pytest
 from atlas import job
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.state import COMPARED_OTHERWISE, NOT_COMPARED, STATE_KINDS
+from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.groups import insert_group, settle_groups
@@ -134,6 +135,12 @@ async def test_a_type_is_published_with_an_event_where_something_of_it_changed(c
     await conn.execute("update atlas.job_types set concurrency = 300")
     await publish_types(conn, [limited])
     assert await conn.fetchval(count) == 2
+    assert await cross_check(conn) == []
+
+
+async def test_the_type_of_a_definition_is_compared_with_the_definition(conn, tenant_id):
+    await add_definition(conn, {"key": "sync.it", "argv": ["/bin/true"]}, actor=DANA)
+    assert await conn.fetchval("select exists (select from atlas.job_types where key = 'sync.it')")
     assert await cross_check(conn) == []
 
 
