@@ -67,7 +67,7 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
         host = request.url.raw_host.decode("ascii")
         addresses = await self._resolve(host, request)
         for address in addresses:
-            if any(_inner(address) in network for network in self._allowed):
+            if is_allowed(address, self._allowed):
                 continue
             # The address is not named: what a name means within this network is not the tenant's to know.
             if not is_public(address):
@@ -93,6 +93,11 @@ class GuardedTransport(httpx.AsyncHTTPTransport):
             raise httpx.ConnectTimeout(f"The address of {host} could not be found in time.", request=request) from None
         except (OSError, UnicodeError, ValueError) as error:
             raise httpx.ConnectError(f"{host} has no address: {error}.", request=request) from error
+
+
+def is_allowed(address: IpAddress, allowed: Networks) -> bool:
+    """Whether an address is in one of the networks that the settings allow."""
+    return any(_inner(address) in network for network in allowed)
 
 
 def is_public(address: IpAddress) -> bool:

@@ -98,6 +98,7 @@ class TestDatabases:
         # By template, the databases that were made ahead.
         self._next: dict[str, Future[str]] = {}
         self._drops: list[Future[None]] = []
+        self._templates: list[str] = []
         # Copying files takes a seventh of the time of writing them through the log. It needs two checkpoints, which
         # cost little on the embedded server: there, nothing is forced to the disk.
         self._strategy = " strategy file_copy" if url is None else ""
@@ -122,6 +123,7 @@ class TestDatabases:
     def stop(self) -> None:
         """Stop using the server, once all databases are dropped."""
         self._drops += [self._admin.run(self._drop(made.result())) for made in self._next.values()]
+        self._drops += [self._admin.run(self._drop(name)) for name in self._templates]
         for drop in self._drops:
             drop.result()
         self._admin.close()
@@ -154,6 +156,7 @@ class TestDatabases:
     async def add_template(self, fill: Callable[[str], Awaitable[None]]) -> str:
         """Make a database that others are copied from, with what `fill` writes into it; returns its name."""
         name = await asyncio.wrap_future(self._order(self._template))
+        self._templates.append(name)
         await fill(self.url(name))
         return name
 

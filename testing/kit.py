@@ -58,6 +58,7 @@ class AtlasKit:
         self._listens = True
         self._dies_after_claim = False
         self._loses_lease = False
+        self._provided: dict[Any, Any] = {}
 
     @classmethod
     @asynccontextmanager
@@ -76,6 +77,13 @@ class AtlasKit:
         """Enqueue a job as the user `tester`; the options are those of `NewJob`. Returns its id."""
         async with self.pool.acquire() as conn:
             return (await enqueue(conn, NewJob(job_type, input or {}, **options), actor=TESTER)).id
+
+    def provide(self, value: Any, *, as_type: Any = None) -> None:
+        """Give handlers this value for parameters of its type, or of `as_type`, in place of what a lifespan yields.
+
+        The lifespan is not opened.
+        """
+        self._provided[type(value) if as_type is None else as_type] = value
 
     async def job(self, job_id: UUID) -> JobRow:
         """The job as it is now."""
@@ -172,6 +180,7 @@ class AtlasKit:
         served = sorted(registered())
         options = WorkerOptions(served, concurrency=concurrency, lease=LEASE_SECONDS, drain=True, most_jobs=limit)
         worker = Worker(self.pool, self.url, options, listen=self._listens)
+        worker.override_lifespans(self._provided)
         if self._loses_lease:
             worker.before_finish(lambda: self._expire(worker.id))
         return worker

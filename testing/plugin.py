@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeAlias
 
 import pytest
 import pytest_asyncio
@@ -10,6 +11,9 @@ import pytest_asyncio
 from atlas.errors import AtlasError
 from atlas.test_databases import TestDatabases
 from atlas.testing.kit import AtlasKit
+
+# Makes the tables of an application at this address.
+MakeTables: TypeAlias = Callable[[str], Awaitable[None] | None]
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +31,32 @@ def atlas_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestDa
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def atlas_tables() -> MakeTables | None:
+    """Override it in your conftest.py: return a function that makes your own tables at an address.
+
+    It is called once; the database of each test is a copy. It may be async.
+    """
+    return None
+
+
+@pytest.fixture(scope="session")
+def atlas_template(atlas_databases: TestDatabases, atlas_tables: MakeTables | None) -> str | None:
+    """The database with the application's tables, which those of tests are copied from; None without such tables."""
+
+    async def fill(url: str) -> None:
+        assert atlas_tables is not None
+        # A plain function may run an event loop of its own, as Alembic does.
+        made = await asyncio.to_thread(atlas_tables, url)
+        if made is not None:
+            await made
+
+    return None if atlas_tables is None else asyncio.run(atlas_databases.add_template(fill))
+
+
 @pytest_asyncio.fixture
-async def atlas_kit(atlas_databases: TestDatabases) -> AsyncIterator[AtlasKit]:
+async def atlas_kit(atlas_databases: TestDatabases, atlas_template: str | None) -> AsyncIterator[AtlasKit]:
     """Atlas, online, on a new database for the test."""
-    async with atlas_databases.database() as url, AtlasKit.open(url) as kit:
+    database = atlas_databases.database() if atlas_template is None else atlas_databases.copy(atlas_template)
+    async with database as url, AtlasKit.open(url) as kit:
         yield kit

@@ -70,10 +70,13 @@ class Resources:
         self._arguments: dict[str, dict[str, Any]] = {}
         self._begun: set[str] = set()
         self._opened: list[tuple[str, AbstractAsyncContextManager[Any]]] = []
+        # By type, what is given to handlers in place of what a lifespan yields, for tests.
+        self.overrides: Mapping[Any, Any] = {}
 
     @asynccontextmanager
     async def opened(self, job_types: Sequence[JobType]) -> AsyncIterator[None]:
         """Open what these handlers want, and the lifespans that yield nothing, for as long as the block."""
+        self._values.update(self.overrides)
         try:
             for one in [one for one in _registry.values() if not one.provides]:
                 await self._open(one)
@@ -122,6 +125,7 @@ class Resources:
             ) from error
         self._opened.append((one.name, opened))
         self._values.update(zip(one.provides, value if len(one.provides) > 1 else (value,), strict=bool(one.provides)))
+        self._values.update(self.overrides)
 
 
 async def _close(name: str, opened: AbstractAsyncContextManager[Any]) -> None:

@@ -160,6 +160,10 @@ class Worker:
         """Have a test's fault happen before outcomes are recorded."""
         self._claim_loop.before_finish = fault
 
+    def override_lifespans(self, values: Mapping[type, object]) -> None:
+        """Have a test's values, by type, given to handlers in place of what lifespans yield."""
+        self._resources.overrides = values
+
     def stop(self) -> None:
         """Ask the worker to stop in good order."""
         self._drain.ended.set()

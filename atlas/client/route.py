@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias, get_args
+from typing import Any, Protocol, TypeAlias, get_args
 from urllib.parse import quote
 from uuid import UUID
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
@@ -19,7 +19,15 @@ from atlas.client.errors import not_atlas
 from atlas.client.transport import ApiRequest, Transport, new_key
 from atlas.errors import FieldError, InvalidInput
 
-Id: TypeAlias = UUID | str
+
+class HasId(Protocol):
+    """What has an id, such as the job that `enqueue` returned."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+Id: TypeAlias = UUID | str | HasId
 # Waits for so many seconds, or until something may have happened.
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -104,7 +112,9 @@ def _expanded(signature: inspect.Signature) -> inspect.Signature:
 
 
 def read_id(name: str, value: Id) -> UUID:
-    """An id; `name` is what the caller calls it."""
+    """An id, or that of what has one; `name` is what the caller calls it."""
+    if not isinstance(value, str):
+        value = value if isinstance(value, UUID) else value.id
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except ValueError:
@@ -130,7 +140,11 @@ def _text(value: Any) -> Any:
     """A value as httpx sends it in a query."""
     if isinstance(value, list | tuple):
         return [_text(one) for one in value]
-    return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, BaseModel):
+        value = getattr(value, "id", value)
+    return str(value) if isinstance(value, UUID) else value
 
 
 def _json(body: Any) -> bytes:

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
-from typing import Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 from uuid import UUID
 
 from atlas.client.errors import ApiTooManyRequests, Unavailable, Unreachable
@@ -21,13 +21,6 @@ FIRST_POLL = 0.2
 LAST_POLL = 2.0
 
 
-class HasId(Protocol):
-    """What the API returned about the thing."""
-
-    @property
-    def id(self) -> UUID: ...
-
-
 class Ending(Protocol):
     """Something that ends."""
 
@@ -36,9 +29,6 @@ class Ending(Protocol):
 
 
 E = TypeVar("E", bound=Ending)
-
-# What can be waited for: an id, or a response that has it.
-Waitable: TypeAlias = Id | HasId
 
 _REMEDIES = {
     "job": "`atlas jobs explain {}` says what it waits for.",
@@ -72,12 +62,12 @@ class RunNotStarted(AtlasError):
 async def until_ended(
     client: ApiCaller,
     kind: str,
-    thing: Waitable,
+    thing: Id,
     fetch: Callable[[ApiCaller, UUID], Awaitable[E | None]],
     timeout: float | None,
 ) -> E:
     """Fetch something after every signal, and now and then, until it has ended. Waits while the API is away."""
-    id = read_id(kind, thing if isinstance(thing, UUID | str) else thing.id)
+    id = read_id(kind, thing)
     # A fetch that fails is repeated below.
     once = copy(client)
     once._transport = copy(client._transport)

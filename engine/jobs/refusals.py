@@ -23,7 +23,9 @@ def refusal(error: BaseException) -> AtlasError | None:
         case "AT409":
             return DedupeConflict(_said(found, "hint"), _said(found, "detail"))
         case "AT422":
-            wrong = FieldError(_said(found, "column_name"), _said(found, "message_primary") or _said(found, "message"))
+            field = _said(found, "column_name")
+            reason = _said(found, "message_primary") or _said(found, "message")
+            wrong = FieldError(field, reason.removeprefix(f"{field}: "))
             return InvalidInput("The job", [wrong], remedy=_said(found, "hint"))
         case "23505" if _said(found, "constraint_name") == "jobs_pkey":
             return InvalidInput("The job", [FieldError("id", "is taken by another job")])

@@ -1,7 +1,10 @@
 """Checks the address of a server that Atlas calls."""
 
 import re
+from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from atlas.settings import Networks
 
 LONGEST_ADDRESS = 4000
 
@@ -24,3 +27,27 @@ def check_address(text: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds a user name or a password; send them in a header")
     return text
+
+
+def check_reachable(text: str, allowed: Networks) -> None:
+    """ValueError with the reason why no worker would call an address: those of the guard of outgoing calls.
+
+    Names are not resolved: what one means may change, and each call checks it.
+    """
+    # Imported here: it loads what only calls need.
+    from atlas.guarded_transport import is_allowed, is_public
+
+    parts = urlsplit(text)
+    host = (parts.hostname or "").lower()
+    is_local = host == "localhost" or host.endswith(".localhost")
+    try:
+        address = ip_address("127.0.0.1" if is_local else host)
+    except ValueError:
+        address = None
+    if address is not None and is_allowed(address, allowed):
+        return
+    if address is not None and not is_public(address):
+        reason = "is not a public address, so no worker calls it"
+        raise ValueError(f"{reason}; use a public one, or add its network to ATLAS_HTTP_ALLOWED_NETWORKS")
+    if parts.scheme != "https" and (address is not None or not allowed):
+        raise ValueError("would be called without encryption, which no worker does; use https")

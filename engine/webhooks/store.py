@@ -15,11 +15,12 @@ from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.etags import etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
-from atlas.engine.webhooks.address import check_address
+from atlas.engine.webhooks.address import check_address, check_reachable
 from atlas.engine.webhooks.events import check_events
 from atlas.engine.webhooks.signing_secrets import make_secret
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
+from atlas.settings import load_settings
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -144,6 +145,7 @@ def _check(given: Mapping[str, Any]) -> None:
     if "url" in given:
         try:
             check_address(given["url"])
+            check_reachable(given["url"], load_settings().atlas_http_allowed_networks or ())
         except ValueError as error:
             wrong.append(FieldError("url", str(error)))
     if "events" in given:

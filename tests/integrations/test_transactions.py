@@ -103,6 +103,18 @@ async def test_the_published_schema_checks_what_this_process_has_no_handler_for(
     assert len(await shop.jobs()) == 1
 
 
+async def test_sql_names_the_field_in_the_message_and_what_fits_in_the_hint(shop):
+    conn = await asyncpg.connect(shop.url)
+    try:
+        for input, message in (('{"invoice_id": "x"}', "is not of the type integer"), ("{}", "is missing")):
+            with pytest.raises(asyncpg.PostgresError) as refused:
+                await conn.execute("select atlas.enqueue('acme', 'invoice.send', $1)", input)
+            assert refused.value.message == f"input.invoice_id: {message}"
+            assert refused.value.hint == "The input of invoice.send has the fields invoice_id (integer, required)."
+    finally:
+        await conn.close()
+
+
 async def test_a_type_that_nothing_knows_is_accepted_if_asked(shop):
     await call(WAYS["psycopg"], shop.url, True, "invoice.print", {"n": 1}, tenant="acme", allow_unknown=True)
 

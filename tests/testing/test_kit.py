@@ -1,11 +1,13 @@
 """The test kit, used as users' own tests use it."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
-from atlas import JobContext, NewJob, Run, enqueue_group, job, request_workflow, workflow
+from atlas import JobContext, NewJob, Run, enqueue_group, job, lifespan, request_workflow, workflow
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.testing import AtlasKit
@@ -176,3 +178,33 @@ async def test_an_unknown_job_type_or_workflow_is_refused(kit):
         await kit.enqueue("test.dubble")
     with pytest.raises(InvalidInput, match="kit.two-question"):
         await kit.start_workflow("kit.two-question")
+
+
+class Carrier:
+    name = "the real one"
+
+
+opened: list[str] = []
+
+
+@lifespan
+async def carrier() -> AsyncIterator[Carrier]:
+    opened.append("carrier")
+    yield Carrier()
+
+
+@job("kit.ships")
+async def ships(input: dict[str, Any], carrier: Carrier) -> str:
+    return carrier.name
+
+
+async def test_a_value_of_the_test_takes_the_place_of_what_a_lifespan_yields(kit):
+    opened.clear()
+    stand_in = Carrier()
+    stand_in.name = "a stand-in"
+    kit.provide(stand_in)
+    job_id = await kit.enqueue("kit.ships")
+    await kit.run_due_jobs()
+
+    assert (await kit.job(job_id)).output == "a stand-in"
+    assert opened == []

@@ -26,7 +26,7 @@ from atlas.client.models.jobs import (
     Ticked,
 )
 from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import Waitable, until_ended
+from atlas.client.waiting import until_ended
 
 
 class JobFilters(TypedDict, total=False):
@@ -180,16 +180,16 @@ class JobOperations(ApiCaller):
         """Run some due jobs inside the API's own process; for installations without a worker."""
 
     @method
-    async def wait_for_job(self, job: Waitable, *, timeout: float | None = None) -> Job:
+    async def wait_for_job(self, job: Id, *, timeout: float | None = None) -> Job:
         """The job once it has ended, however it ended; NotEnded after `timeout` seconds."""
         return await until_ended(self, "job", job, JobOperations.get_job.begin, timeout)
 
     @method
-    async def wait_for_group(self, group: Waitable, *, timeout: float | None = None) -> JobGroupShown:
+    async def wait_for_group(self, group: Id, *, timeout: float | None = None) -> JobGroupShown:
         """The group once all of its jobs have ended; NotEnded after `timeout` seconds."""
         return await until_ended(self, "group", group, JobOperations.get_group.begin, timeout)
 
     @method
-    async def wait_for_bulk_action(self, action: Waitable, *, timeout: float | None = None) -> BulkActionShown:
+    async def wait_for_bulk_action(self, action: Id, *, timeout: float | None = None) -> BulkActionShown:
         """The action on many jobs once it changes nothing more; NotEnded after `timeout` seconds."""
         return await until_ended(self, "bulk action", action, JobOperations.get_bulk_action.begin, timeout)

@@ -32,7 +32,7 @@ from atlas.client.models.system import (
     WorkerStatus,
 )
 from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import Waitable, until_ended
+from atlas.client.waiting import until_ended
 
 
 class InsightChoice(TypedDict, total=False):
@@ -225,6 +225,6 @@ class SystemOperations(ApiCaller):
         """The progress of a verification, and what it found."""
 
     @method
-    async def wait_for_verification(self, verification: Waitable, *, timeout: float | None = None) -> VerificationShown:
+    async def wait_for_verification(self, verification: Id, *, timeout: float | None = None) -> VerificationShown:
         """The verification once it is over; NotEnded after `timeout` seconds."""
         return await until_ended(self, "verification", verification, SystemOperations.get_verification.begin, timeout)

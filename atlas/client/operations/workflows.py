@@ -29,7 +29,7 @@ from atlas.client.models.workflows import (
     WorkflowShown,
 )
 from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import RunNotStarted, Waitable, until_ended
+from atlas.client.waiting import RunNotStarted, until_ended
 
 
 class WorkflowOperations(ApiCaller):
@@ -239,12 +239,12 @@ class WorkflowOperations(ApiCaller):
         """Remove a rule."""
 
     @method
-    async def wait_for_run(self, run: Waitable, *, timeout: float | None = None) -> RunShown:
+    async def wait_for_run(self, run: Id, *, timeout: float | None = None) -> RunShown:
         """The run once it has ended; RunNotStarted if its request was blocked, NotEnded after `timeout` seconds."""
         return await until_ended(self, "run", run, _run_of_request, timeout)
 
     @method
-    async def wait_for_approval(self, approval: Waitable, *, timeout: float | None = None) -> ApprovalShown:
+    async def wait_for_approval(self, approval: Id, *, timeout: float | None = None) -> ApprovalShown:
         """The approval once it is decided, expired or withdrawn; NotEnded after `timeout` seconds."""
         return await until_ended(self, "approval", approval, WorkflowOperations.get_approval.begin, timeout)
 

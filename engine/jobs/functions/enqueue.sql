@@ -3,7 +3,7 @@
 -- of hosts and workflow runs. A command's job carries its definition, as it does from everywhere else.
 -- It runs as the owner of the tables, so that a login enqueues without a right to any of them; grant_enqueue lets a login call it.
 -- The event names the login beside the actor, whom the caller names as it likes.
--- What is refused has the errcode AT404 (the tenant), AT409 (the dedupe key) or AT422 (the column names the argument).
+-- What is refused has the errcode AT404 (the tenant), AT409 (the dedupe key) or AT422 (the message and the column name the argument).
 -- Called by engine/jobs/enqueue_call.py.
 create or replace function enqueue(
   tenant text, job_type text, input jsonb default '{}', priority int default 0, run_at timestamptz default null,
@@ -44,7 +44,7 @@ begin
         when published.key is null and command.id is null then near_types(kind) end, ', '), ''), ''),
       'Start a worker that has it, or let it wait for one with `allow_unknown` (`--allow-unknown`).',
       published.key is null and command.id is null and kind <> all (builtin_types()) and not enqueue.allow_unknown),
-    ('input', 'is not a JSON object', '', coalesce(jsonb_typeof(enqueue.input) <> 'object', true)),
+    ('input', 'is not a JSON object', 'Pass an object, such as ''{"month": 3}''.', coalesce(jsonb_typeof(enqueue.input) <> 'object', true)),
     ('input', format('is larger than %s KiB', input_limit(kind) / 1024), 'Store large data elsewhere and enqueue where to find it.',
       octet_length(enqueue.input::text) > input_limit(kind)),
     ('priority', 'is not between -1,000,000 and 1,000,000', '', enqueue.priority not between -1000000 and 1000000),
@@ -60,11 +60,12 @@ begin
       coalesce(enqueue.source, '') not in ('manual', 'event', 'schedule', 'workflow', 'system'))
   ) m(field, reason, remedy, is_wrong) where m.is_wrong limit 1;
   if mistake is null and published.input_schema <> '{}' then
-    select m.field, m.reason, '' as remedy into mistake from schema_mistake(published.input_schema, enqueue.input) m
+    select m.field, m.reason, format('The input of %s has the fields %s.', kind, input_fields(published.input_schema)) as remedy
+    into mistake from schema_mistake(published.input_schema, enqueue.input) m
     where m.reason is not null;
   end if;
   if mistake.reason is not null then
-    raise exception '%', mistake.reason using errcode = 'AT422', column = mistake.field, hint = mistake.remedy;
+    raise exception '%: %', mistake.field, mistake.reason using errcode = 'AT422', column = mistake.field, hint = mistake.remedy;
   end if;
   if kind = 'EMAIL_SEND' or command.id is not null or published.audit_content then
     meta := meta || '{"input_sha256": null}';

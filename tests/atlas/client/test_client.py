@@ -76,6 +76,9 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     assert [one.status for one in many] == ["waiting", "queued"]
     assert await atlas.enqueue_many([]) == []
     assert (await atlas.explain_job(made.id)).reason == "no_worker"
+    assert (await atlas.explain_job(made)).reason == "no_worker"
+    assert [attempt async for attempt in atlas.list_job_attempts(made)] == []
+    assert [one.reason for one in (await atlas.explain_jobs(id=[made])).items] == ["no_worker"]
     assert [one async for one in atlas.list_job_attempts(str(made.id))] == []
     assert (await atlas.cancel_job(made.id)).verdict == "canceled"
     await atlas.retry_job(made.id)

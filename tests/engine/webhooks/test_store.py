@@ -69,3 +69,30 @@ async def test_every_event_has_a_name_that_the_database_gives(conn):
     for name in EVENTS:
         kind, _, what = name.partition(".")
         assert f"'{name}'" in source or (f"'{kind}." in source and f"'{what}'" in source), name
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://127.0.0.1/hook", "url: is not a public address"),
+        ("https://[::1]/hook", "url: is not a public address"),
+        ("https://10.1.2.3/hook", "url: is not a public address"),
+        ("https://localhost/hook", "url: is not a public address"),
+        ("http://shop.example/hook", "url: would be called without encryption"),
+    ],
+)
+async def test_an_address_that_no_worker_may_call_is_refused(conn, url, reason):
+    tenant = await given_tenant(conn)
+    with pytest.raises(InvalidInput, match=reason):
+        await add_webhook(conn, tenant, url, ["*"], actor=DANA)
+    webhook, _ = await add_webhook(conn, tenant, URL, ["*"], actor=DANA)
+    with pytest.raises(InvalidInput, match=reason):
+        await edit_webhook(conn, webhook.id, {"url": url}, actor=DANA)
+
+
+async def test_an_address_in_a_network_that_the_settings_allow_is_accepted(conn, monkeypatch):
+    monkeypatch.setenv("ATLAS_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")
+    tenant = await given_tenant(conn)
+    for url in ("http://127.0.0.1:8081/hook", "http://localhost/hook", "http://intranet.example/hook"):
+        webhook, _ = await add_webhook(conn, tenant, url, ["*"], actor=DANA)
+        assert webhook.url == url
