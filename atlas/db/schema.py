@@ -10,7 +10,7 @@ from functools import cache
 from atlas.settings import load_settings
 
 DEFAULT_SCHEMA = "atlas"
-CHANNELS = ("jobs", "gate", "cancel", "definitions", "intents", "events", "triggers", "workers")
+CHANNELS = ("jobs", "gate", "cancel", "definitions", "intents", "events", "triggers", "workers", "credentials")
 ROLES = ("owner", "engine", "tenant")
 
 # Comments and literals are matched first; of the literals, only names of channels, roles and tables are changed. The

@@ -12,7 +12,6 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.schema import role
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
@@ -164,6 +163,9 @@ async def _lock(conn: Connection) -> bool:
 
 
 async def _record_ended(conn: Connection, sessions: Sequence[Mapping[str, Any]], actor: Actor) -> None:
+    # Imported here: commands that only read the gate need not load the audit log.
+    from atlas.audit.record import Event, record
+
     for row in sessions:
         facts = {"application": row["application_name"], "state": row["state"]}
         log.warning("ended a database session that held the gate's lock", pid=row["pid"], **facts)

@@ -135,6 +135,8 @@ async def test_a_frozen_database_ends_reads_in_time_and_blames_no_caller(databas
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
             world = await furnish(pool, app)
             clients = [world.client("acme", "tenant_admin"), world.client("other", "tenant_admin"), world.client()]
+            # The credentials are cached from then on.
+            await until(lambda: _true(app.state.signals.hears))
             assert [(await client.get("/jobs")).status_code for client in clients] == [200] * 3
             proxy.silent = True
             # Far below the 25 s of a write, which holds its connection, which no reader should notice.

@@ -98,7 +98,7 @@ async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
 
 async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
     stops = [asyncio.Event(), asyncio.Event()]
-    leaders = [Leader(pooler_url, lambda: None) for _ in stops]
+    leaders = [Leader(pooler_url) for _ in stops]
     running = [asyncio.create_task(leader.run(stop)) for leader, stop in zip(leaders, stops, strict=True)]
     try:
         await until(lambda: any(leader.leads for leader in leaders))

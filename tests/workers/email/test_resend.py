@@ -6,6 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from atlas.engine.jobs.retry import retry_now
+from atlas.errors import SettingsError
 from atlas.workers.email import resend
 from tests.support import DANA
 from tests.workers.email.given import KEY, MAIL
@@ -226,14 +227,18 @@ async def test_a_throttled_retry_after_an_unknown_outcome_still_ends_well(post, 
     assert [outcome for _, outcome in await post.attempts(job_id)] == ["unknown", "unknown", None]
 
 
-@pytest.mark.parametrize("variable", ["RESEND_API_KEY", "OUTBOUND_EMAIL_FROM"])
-async def test_a_missing_setting_is_a_permanent_error_that_names_it(post, variable):
-    post.use(**{variable.lower(): None})
+async def test_a_missing_key_is_refused_at_the_start(post):
+    with pytest.raises(SettingsError, match="resend, which needs RESEND_API_KEY"):
+        post.use(resend_api_key=None)
+
+
+async def test_a_missing_sender_is_a_permanent_error_that_names_its_setting(post):
+    post.use(outbound_email_from=None)
 
     job = await post.run(await post.enqueue())
 
     assert (job.status, job.attempt_count) == ("failed", 1)
-    assert variable in job.error["message"]
+    assert "OUTBOUND_EMAIL_FROM" in job.error["message"]
 
 
 async def test_connections_are_reused(post, server):

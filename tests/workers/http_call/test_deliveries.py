@@ -17,6 +17,12 @@ async def tenant(conn):
     return await given_tenant(conn)
 
 
+@pytest.fixture(autouse=True)
+def reachable(monkeypatch):
+    """The receiver's network is one that calls may reach."""
+    monkeypatch.setenv("ATLAS_HTTP_ALLOWED_NETWORKS", "127.0.0.0/8")
+
+
 @pytest.fixture
 async def added(conn, tenant, receiver):
     """A webhook to the receiver, and its secret."""
