@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import asyncpg
 import orjson
 from fastapi import APIRouter, Request
 
+from atlas.actors import Actor
 from atlas.api.app_state import AppState
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.models.common import Id
@@ -25,12 +26,14 @@ from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.record import Event, record
 from atlas.audit.sealer import seal_first
+from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verify import verify
 from atlas.audit.verify_tenant import verify_tenant
 from atlas.client.models import Page
 from atlas.client.models.audit import VerificationShown
+from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
@@ -58,7 +61,7 @@ async def start(request: Request, call: Calling) -> VerificationShown:
     In each process one of the whole log and one of a tenant run at a time: each holds a connection meanwhile.
     """
     limit = call.api.verifications if call.tenant_id is None else call.api.tenant_verifications
-    verification = _Verification(new_id(), call.tenant_id, call.actor.id)
+    verification = _Verification(new_id(), call.tenant_id, call.actor)
     with contextlib.ExitStack() as slot:
         slot.enter_context(limit.taken(None))
         async with call.transaction(all_tenants=True) as conn:
@@ -105,7 +108,9 @@ class _Verification:
 
     id: UUID
     tenant_id: UUID | None
-    started_by: str
+    actor: Actor
+    # What was found, once it has ended.
+    result: Report | None = None
     state: dict[str, Any] = field(default_factory=lambda: {"status": "running", "done": 0, "total": 0})
 
     @property
@@ -117,11 +122,19 @@ class _Verification:
         """Note how far it is."""
         self.state.update(done=done, total=total)
 
-    async def keep(self, conn: Any) -> None:
+    async def keep(self, conn: Connection) -> None:
         """Store its state."""
-        value = orjson.dumps({**self.state, "started_by": self.started_by}).decode()
+        value = orjson.dumps({**self.state, "started_by": self.actor.id}).decode()
         kind = _kind(self.tenant_id)
-        await fetch(conn, KEEP, key=self.key, value=value, by=self.started_by, kind=kind, most=MOST_KEPT)
+        await fetch(conn, KEEP, key=self.key, value=value, by=self.actor.id, kind=kind, most=MOST_KEPT)
+
+    async def end(self, conn: Connection) -> None:
+        """Store its result and record the verdict."""
+        async with conn.transaction():
+            await self.keep(conn)
+            if self.result is not None:
+                about: Any = {"verification_id": self.id, "tenant_id": self.tenant_id}
+                await record_verdict(conn, self.result, actor=self.actor, **about)
 
 
 def _kind(tenant_id: UUID | None) -> str:
@@ -162,6 +175,7 @@ async def _result(api: AppState, verification: _Verification) -> dict[str, Any]:
         report.find("signer", refused.message)
     elif refused is not None:
         report.notices.append("The newest rows could not be sealed and signed first; operators see why.")
+    verification.result = report
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
     return {
         "status": "whole" if report.ok else "damaged",
@@ -184,7 +198,7 @@ async def _verify_all(api: AppState, keys: Sequence[VerifierKey], verification: 
 async def _store_result(api: AppState, verification: _Verification) -> None:
     """Store the result, with retries: the verification may have failed because the database was away."""
     for _ in range(END_TRIES):
-        if await _store(api, verification):
+        if await _store(api, verification.end):
             return
         await asyncio.sleep(REPORT_SECONDS)
 
@@ -193,16 +207,15 @@ async def _report(api: AppState, verification: _Verification) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
         # The next report may succeed; a verification without reports counts as lost.
-        await _store(api, verification)
+        await _store(api, verification.keep)
 
 
-async def _store(api: AppState, verification: _Verification) -> bool:
+async def _store(api: AppState, store: Callable[[Connection], Awaitable[None]]) -> bool:
     try:
         async with api.db.connection() as conn:
-            await verification.keep(conn)
+            await store(conn)
     except (*AWAY, asyncpg.PostgresError) as error:
-        id = str(verification.id)
-        log.warning("the state of a verification could not be stored", verification_id=id, reason=str(error))
+        log.warning("the state of a verification could not be stored", reason=str(error))
         return False
     return True
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import asyncpg
 import orjson
 import typer
 
@@ -15,6 +16,7 @@ from atlas.audit.guards import check_guards
 from atlas.audit.keys import key_file, read_keys
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.sealer import seal_first
+from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
@@ -23,12 +25,12 @@ from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_key
 from atlas.cli.audit.over_http import verify as verify_over_http
 from atlas.cli.connect import either
 from atlas.cli.needs_database import NotOverHttp
-from atlas.cli.output import Json, print_json, say
-from atlas.cli.runtime import open_atlas
+from atlas.cli.output import Json, print_json, say, warn
+from atlas.cli.runtime import caller, open_atlas
 from atlas.database_home import database_home
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
-from atlas.errors import SettingsError
+from atlas.errors import AtlasError, SettingsError
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -139,11 +141,20 @@ async def _verify_database(
 
             report = await read_first(settings, conn, walk)
         report.findings.extend(await check_guards(conn))
-    if refused is not None:
-        report.find("signer", refused.message)
+        if refused is not None:
+            report.find("signer", refused.message)
+        await _record(conn, report, incremental=since is not None, state=state)
     if report.ok and unsealed is None:
         LastVerified(report.last_seal, report.root).write(remembered)
     return report
+
+
+async def _record(conn: Connection, report: Report, **options: bool) -> None:
+    """Record the verdict. Auditors may verify with a login that only reads: then the report says so."""
+    try:
+        await record_verdict(conn, report, actor=caller(), options=options)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
+        warn(AtlasError(f"The verdict was not recorded in the audit log: {error}."))
 
 
 async def _verify_over_http(atlas: "AtlasClient", *, has_options: bool) -> Report:

@@ -2,18 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from atlas import __version__
+from atlas.audit.record import Event, record
 from atlas.cli.backup.manifest import DUMP, KEYS, Manifest, files_of, sha256_of
 from atlas.cli.backup.progress import progress
 from atlas.cli.output import Json, say
-from atlas.cli.runtime import execute, open_atlas
+from atlas.cli.runtime import caller, execute, open_atlas
 from atlas.database_home import database_address
 from atlas.db.pool import connect
 from atlas.db.schema import schema_name
@@ -34,7 +35,7 @@ def backup(
     json: Json = False,
 ) -> None:
     """Back up the database, the keys and the copies of the checkpoints. Atlas can keep running."""
-    manifest = execute(lambda settings: _back_up(settings, folder, without_keys=without_keys, json=json))
+    manifest = execute(lambda settings: _back_up(settings, folder.absolute(), without_keys=without_keys, json=json))
     size = sum((folder / name).stat().st_size for name in manifest.files)
     text = f"{folder} holds a backup of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC, {size / 2**20:.1f} MiB."
     if not without_keys:
@@ -43,29 +44,39 @@ def backup(
 
 
 async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json: bool) -> Manifest:
-    with _draft(folder) as draft:
-        async with open_atlas(settings, size=1) as atlas:
+    about: dict[str, Any] = {"folder": str(folder), "with_keys": not without_keys}
+    async with open_atlas(settings, size=1) as atlas:
+        with _draft(folder) as draft:
             await _require_all_rows(atlas.owner_url)
             async with atlas.pool.acquire() as conn:
+                # Before the dump: a backup that is interrupted may have read everything.
+                await record(conn, Event("DATABASE_BACKUP_BEGAN", "system", "database", caller(), meta=about))
                 facts = await fetch_row(conn, BACKUP_FACTS)
             assert facts is not None
             # Before the database: what the signer remembers must not be ahead of the audit log in the dump.
             _copy_files(settings, draft, without_keys=without_keys)
             with progress("backing up", json=json) as advance:
                 await dump(atlas.owner_url, schema_name(), draft / DUMP, advance)
-        files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
-        manifest = Manifest(
-            atlas=__version__,
-            database=database_address(settings),
-            schema_name=schema_name(),
-            taken_at=facts["now"],
-            audit_rows=facts["audit_rows"],
-            files=files,
-        )
-        manifest.write(draft)
-        _sync(draft)
-        draft.replace(folder)
+            manifest = _manifest(settings, draft, facts)
+            manifest.write(draft)
+            _sync(draft)
+            draft.replace(folder)
+        about |= {"audit_rows": manifest.audit_rows, "dump_sha256": manifest.files[DUMP]}
+        async with atlas.pool.acquire() as conn:
+            await record(conn, Event("DATABASE_BACKED_UP", "system", "database", caller(), meta=about))
         return manifest
+
+
+def _manifest(settings: Settings, draft: Path, facts: Mapping[str, Any]) -> Manifest:
+    files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
+    return Manifest(
+        atlas=__version__,
+        database=database_address(settings),
+        schema_name=schema_name(),
+        taken_at=facts["now"],
+        audit_rows=facts["audit_rows"],
+        files=files,
+    )
 
 
 def _copy_files(settings: Settings, draft: Path, *, without_keys: bool) -> None:

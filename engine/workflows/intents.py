@@ -127,6 +127,7 @@ async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewInten
 
 def intent_row(intent: NewIntent, tenant_id: UUID, requested_by: Actor) -> dict[str, Any]:
     """A request as the database takes it; InvalidInput says what is wrong with it."""
+    fork = {} if intent.forked_from is None else {"forked_from": intent.forked_from, "forked_step": intent.forked_step}
     return {
         "id": intent.id,
         "tenant_id": tenant_id,
@@ -141,7 +142,7 @@ def intent_row(intent: NewIntent, tenant_id: UUID, requested_by: Actor) -> dict[
         "forked_step": intent.forked_step,
         "unchecked": intent.allow_unknown or intent.workflow in registered_workflows(),
         "requested_by": requested_by.id,
-        "meta": requested_by.meta,
+        "meta": requested_by.meta | fork,
     }
 
 

@@ -76,7 +76,10 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
         forked_step=step,
         allow_unknown=True,
     )
-    await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
+    async with conn.transaction():
+        await request_workflows(conn, run.tenant_id, [asked], requested_by=actor)
+        facts = {"fork": str(asked.id), "step": step, "workflow": run.workflow}
+        await record(conn, Event("RUN_FORKED", "run", str(run_id), actor, run.tenant_id, meta=facts))
     return asked.id
 
 

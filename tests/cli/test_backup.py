@@ -77,7 +77,7 @@ async def test_a_restore_makes_the_roles_that_the_backup_grants_rights_to(atlas,
     server.release()
 
 
-async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_left_out(atlas, backup, tmp_path):
+async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_left_out(atlas, backup, conn, tmp_path):
     manifest = orjson.loads((backup / "backup.json").read_bytes())
     assert {"database.dump", "keys/audit.key", "keys/audit.pub", "keys/audit.state"} <= manifest["files"].keys()
     assert any(name.startswith("checkpoints/") for name in manifest["files"])
@@ -88,6 +88,17 @@ async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_lef
     taken = await atlas("backup", str(backup))
     assert "exists already" in taken.refusal
     assert not list(tmp_path.glob("*.incomplete"))
+    rows = await conn.fetch(
+        "select action, meta->>'folder' as folder, meta->'with_keys' = 'true' as with_keys, meta->>'dump_sha256' as dump"
+        " from atlas.audit_log where action like 'DATABASE_BACK%' order by id"
+    )
+    second = orjson.loads((tmp_path / "second" / "backup.json").read_bytes())["files"]["database.dump"]
+    assert [tuple(row) for row in rows] == [
+        ("DATABASE_BACKUP_BEGAN", str(backup), True, None),
+        ("DATABASE_BACKED_UP", str(backup), True, manifest["files"]["database.dump"]),
+        ("DATABASE_BACKUP_BEGAN", str(tmp_path / "second"), False, None),
+        ("DATABASE_BACKED_UP", str(tmp_path / "second"), False, second),
+    ]
 
 
 async def test_a_restore_refuses_what_is_not_a_backup_was_changed_or_would_replace_something(atlas, backup, tmp_path):

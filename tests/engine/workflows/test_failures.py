@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import orjson
 import pytest
 from pydantic import BaseModel, Field
 
@@ -162,6 +163,11 @@ async def test_a_fork_reuses_what_was_recorded_before_its_step(kit):
 
     assert (fork.status, fork.forked_from, fork.requested_by) == ("succeeded", run.id, "grace")
     assert [calls[f"step {n}"] for n in range(4)] == [1, 1, 2, 2]
+    facts = "select meta from atlas.audit_log where action = $1 and entity_id = $2"
+    event = orjson.loads(await kit.pool.fetchval(facts, "RUN_FORKED", str(run.id)))
+    assert event == {"fork": str(forked), "step": "step 2", "workflow": "wf.stepping"}
+    requested = orjson.loads(await kit.pool.fetchval(facts, "INTENT_REQUESTED", str(forked)))
+    assert (requested["forked_from"], requested["forked_step"]) == (str(run.id), "step 2")
 
 
 async def test_a_fork_asks_for_every_approval_again(kit):
