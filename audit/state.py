@@ -17,6 +17,7 @@ STATE_KINDS = {
     "tenant": "tenants",
     "token": "api_tokens",
     "session": "sessions",
+    "enqueue_grant": "enqueue_grants",
     "approval": "approvals",
     "policy_rule": "policy_rules",
     "definition": "job_definitions",

@@ -1,37 +1,98 @@
 """`atlas grant`: what logins of other applications may do in Atlas's schema."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 import typer
 
-from atlas.cli.output import Json, say
-from atlas.cli.runtime import caller, execute, open_atlas
-from atlas.db.pool import connect
-from atlas.engine.grants import grant_enqueue
+from atlas.cli.output import Json, say, table
+from atlas.cli.runtime import caller, connected, execute, open_atlas
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.db.pool import Connection, connect
+from atlas.engine.grants import EnqueueGrant, grant_enqueue, list_grants, revoke_enqueue
+from atlas.engine.tenants import find_tenant
+from atlas.errors import NotFound
 from atlas.settings import Settings
 
 app = typer.Typer(help="What logins of other applications may do.", no_args_is_help=True, add_completion=False)
 
-
-@app.callback()
-def main() -> None:
-    """What logins of other applications may do."""
+Login = Annotated[str, typer.Argument(help="The login of the application, as Postgres knows it.")]
 
 
 @app.command("enqueue")
 def enqueue(
-    login: Annotated[str, typer.Argument(help="The login of the application, as Postgres knows it.")],
+    login: Login,
+    tenant: Annotated[list[str], typer.Option(help="A tenant it may enqueue for, by slug or id. May be repeated.")],
+    type: Annotated[
+        list[str],
+        typer.Option(help="A job type it may enqueue; `invoice.*` for all that begin so. May be repeated."),
+    ],
     json: Json = False,
 ) -> None:
     """Let a login enqueue jobs in its own transactions. It gets no right to any table of Atlas."""
 
-    async def work(settings: Settings) -> None:
-        async with open_atlas(settings, size=1) as atlas:
-            conn = await connect(atlas.owner_url, application="atlas grant")
-            try:
-                await grant_enqueue(conn, login, actor=caller())
-            finally:
-                await conn.close()
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with _owner(settings) as conn:
+            tenants = [await find_tenant(conn, name) for name in tenant]
+            await grant_enqueue(conn, login, tenants=tenants, job_types=type, actor=caller())
+            grants = await list_grants(conn, login=login)
+            return grants, await names_of(conn, grants)
 
-    execute(work)
-    say({"login": login, "granted": "enqueue"}, f"The login {login} may call atlas.enqueue.", json=json)
+    grants, names = execute(work)
+    _say(grants, names, f"The login {login} may call atlas.enqueue:", json=json)
+
+
+@app.command("list")
+def show(
+    login: Annotated[str | None, typer.Option(help="Only this login.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    json: Json = False,
+) -> None:
+    """List what the logins of other applications may enqueue."""
+
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with connected(settings) as conn:
+            grants = await list_grants(conn, login=login, tenant_id=await tenant_id(conn, tenant))
+            return grants, await names_of(conn, grants)
+
+    _say(*execute(work), None, json=json)
+
+
+@app.command("revoke")
+def revoke(
+    login: Login,
+    tenant: Annotated[str | None, typer.Option(help="Only its grants of this tenant, by slug or id.")] = None,
+    type: Annotated[str | None, typer.Option(help="Only its grants of this job type, as it was granted.")] = None,
+    json: Json = False,
+) -> None:
+    """Take grants away from a login: all, or those of a tenant or a job type."""
+
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with _owner(settings) as conn:
+            owner = await tenant_id(conn, tenant)
+            revoked = await revoke_enqueue(conn, login, tenant_id=owner, job_type=type, actor=caller())
+            if not revoked:
+                raise NotFound("grant of the login", login, remedy="`atlas grant list` shows the grants there are.")
+            return revoked, await names_of(conn, revoked)
+
+    _say(*execute(work), f"The login {login} may no longer enqueue:", json=json)
+
+
+@asynccontextmanager
+async def _owner(settings: Settings) -> AsyncIterator[Connection]:
+    """A connection of the owner of the tables."""
+    async with open_atlas(settings, size=1) as atlas:
+        conn = await connect(atlas.owner_url, application="atlas grant")
+        try:
+            yield conn
+        finally:
+            await conn.close()
+
+
+def _say(grants: list[EnqueueGrant], names: TenantNames, headline: str | None, *, json: bool) -> None:
+    columns = ("LOGIN", "TENANT", "JOB TYPE", "GRANTED BY", "SINCE")
+    rows = [(one.login, names.slug(one.tenant_id), one.job_type, one.created_by, one.created_at) for one in grants]
+    lines = [f"  {one.job_type} for {names.slug(one.tenant_id)}" for one in grants]
+    text = table(columns, rows) if headline is None else "\n".join([headline, *lines])
+    say({"grants": [names.document(one) for one in grants]}, text, json=json)

@@ -1,4 +1,15 @@
-"""Grants: what logins of other applications may do in Atlas's schema."""
+"""Grants: which job types of which tenants the login of another application may enqueue with the SQL function.
+
+A grant has two parts: the login is a member of a role that may call `atlas.enqueue`, and a row of `enqueue_grants` for
+each tenant and job type, which that function checks. All of it is changed over a connection of the owner of the tables.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 import asyncpg
 
@@ -6,26 +17,129 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.schema import role, schema_name
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
+from atlas.engine.jobs.types import canonical
+from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 
+if TYPE_CHECKING:
+    from atlas.generated.types import EnqueueGrantWhereInput
+
 GRANT_ENQUEUE = statement("engine/sql/grant_enqueue.sql")
+REVOKE_ENQUEUE = statement("engine/sql/revoke_enqueue.sql")
+ADD = statement("engine/sql/add_enqueue_grant.sql")
+REMOVE = statement("engine/sql/remove_enqueue_grants.sql")
+
+# Made by several statements, which the SQL function refuses for everyone.
+NOT_IN_SQL = SERVER_TYPES | {"ENGINE_RUN", "HTTP_CALL"}
 
 
-async def grant_enqueue(conn: Connection, login: str, *, actor: Actor) -> None:
-    """Let a login call `atlas.enqueue`, and nothing else. The connection is of the owner of the tables."""
-    if not login or stored_text(login) != login:
-        raise InvalidInput("The grant", [FieldError("login", "is empty, or holds a character that no name has")])
-    try:
+@dataclass(frozen=True, slots=True)
+class EnqueueGrant:
+    """A job type of a tenant that a login may enqueue. A type that ends with * is for all that begin so."""
+
+    id: UUID
+    login: str
+    tenant_id: UUID
+    job_type: str
+    created_by: str
+    created_at: datetime
+
+
+async def grant_enqueue(
+    conn: Connection, login: str, *, tenants: Sequence[Tenant], job_types: Sequence[str], actor: Actor
+) -> list[EnqueueGrant]:
+    """Let a login enqueue these types for these tenants. Returns the new grants; those it has already stay."""
+    kinds = _checked(login, tenants, job_types)
+    added: list[EnqueueGrant] = []
+    with _owner_errors(login):
         async with conn.transaction():
             await fetch(conn, GRANT_ENQUEUE, login=login)
-            await record(conn, Event("ENQUEUE_GRANTED", "login", login, actor, meta={"role": role("enqueuer")}))
+            for tenant in tenants:
+                for kind in kinds:
+                    options = {"login": login, "tenant_id": tenant.id, "job_type": kind}
+                    row = await fetch_row(conn, ADD, **options, created_by=actor.id)
+                    if row is not None:
+                        added.append(EnqueueGrant(**row))
+                        await record(conn, _event("ENQUEUE_GRANTED", added[-1], actor))
+    return added
+
+
+async def revoke_enqueue(
+    conn: Connection,
+    login: str,
+    *,
+    tenant_id: UUID | None = None,
+    job_type: str | None = None,
+    actor: Actor,
+) -> list[EnqueueGrant]:
+    """Take grants away: all of a login, or those of a tenant or a type. Without any it may not call the function."""
+    kind = None if job_type is None else canonical(job_type)
+    with _owner_errors(login):
+        async with conn.transaction():
+            rows = await fetch(conn, REMOVE, login=login, tenant_id=tenant_id, job_type=kind)
+            for row in rows:
+                await record(conn, _event("ENQUEUE_REVOKED", EnqueueGrant(**row), actor))
+            await fetch(conn, REVOKE_ENQUEUE, login=login)
+    return [EnqueueGrant(**row) for row in rows]
+
+
+async def list_grants(
+    conn: Connection, *, login: str | None = None, tenant_id: UUID | None = None
+) -> list[EnqueueGrant]:
+    """The grants, by login, tenant and type."""
+    where: EnqueueGrantWhereInput = {}
+    if login is not None:
+        where["login"] = login
+    if tenant_id is not None:
+        where["tenantId"] = str(tenant_id)
+    order = [{"login": "asc"}, {"tenantId": "asc"}, {"jobType": "asc"}]
+    rows = await prisma_on(conn).enqueuegrant.find_many(where=where, order=order)  # type: ignore[arg-type]
+    return [
+        EnqueueGrant(UUID(row.id), row.login, UUID(row.tenantId), row.jobType, row.createdBy, row.createdAt)
+        for row in rows
+    ]
+
+
+def _checked(login: str, tenants: Sequence[Tenant], job_types: Sequence[str]) -> list[str]:
+    """The types under their own names; InvalidInput with everything that is wrong."""
+    kinds = [canonical(job_type) for job_type in job_types]
+    wrong: list[FieldError] = []
+    if not login or stored_text(login) != login:
+        wrong.append(FieldError("login", "is empty, or holds a character that no name has"))
+    if not tenants:
+        wrong.append(FieldError("tenant", "is missing: name each tenant that the login may enqueue for"))
+    if any(tenant.id == SYSTEM_TENANT for tenant in tenants):
+        wrong.append(FieldError("tenant", "system is Atlas's own: add a tenant for the application"))
+    if not kinds:
+        wrong.append(FieldError("type", "is missing: name each job type that the login may enqueue"))
+    for kind in kinds:
+        if not 0 < len(kind) <= 200 or not kind.isprintable() or "*" in kind[:-1]:
+            wrong.append(FieldError("type", f"{kind!r} is not a job type, or the beginning of some before a *"))
+        elif kind in NOT_IN_SQL:
+            wrong.append(FieldError("type", f"{kind} is not made by atlas.enqueue"))
+    if wrong:
+        raise InvalidInput("The grant", wrong)
+    return kinds
+
+
+def _event(action: str, grant: EnqueueGrant, actor: Actor) -> Event:
+    facts = {"login": grant.login, "job_type": grant.job_type, "role": role("enqueuer")}
+    return Event(action, "enqueue_grant", str(grant.id), actor, tenant_id=grant.tenant_id, meta=facts)
+
+
+@contextmanager
+def _owner_errors(login: str) -> Iterator[None]:
+    try:
+        yield
     except asyncpg.UndefinedObjectError as error:
         remedy = f"Create it first: create role \"{login}\" login password '…';"
         raise NotFound("login", login, remedy=remedy) from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise Refused(
             f"This login may not grant it: {error}.",
-            remedy=f"Have an administrator run: select {schema_name()}.grant_enqueue('{login}');",
+            remedy=f"Have an administrator run: select {schema_name()}.grant_enqueue('{login}'); then try again.",
         ) from error

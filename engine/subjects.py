@@ -15,8 +15,8 @@ RESERVED = (
     *("operator", "operators", "system", "scheduler", "engine", "worker", "workers", "api", "cli", "root", "unknown"),
     *("reaper", "retention", "watchdog", "sealer", "atlas", "atlas up", "atlas migrate"),
 )
-# Begins the name of a person at a terminal of the machine.
-TERMINAL = "cli:"
+# Begins the name of a person at a terminal of the machine, and of a database login that enqueues by itself.
+PREFIXES = ("cli:", "db:")
 
 # The first word of a letter's name in Unicode. The first five are written together.
 _EAST_ASIAN = {"HANGUL", "CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO"}
@@ -71,7 +71,7 @@ def check_subject(subject: str) -> list[FieldError]:
     if len(alphabets - _EAST_ASIAN) > 1:
         found = " and ".join(sorted(name.capitalize() for name in alphabets))
         return [FieldError("subject", f"mixes letters of {found}, which may look alike")]
-    if subject.casefold().startswith(TERMINAL) or looks_like(subject, RESERVED):
+    if subject.casefold().startswith(PREFIXES) or looks_like(subject, RESERVED):
         return [FieldError("subject", f"{subject!r} reads like a name of Atlas itself; choose another one")]
     return []
 

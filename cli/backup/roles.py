@@ -58,6 +58,6 @@ async def warn_of_lost_grants(conn: Connection) -> None:
         warn(
             AtlasError(
                 f"These logins could enqueue jobs, and cannot any more: {', '.join(logins)}.",
-                remedy="Run `atlas grant enqueue LOGIN` for each that still needs it.",
+                remedy="Repeat `atlas grant enqueue` for each that needs it; `atlas grant list` shows what it had.",
             )
         )

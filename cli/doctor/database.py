@@ -10,6 +10,7 @@ from atlas import __version__
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.cli.doctor.grants import check_grants
 from atlas.cli.doctor.replica import check_replica
 from atlas.db.login import login_statements
 from atlas.db.migrations import pending
@@ -70,6 +71,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _versions(conn),
         await _roles(conn, server["login"]),
         await _login(conn, server["login"]),
+        await check_grants(conn),
         await _clock(conn),
         await _pool(url),
         _pooler(conn),

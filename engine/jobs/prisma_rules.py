@@ -78,6 +78,7 @@ _EVENTS = "`record(conn, Event(…))` of `atlas.audit` adds an event. Nothing ch
 VERBS = {
     "Tenant": "`atlas tenant add`, `edit` and `remove` change tenants.",
     "ApiToken": "`atlas token add` and `atlas token revoke` change tokens.",
+    "EnqueueGrant": "`atlas grant enqueue` and `atlas grant revoke` change grants.",
     "Session": "Logging in and out opens and ends sessions.",
     **dict.fromkeys(("ShownJob", "ListedJob"), "It is a view: create and update `job`."),
     **dict.fromkeys(("JobAttempt", "JobRun"), _CLAIM),

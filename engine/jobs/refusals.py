@@ -7,7 +7,7 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, TenantMoved, no_tenant
+from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, Refused, TenantMoved, no_tenant
 
 REFUSE_MOVING = statement("engine/sql/refuse_moving.sql")
 
@@ -16,6 +16,10 @@ def refusal(error: BaseException) -> AtlasError | None:
     """What a database error says in terms of Atlas; None for one that Atlas does not raise."""
     found = _database_error(error)
     match getattr(found, "sqlstate", None):
+        case "AT403":
+            message = _said(found, "message_primary") or _said(found, "message")
+            said = f"{message[:1].upper()}{message[1:]}. {_said(found, 'detail')}".strip()
+            return Refused(said, remedy=_said(found, "hint"))
         case "AT404":
             return no_tenant(_said(found, "detail"))
         case "AT421":

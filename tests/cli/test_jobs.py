@@ -6,9 +6,10 @@ import re
 import orjson
 import pytest
 
+from atlas.audit.record import Event, record
 from atlas.engine.jobs.cancel import cancel
 from tests.cli.conftest import MAKE_GUEST
-from tests.support import DANA, until
+from tests.support import DANA, given_tenant, until
 
 
 async def test_a_job_is_made_shown_explained_and_steered(atlas):
@@ -158,16 +159,44 @@ async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_
 
 async def test_a_login_of_another_application_is_granted_the_right_to_enqueue(atlas, owner):
     await owner.execute(MAKE_GUEST)
-    said = await atlas("grant", "enqueue", "atlas_guest")
-    missing = await atlas("grant", "enqueue", "no_such_login")
+    await given_tenant(owner, "acme")
+    narrow = ("--tenant", "acme", "--type", "invoice.send", "--type", "report.*")
+    assert (await atlas("grant", "enqueue", "atlas_guest")).code == 2
+    granted = await atlas("grant", "enqueue", "atlas_guest", *narrow)
+    again = await atlas("grant", "enqueue", "atlas_guest", *narrow)
+    missing = await atlas("grant", "enqueue", "no_such_login", *narrow)
+    listed = (await atlas("grant", "list", "--login", "atlas_guest", "--json")).document["grants"]
+    table = (await atlas("grant", "list", "--tenant", "acme")).stdout
+    some = await atlas("grant", "revoke", "atlas_guest", "--type", "report.*")
+    rest = await atlas("grant", "revoke", "atlas_guest")
+    none = await atlas("grant", "revoke", "atlas_guest")
 
-    assert said.stdout == "The login atlas_guest may call atlas.enqueue.\n"
-    assert await owner.fetchval("select pg_has_role('atlas_guest', 'atlas_enqueuer', 'member')")
-    assert (
-        await owner.fetchval("select entity_id from atlas.audit_log where action = 'ENQUEUE_GRANTED'") == "atlas_guest"
-    )
+    lines = ["The login atlas_guest may call atlas.enqueue:", "  invoice.send for acme", "  report.* for acme", ""]
+    assert granted.stdout.split("\n") == again.stdout.split("\n") == lines
     assert "There is no login no_such_login." in missing.refusal
-    await owner.execute("revoke atlas_enqueuer from atlas_guest")
+    assert [(one["login"], one["tenant"], one["job_type"]) for one in listed] == [
+        ("atlas_guest", "acme", "invoice.send"),
+        ("atlas_guest", "acme", "report.*"),
+    ]
+    assert "report.*" in table
+    assert some.stdout == "The login atlas_guest may no longer enqueue:\n  report.* for acme\n"
+    assert rest.stdout == "The login atlas_guest may no longer enqueue:\n  invoice.send for acme\n"
+    assert "There is no grant of the login atlas_guest." in none.refusal
+    assert not await owner.fetchval("select pg_has_role('atlas_guest', 'atlas_enqueuer', 'member')")
+
+
+async def test_the_doctor_names_logins_that_were_granted_enqueue_by_an_earlier_version(atlas, owner):
+    await owner.execute(MAKE_GUEST)
+    await owner.execute("select atlas.grant_enqueue('atlas_guest')")
+    await record(owner, Event("ENQUEUE_GRANTED", "login", "atlas_guest", DANA))
+    try:
+        checks = (await atlas("doctor", "--json")).document["checks"]
+    finally:
+        await owner.execute("select atlas.revoke_enqueue('atlas_guest')")
+    [found] = [check for check in checks if check["check"] == "grants"]
+    assert found["verdict"] == "warn"
+    assert "atlas_guest" in found["found"]
+    assert "atlas grant enqueue LOGIN --tenant" in found["remedy"]
 
 
 async def test_errors_logs_and_output_of_attempts_are_shown(atlas, pool):

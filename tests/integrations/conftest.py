@@ -13,6 +13,7 @@ import pytest
 from atlas.engine.grants import grant_enqueue
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
+from atlas.engine.tenants import find_tenant
 from tests.support import DANA, ROOT, given_tenant
 
 PAGE = (ROOT / "docs" / "integrations.md").read_text()
@@ -63,9 +64,11 @@ async def shop(owner: Any, database_url: str, shop_jobs: ModuleType) -> AsyncIte
             f"""create table invoices (id int primary key, state text not null);
             insert into invoices values (7, 'new'); alter table invoices owner to {login}"""
         )
-        await grant_enqueue(owner, login, actor=DANA)
+        acme = await given_tenant(owner, "acme")
+        tenants = [await find_tenant(owner, acme)]
+        await grant_enqueue(owner, login, tenants=tenants, job_types=["invoice.*", "billing.archive"], actor=DANA)
         await publish_types(owner, [registered()["invoice.send"]])
         url = re.sub("//[^@]*@", f"//{login}:secret@", database_url)
-        yield Shop(url, login, owner, await given_tenant(owner, "acme"))
+        yield Shop(url, login, owner, acme)
     finally:
         await owner.execute(f"drop owned by {login}; drop role {login}")

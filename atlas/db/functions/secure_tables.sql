@@ -37,7 +37,7 @@ begin
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses, job_groups',
+        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses, job_groups, enqueue_grants',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),

@@ -2,8 +2,9 @@
 -- '{"month": 3}')`; docs/integrations.md describes every argument. It refuses what it could only do halfway: jobs with secrets, jobs
 -- of hosts and workflow runs. A command's job carries its definition, as it does from everywhere else.
 -- It runs as the owner of the tables, so that a login enqueues without a right to any of them; grant_enqueue lets a login call it.
--- The event names the login beside the actor, whom the caller names as it likes.
--- What is refused has the errcode AT404 (the tenant), AT409 (the dedupe key) or AT422 (the message and the column name the argument).
+-- The login of another application enqueues what enqueue_grants has for it. It is the actor itself, as `db:LOGIN`; the name that it
+-- passes is in the event as `on_behalf_of`. Atlas's own logins name the actor; the event has the login beside it.
+-- What is refused has the errcode AT403 (the grant), AT404 (the tenant), AT409 (the dedupe key) or AT422 (the message and the column name the argument).
 -- Called by engine/jobs/enqueue_call.py.
 create or replace function enqueue(
   tenant text, job_type text, input jsonb default '{}', priority int default 0, run_at timestamptz default null,
@@ -22,8 +23,18 @@ declare
   published job_types;
   command job_definitions;
   mistake record;
+  is_own constant boolean := coalesce(pg_has_role(session_user, to_regrole(current_schema() || '_engine'), 'member'), false)
+    or pg_has_role(session_user, current_user, 'member');
+  who text := enqueue.actor;
   meta jsonb := jsonb_build_object('job_type', kind, 'login', session_user);
 begin
+  if not is_own then
+    perform check_enqueue_grant(enqueue.tenant, kind);
+    who := 'db:' || session_user;
+    if enqueue.actor <> session_user then
+      meta := meta || jsonb_build_object('on_behalf_of', left(enqueue.actor, 200));
+    end if;
+  end if;
   select t.id into owner from tenants t where (t.slug = enqueue.tenant or t.id::text = enqueue.tenant) and t.removing_at is null and t.moving_at is null;
   if owner is null then
     perform refuse_moving(t.id) from tenants t where t.slug = enqueue.tenant or t.id::text = enqueue.tenant;
@@ -33,6 +44,9 @@ begin
   select * into command from job_definitions d where d.key = kind;
   select m.field, m.reason, m.remedy into mistake from (values
     ('job_type', 'has between 1 and 200 characters', '', coalesce(length(kind), 0) not between 1 and 200),
+    -- The control, format and private characters and the separators of Unicode, which no name shows.
+    ('job_type', 'holds a character that cannot be printed', '', kind ~ ('[\u0001-\u001f\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f'
+      '\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb]')),
     -- What needs more than an insert is made by those who can do it: secrets are encrypted outside of the database.
     ('job_type', format('%L is not made by atlas.enqueue: it needs more than one statement', kind),
       case when kind = 'ENGINE_RUN' then 'Request the run over the API, by `atlas workflow run` or with request_workflow in Python.'
@@ -56,6 +70,9 @@ begin
     ('expires_in', 'stands beside start_by', 'Give one of them.', enqueue.expires_in is not null and enqueue.start_by is not null),
     ('dedupe_key', 'is empty', '', enqueue.dedupe_key = ''),
     ('actor', 'is empty', '', coalesce(enqueue.actor, '') = ''),
+    ('source', 'is always manual for the login of another application', 'Leave it out.',
+      not is_own and coalesce(enqueue.source, '') <> 'manual'),
+    ('source_ref', 'is not for the login of another application', 'Leave it out.', not is_own and enqueue.source_ref is not null),
     ('source', 'is not one of manual, event, schedule, workflow, system', '',
       coalesce(enqueue.source, '') not in ('manual', 'event', 'schedule', 'workflow', 'system'))
   ) m(field, reason, remedy, is_wrong) where m.is_wrong limit 1;
@@ -75,7 +92,7 @@ begin
   end if;
   id := new_id();
   select e.id into found_id from enqueue_many(
-    'user', enqueue.actor, enqueue.coalesced, array[id], array[owner], array[kind],
+    'user', who, enqueue.coalesced, array[id], array[owner], array[kind],
     array[enqueue.input], array[meta], null,
     p_priority => array[enqueue.priority], p_delay => array[extract(epoch from enqueue.delay)::float8],
     p_run_at => array[enqueue.run_at], p_max_retries => array[enqueue.max_retries], p_timeout => array[enqueue.timeout_seconds],

@@ -1,5 +1,5 @@
--- Lets a login of another application enqueue, and nothing else: it becomes a member of <schema>_enqueuer, a role that may look
--- into the schema and call enqueue. It has no right to any table. Run by the owner of the tables; secure_tables grants the role its
+-- Lets a login of another application call enqueue, and nothing else: it becomes a member of <schema>_enqueuer, a role that may look
+-- into the schema and call that function. It has no right to any table. What the login may enqueue is in enqueue_grants. Run by the owner of the tables; secure_tables grants the role its
 -- rights again when the functions are replaced. Called by engine/grants.py.
 create or replace function grant_enqueue(login text) returns void language plpgsql volatile
 set search_path from current as $$
