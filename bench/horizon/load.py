@@ -1,0 +1,52 @@
+"""Offers jobs at a steady rate: `python -m bench.horizon.load URL WORKLOAD RATE SECONDS`, for all tenants in turn.
+
+Prints a line of JSON when it begins, and then ten each second with the number of jobs that were enqueued. The rate is
+kept by the clock: after a slow call the next one has more jobs.
+"""
+
+import asyncio
+import sys
+import time
+
+import uvloop
+
+from atlas.db.pool import open_pool
+from atlas.engine.jobs.enqueue import enqueue_many
+from bench.horizon.starts import REPORT_SECONDS, show_offered
+from bench.horizon.workloads import WORKLOADS
+from bench.jobs.ground import BENCH
+
+# Between two calls.
+TICK_SECONDS = 0.01
+# Jobs of one call, after a slow one.
+MAX_BATCH = 2_000
+
+
+async def offer(url: str, workload: str, rate: float, seconds: float) -> None:
+    """Enqueue until the time is over."""
+    make = WORKLOADS[workload]
+    pool = await open_pool(url, size=1)
+    async with pool.acquire() as conn:
+        tenants = [row["id"] for row in await conn.fetch("select id from atlas.tenants order by id")]
+        show_offered(0)
+        offered = reported = 0
+        began = reported_at = time.monotonic()
+        while (now := time.monotonic()) - began < seconds:
+            count = min(int((now - began) * rate) - offered, MAX_BATCH)
+            if count > 0:
+                at = time.time()
+                numbers = range(offered, offered + count)
+                jobs = [make(number, at, tenants[number % len(tenants)]) for number in numbers]
+                await enqueue_many(conn, jobs, actor=BENCH)
+                offered += count
+            if now - reported_at >= REPORT_SECONDS:
+                show_offered(offered - reported)
+                reported, reported_at = offered, now
+            await asyncio.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
+        show_offered(offered - reported)
+    await pool.close()
+
+
+if __name__ == "__main__":
+    url, workload, rate, seconds = sys.argv[1:]
+    uvloop.run(offer(url, workload, float(rate), float(seconds)))

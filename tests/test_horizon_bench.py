@@ -1,0 +1,36 @@
+"""Tests how `python -m bench.horizon` judges what it measured."""
+
+from collections import Counter
+
+from bench.horizon.measure import LoadWindow, Measured
+from bench.horizon.starts import StartCounts, quantile
+from bench.horizon.verdict import judge
+
+
+def window(*, done: int = 15_000, bucket: int = 50, cpu: float = 1.5) -> LoadWindow:
+    return LoadWindow(15, 15_000, done, Counter({bucket: done}), worker_cpu=cpu, server_cpu=cpu, worker_mb=50)
+
+
+def failed(held: list[LoadWindow]) -> list[str]:
+    measured = Measured([window()] * 4, held, wakeup_before=1.0, wakeup_held=1.1)
+    return [criterion.name.split(",")[0] for criterion in judge(measured) if not criterion.passed]
+
+
+def test_a_row_passes_only_if_every_minute_keeps_up_with_what_was_offered_and_nothing_grows():
+    calm = [window()] * 40
+
+    assert failed(calm) == []
+    assert failed([*calm, *[window(done=14_800)] * 4]) == ["done / offered"]
+    assert failed([*calm, *[window(bucket=80)] * 4]) == ["start p99", "start p99"]
+    assert failed([*calm, *[window(cpu=2.5)] * 4]) == ["CPU per job"]
+    assert "start p99" in failed([window(done=0)] * 4)
+
+
+def test_a_quantile_is_within_five_percent_of_the_time_that_jobs_waited():
+    starts = StartCounts()
+    for ms in range(1, 101):
+        starts.latencies[starts.bucket(ms)] += 1
+
+    assert 50 <= (quantile(starts.latencies, 0.5) or 0) <= 52.5
+    assert 99 <= (quantile(starts.latencies, 0.99) or 0) <= 104
+    assert quantile({}, 0.5) is None
