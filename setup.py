@@ -26,7 +26,7 @@ setup(
     ],
     package_dir={"atlas": "atlas", **{f"atlas.{floor}": floor for floor in FLOORS}, **GENERATED, **DATA},
     package_data={
-        "": ["sql/*.sql", "functions/*.sql", "pages/*", "py.typed", "schema.prisma"],
+        "": ["sql/*.sql", "functions/*.sql", "guards.json", "pages/*", "py.typed", "schema.prisma"],
         "atlas.migrations": ["*/migration.sql", "migration_lock.toml"],
         "atlas.examples": ["*.json", "*/*"],
         "atlas.generated": ["LICENSE", "schema.sha256"],

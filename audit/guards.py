@@ -1,43 +1,152 @@
-"""Checks what keeps the audit log append-only: triggers, the functions behind them, and the rights of the roles.
+"""Compares what guards the audit log with what `atlas migrate` installs: tables, rights, triggers, policies, functions.
 
 A superuser can remove all of it, change the audit log, and put it back; that is found by verification. Guards that were
 left open are found here: they let others do so.
+
+`audit/guards.json` is what the catalogs hold after `atlas migrate`, a line for each fact; `python -m
+tests.audit.write_guards` writes it, and a test compares it with a new database. It is a file and not a table, so that
+whoever opens a guard cannot change what is expected. What the functions do is in their own files.
 """
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
+
+import orjson
 
 from atlas.audit.verifier.format import Finding
 from atlas.db.pool import Connection
-from atlas.db.schema import schema_name
-from atlas.db.sql_functions import function_files
+from atlas.db.schema import in_schema, role, schema_name
+from atlas.db.sql_functions import changed_functions, function_files, functions_are_current
 from atlas.db.statements import fetch, statement
+from atlas.source import SOURCE
 
 GUARDS = statement("audit/sql/guards.sql")
-# The function of the triggers, and those that may remove something.
-FUNCTIONS = ("audit_is_append_only", "audit_erase", "audit_prune", "audit_new_epoch")
+FUNCTIONS = statement("audit/sql/guard_functions.sql")
+EXPECTED = SOURCE / "audit/guards.json"
 
-_BODY = re.compile(r" as \$\$(.*?)\$\$;", re.DOTALL)
+# On a server where no one may create Atlas's roles, it has none of these; `atlas doctor` says so.
+OF_ROLES = ("owner", "security", "policy", "right", "role", "member", "definer")
+OTHER_VERSION = (
+    "The SQL functions in the database are not those of this version of Atlas, so its guards were not compared. Run"
+    " `atlas migrate`, or verify with the version that migrated the database last."
+)
+NOT_SECURED = (
+    "No table has row-level security, or its owner and rights as Atlas installs them: see the check of the roles in"
+    " `atlas doctor`."
+)
+_FUNCTION = re.compile(r"create or replace function (\w+)\(.*?language (\w+)(.*?)(?:as \$\$(.*?)\$\$;|;\n)", re.DOTALL)
+
+# Kind and subject of a fact, its name, and all values that it has.
+Facts = Mapping[tuple[str, str, str], set[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFile:
+    """What a file says of its function. The body is None where Postgres keeps it parsed, without its text."""
+
+    language: str
+    has_path: bool
+    body: str | None
 
 
 async def check_guards(conn: Connection) -> list[Finding]:
     """What is not as Atlas installs it."""
-    bodies = installed_bodies()
-    rows = await fetch(conn, GUARDS, schema=schema_name(), functions=list(bodies), bodies=list(bodies.values()))
-    return [Finding("guard", _message(row["kind"], row["name"], row["of"], row["problem"])) for row in rows]
+    if not await functions_are_current(conn):
+        return [Finding("guard", OTHER_VERSION)]
+    facts, expected, found = await read_guards(conn), expected_guards(), []
+    if not any(kind == "policy" for kind, _, _ in facts):
+        found += [NOT_SECURED] if any(kind == "role" for kind, _, _ in facts) else []
+        facts, expected = _without_roles(facts), _without_roles(expected)
+    for key in sorted(expected.keys() | facts.keys()):
+        found += _differences(key, expected, facts)
+    return [Finding("guard", message) for message in (*found, *await _changed_functions(conn))]
+
+
+async def read_guards(conn: Connection) -> Facts:
+    """The guards as the catalogs have them now."""
+    names = {f"{name}_role": role(name) for name in ("owner", "engine", "tenant", "enqueuer")}
+    async with conn.transaction():
+        # Otherwise names are written without their schema, or with another one's.
+        await conn.execute("set local search_path = pg_catalog")
+        return _by_key(await fetch(conn, GUARDS, schema=schema_name(), **names))
 
 
 @cache
-def installed_bodies() -> dict[str, str]:
-    """The text of each of those functions, as its file has it."""
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in function_files() if path.stem in FUNCTIONS}
-    found = {name: _BODY.search(text) for name, text in texts.items()}
-    return {name: match[1] for name, match in found.items() if match is not None}
+def expected_guards() -> Facts:
+    """The guards as `atlas migrate` installs them, in the schema of this installation."""
+    return _by_key([in_schema(part) for part in line] for line in orjson.loads(EXPECTED.read_bytes()))
 
 
-def _message(kind: str, name: str, of: str, problem: str) -> str:
-    if kind != "role":
-        return f"The {kind} {name} of {of} {problem}: the audit log is not guarded as Atlas installs it."
-    if problem == "owner":
-        return f"The role {name} is a member of {of}, which owns the audit log: it can remove the triggers."
-    return f"The role {name} has the right to {problem} on {of}: it could change or remove what was written."
+@cache
+def files_of_functions() -> dict[str, list[FunctionFile]]:
+    """What the files say of the functions of each name."""
+    found = defaultdict(list)
+    for path in function_files():
+        for name, language, terms, body in _FUNCTION.findall(path.read_text(encoding="utf-8")):
+            found[name].append(FunctionFile(language, "set search_path from current" in terms, body or None))
+    return dict(found)
+
+
+def _without_roles(facts: Facts) -> Facts:
+    return {key: values for key, values in facts.items() if key[0] not in OF_ROLES}
+
+
+def _by_key(lines: Iterable[Iterable[str]]) -> Facts:
+    facts: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for kind, of, name, value in lines:
+        facts[kind, of, name].add(value)
+    return dict(facts)
+
+
+def _differences(key: tuple[str, str, str], expected: Facts, facts: Facts) -> list[str]:
+    kind, of, name = key
+    then, now = expected.get(key, set()), facts.get(key, set())
+    if then == now:
+        return []
+    if kind == "right":
+        more = [f"The role {name} has the right to {verb} on {of}, which Atlas does not grant." for verb in now - then]
+        less = [f"The role {name} lacks the right to {verb} on {of}." for verb in then - now]
+        return sorted(more) + sorted(less)
+    if kind == "member":
+        return [f"The role {of} is a member of {name}, and can do what that role may."]
+    what = (
+        f"The {name} of {of}"
+        if name in (kind, "row-level security", "persistence", "kind", "options")
+        else f"The {kind} {name} of {of}"
+    )
+    if not now:
+        return [f"{what} is missing."]
+    if not then:
+        return [f"{what} is not Atlas's: {_listed(now)}."]
+    if kind == "trigger" and any(value.startswith("disabled") for value in now):
+        return [f"{what} is disabled."]
+    return [f"{what} was changed: it is {_listed(now)}, and Atlas installs {_listed(then)}."]
+
+
+def _listed(values: Iterable[str]) -> str:
+    return "; ".join(f"`{value}`" for value in sorted(values))
+
+
+async def _changed_functions(conn: Connection) -> list[str]:
+    """Functions with another text than in their files; those that Postgres keeps parsed, by what was recorded."""
+    files = files_of_functions()
+    rows = await fetch(conn, FUNCTIONS, schema=schema_name())
+    names = {row["name"] for row in rows if not _is_installed(row, files.get(row["name"], ()))}
+    names |= files.keys() - {row["name"] for row in rows}
+    names |= {
+        signature.removeprefix(f"{schema_name()}.").partition("(")[0] for signature in await changed_functions(conn)
+    }
+    return [f"The function {name} is not as Atlas installs it." for name in sorted(names)]
+
+
+def _is_installed(row: Mapping[str, object], files: Iterable[FunctionFile]) -> bool:
+    path = f"search_path={schema_name()}, pg_temp"
+    return any(
+        row["language"] == file.language
+        and row["body"] == (file.body or "")
+        and row["path"] == (path if file.has_path else None)
+        for file in files
+    )

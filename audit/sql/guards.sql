@@ -1,72 +1,133 @@
--- What keeps the audit log append-only and is not as Atlas installs it: triggers that are missing, disabled or changed, and
--- triggers and rules that are not Atlas's; functions whose text is another one; rights of the programs' roles that let them change
--- or remove what was written, or choose a row's id, epoch, transaction or time. Read from the catalogs, which everyone may read.
--- SQL, because it reads the catalogs.
+-- What guards the audit log, and the tenants from each other, as the catalogs have it: kind, of what, name, value. `atlas migrate` leaves
+-- what audit/guards.json holds, and audit/guards.py compares. Of tables that are not the audit log's, columns, constraints, indexes and
+-- rights to columns are left out: they change with every release, and guard nothing of it.
+-- Names of schemas stand before every name where the search path is pg_catalog alone. SQL, because it reads the catalogs, which everyone may read.
 with
 tables as (
-  select name, to_regclass(:schema::text || '.' || name) as relation
-  from unnest(array['audit_log', 'audit_epoch', 'audit_seal', 'audit_seal_tenant', 'audit_checkpoint', 'audit_pruned',
-    'audit_moved', 'audit_private']) name
-),
--- The numbers are those of pg_trigger.tgtype: before update or delete for each row, and so on.
-wanted as (
-  select relation, name, name || suffix as trigger, type
-  from tables
-  join (values ('_append_only', 27), ('_no_update', 19), ('_no_truncate', 34)) t(suffix, type)
-    on suffix = '_no_truncate' or (suffix = '_no_update') = (name = 'audit_private')
+  select c.oid, c.relname::text as name, c.relkind, c.relowner, c.relacl, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity,
+    c.reloptions, c.relname ~ '^audit_' as is_log
+  from pg_class c
+  where c.relnamespace = to_regnamespace(:schema) and c.relkind in ('r', 'p', 'v', 'm', 'f')
 ),
 roles as (
-  select oid, rolname::text as role from pg_roles where rolname in ('atlas_engine', 'atlas_tenant')
+  select r.oid, r.rolname::text as name, r.rolname = :owner_role::text as is_owner, r.rolname = :engine_role::text as is_engine,
+    r.rolsuper, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls, r.rolcanlogin
+  from pg_roles r
+  where r.rolname in (:owner_role::text, :engine_role::text, :tenant_role::text)
 ),
+-- functions that run with the rights of their owner
+definers as (
+  select p.oid, p.proname, p.proowner, p.proacl from pg_proc p where p.pronamespace = to_regnamespace(:schema) and p.prosecdef
+),
+-- the rights of everyone but the owner of the table; of roles that are not Atlas's, only those that are more than reading
 rights as (
-  select r.role, t.name, p.verb
-  from roles r
-  cross join tables t
-  cross join unnest(array['update', 'delete', 'truncate', 'trigger']) p(verb)
-  where has_table_privilege(r.oid, t.relation, p.verb)
-     or (p.verb = 'update' and has_any_column_privilege(r.oid, t.relation, 'update'))
+  select t.name as of, coalesce(g.rolname::text, 'public') as role, g.oid, lower(a.privilege_type) || a.columns as verb, a.is_grantable
+  from tables t
+  cross join lateral (
+    select x.grantee, x.privilege_type, '' as columns, x.is_grantable from aclexplode(t.relacl) x
+    union all
+    select x.grantee, x.privilege_type, format(' (%s)', c.attname), x.is_grantable
+    from pg_attribute c
+    cross join lateral aclexplode(c.attacl) x
+    where t.is_log and c.attrelid = t.oid and not c.attisdropped
+  ) a
+  left join pg_roles g on g.oid = a.grantee
+  where a.grantee <> t.relowner
   union all
-  select r.role, t.name, 'insert'
-  from roles r
-  join tables t on t.name in ('audit_epoch', 'audit_pruned') and has_any_column_privilege(r.oid, t.relation, 'insert')
+  select 'schema', coalesce(g.rolname::text, 'public'), g.oid, lower(x.privilege_type), x.is_grantable
+  from pg_namespace n
+  cross join lateral aclexplode(n.nspacl) x
+  left join pg_roles g on g.oid = x.grantee
+  where n.oid = to_regnamespace(:schema) and x.grantee <> n.nspowner
   union all
-  select r.role, t.name, format('insert (%s)', c.name)
-  from roles r
-  join tables t on t.name = 'audit_log'
-  cross join unnest(array['id', 'epoch', 'xid', 'created_at']) c(name)
-  where has_column_privilege(r.oid, t.relation, c.name, 'insert')
+  select 'the function ' || p.proname, coalesce(g.rolname::text, 'public'), g.oid, lower(x.privilege_type), x.is_grantable
+  from definers p
+  cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
+  left join pg_roles g on g.oid = x.grantee
+  where x.grantee <> p.proowner and not (p.proname = 'enqueue' and g.rolname is not distinct from :enqueuer_role::text)
+),
+-- those that may act as the owner anyway: the login that migrates, superusers
+owners as (
+  select r.oid from pg_roles r where pg_has_role(r.oid, (select o.oid from roles o where o.is_owner), 'member')
 )
-select 'trigger' as kind, w.trigger as name, w.name as of,
-  case when t.oid is null then 'is missing' when t.tgenabled <> 'A' then 'is disabled' else 'was changed' end as problem
-from wanted w
-left join pg_trigger t on t.tgrelid = w.relation and t.tgname = w.trigger and not t.tgisinternal
-where t.oid is null or t.tgenabled <> 'A' or t.tgtype <> w.type or t.tgqual is not null or t.tgattr <> ''
-   or t.tgfoid is distinct from to_regproc('atlas.audit_is_append_only')
+select 'table' as kind, name as of, 'persistence' as name,
+  case relpersistence when 'p' then 'logged' when 'u' then 'unlogged' else relpersistence::text end as value
+from tables where is_log and relkind <> 'v'
 union all
-select 'trigger', t.tgname, w.name, 'is not Atlas''s'
-from tables w
-join pg_trigger t on t.tgrelid = w.relation and not t.tgisinternal
-where t.tgname not in (select trigger from wanted)
+select 'table', name, 'kind', relkind::text from tables where is_log
 union all
-select 'rule', r.rulename, w.name, 'is not Atlas''s'
-from tables w
-join pg_rewrite r on r.ev_class = w.relation
+select 'table', name, 'options', array_to_string(reloptions, ', ') from tables where is_log and relkind = 'v'
 union all
-select 'function', f.name, 'the audit log', case when p.oid is null then 'is missing' else 'was changed' end
-from unnest(:functions::text[], :bodies::text[]) f(name, body)
-left join pg_proc p on p.oid = to_regproc(:schema || '.' || f.name)
-where p.oid is null or p.prosrc <> f.body or p.prolang <> (select oid from pg_language where lanname = 'plpgsql')
-   or p.proconfig is distinct from array['search_path=' || :schema || ', pg_temp']
+select 'owner', name, 'owner', pg_get_userbyid(relowner)::text
+from tables where name <> '_prisma_migrations' and relkind <> 'v'
 union all
-select 'role', role, string_agg(distinct name, ', '), verb
-from rights
-group by role, verb
+select 'security', name, 'row-level security',
+  case when not relrowsecurity then 'off' when relforcerowsecurity then 'on, also for the owner' else 'on, but for the owner' end
+from tables where relkind in ('r', 'p')
 union all
-select 'role', r.role, p.proname, 'execute'
+select 'policy', t.name, p.polname::text, concat_ws(' ', case when p.polpermissive then 'permissive' else 'restrictive' end,
+  case p.polcmd when '*' then 'all' when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' else 'delete' end, 'to',
+  (select string_agg(coalesce(r.rolname::text, 'public'), ', ' order by r.rolname)
+   from unnest(p.polroles) u(oid) left join pg_roles r on r.oid = u.oid
+   where r.oid is null or r.oid in (select oid from roles) or r.oid not in (select oid from owners)),
+  'using', coalesce(pg_get_expr(p.polqual, p.polrelid), 'nothing'), 'check', coalesce(pg_get_expr(p.polwithcheck, p.polrelid), 'nothing'))
+from tables t join pg_policy p on p.polrelid = t.oid
+union all
+select 'trigger', t.name, g.tgname::text,
+  case g.tgenabled when 'A' then 'always' when 'O' then 'enabled' when 'D' then 'disabled' else 'in replicas only' end
+    || ': ' || pg_get_triggerdef(g.oid)
+from tables t join pg_trigger g on g.tgrelid = t.oid and not g.tgisinternal
+union all
+-- Servers before 16 name the table before each column of a view.
+select 'rule', t.name, w.rulename::text, regexp_replace(pg_get_ruledef(w.oid), '\maudit_log\.', '', 'g')
+from tables t join pg_rewrite w on w.ev_class = t.oid
+where t.relkind <> 'v' or t.is_log
+union all
+select 'inheritance', t.name, i.inhrelid::regclass::text, 'child'
+from tables t join pg_inherits i on i.inhparent = t.oid
+union all
+select 'column', t.name, a.attname::text, concat_ws(' ', format_type(a.atttypid, a.atttypmod), case when a.attnotnull then 'not null' end,
+  case a.attidentity when 'a' then 'always identity' when 'd' then 'identity' end, case when a.attgenerated <> '' then 'generated' end,
+  'default ' || case
+    -- the newest epoch is the default of its rows
+    when t.name = 'audit_log' and a.attname = 'epoch'
+      and pg_get_expr(d.adbin, d.adrelid) = (select max(e.epoch)::text from atlas.audit_epoch e) then 'the newest epoch'
+    else pg_get_expr(d.adbin, d.adrelid) end)
+from tables t
+join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
+left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum
+where t.is_log
+union all
+-- newer servers have one for each column that is not null, which the column says
+select 'constraint', t.name, n.conname::text, pg_get_constraintdef(n.oid)
+from tables t join pg_constraint n on n.conrelid = t.oid and n.contype <> 'n'
+where t.is_log
+union all
+select 'index', t.name, x.indexrelid::regclass::text, case when x.indisvalid then '' else 'invalid: ' end || pg_get_indexdef(x.indexrelid)
+from tables t join pg_index x on x.indrelid = t.oid
+where t.is_log and (x.indisunique or x.indexprs is not null or x.indpred is not null)
+union all
+select 'sequence', t.name, s.seqrelid::regclass::text,
+  format('from %s by %s%s', s.seqstart, s.seqincrement, case when s.seqcycle then ', again and again' end)
+from tables t
+join pg_depend p on p.refobjid = t.oid and p.refclassid = 'pg_class'::regclass and p.classid = 'pg_class'::regclass and p.deptype in ('a', 'i')
+join pg_sequence s on s.seqrelid = p.objid
+where t.is_log
+union all
+select 'right', r.of, r.role, r.verb || case when r.is_grantable then ' and grant it' else '' end
+from rights r
+where r.oid is null or r.oid in (select oid from roles where not is_owner) or (r.verb !~ '^(select|usage)' and r.oid not in (select oid from owners))
+union all
+select 'role', r.name, 'attributes', concat_ws(', ', case when r.rolsuper then 'superuser' end, case when r.rolcreaterole then 'createrole' end,
+  case when r.rolcreatedb then 'createdb' end, case when r.rolreplication then 'replication' end,
+  case when r.rolbypassrls and not r.is_engine then 'bypassrls' end, case when r.rolcanlogin and r.is_owner then 'login' end)
 from roles r
-join pg_proc p on p.oid in (to_regproc('atlas.audit_prune'), to_regproc('atlas.audit_new_epoch'))
-where has_function_privilege(r.oid, p.oid, 'execute')
 union all
-select 'role', r.role, o.rolname, 'owner'
-from roles r
-join pg_roles o on o.rolname = 'atlas_owner' and pg_has_role(r.oid, o.oid, 'member');
+select 'member', r.name, g.rolname::text, 'member'
+from roles r join pg_auth_members m on m.member = r.oid join pg_roles g on g.oid = m.roleid
+where not r.is_owner
+union all
+select 'definer', 'functions', p.proname::text, case
+  when p.proowner in (select oid from roles) or p.proowner not in (select oid from owners) then pg_get_userbyid(p.proowner)::text
+  else 'the login that migrates' end
+from definers p;

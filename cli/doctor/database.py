@@ -110,10 +110,13 @@ async def _audit_guards(conn: Connection) -> Diagnosis:
     more = f" And {len(open_ones) - 1} more." if len(open_ones) > 1 else ""
     return finding(
         "audit guards",
-        open_ones[0].message + more if open_ones else "triggers and rights are as Atlas installs them",
+        open_ones[0].message + more
+        if open_ones
+        else "tables, rights, triggers and functions are as Atlas installs them",
         fail=bool(open_ones),
-        remedy="Run `atlas audit verify` and find out who did that. Revoke what was granted. To install triggers and"
-        f" functions again, run `delete from {schema}.system_state where key = 'functions'`, then `atlas migrate`.",
+        remedy="Run `atlas audit verify`, which names all, and find out who did that. Revoke what was granted, change"
+        " tables and owners back. To install triggers, policies and functions again, run"
+        f" `delete from {schema}.system_state where key = 'functions'`, then `atlas migrate`.",
     )
 
 
