@@ -23,10 +23,13 @@ from atlas.api.middleware import RequestStats
 from atlas.api.process_metrics import ApiProcess
 from atlas.api.ttl_cache import TtlCache
 from atlas.audit.seal_status import seal_lag
+from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.summary import KINDS, oldest_due
 from atlas.engine.usage import meter_usage
+from atlas.engine.xmin_horizon import KINDS as HOLDER_KINDS
+from atlas.engine.xmin_horizon import find_holders
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
 
@@ -79,9 +82,10 @@ class Metrics(Collector):
         async with self._api.db.transaction(None, read_only=True) as conn:
             self._depth = await fetch(conn, DEPTH, most=MOST_NAMED)
             self._totals = await fetch(conn, TOTALS)
-            self._facts = dict(await fetch_row(conn, FACTS) or {})
+            self._facts = dict(await fetch_row(conn, FACTS, schema=schema_name()) or {})
             self._facts["oldest"] = await oldest_due(conn)
             self._facts["gate"] = await read_gate(conn)
+            self._facts["holders"] = await find_holders(conn)
             self._lag = await seal_lag(conn)
         return generate_latest(self._registry)
 
@@ -152,6 +156,14 @@ class Metrics(Collector):
         yield _gauge(
             "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
         )
+        held = GaugeMetricFamily(
+            "atlas_horizon_held_seconds", "Since when the xmin horizon is held, by what; 0 if not.", labels=["kind"]
+        )
+        for kind in HOLDER_KINDS:
+            ages = [one.seconds for one in self._facts["holders"] if one.kind == kind]
+            held.add_metric([kind], max(ages, default=0.0))
+        yield held
+        yield _gauge("atlas_dead_rows", "Dead rows in Atlas's tables, by estimate.", self._facts["dead_rows"])
         yield _gauge("atlas_scraped_at_seconds", "When the database was read.", time.time())
 
     def _histogram(self, name: str, description: str, times: str) -> Metric:

@@ -32,6 +32,9 @@ TEST_SETTINGS = {
     "shared_buffers": "64MB",
     "max_connections": "400",
     "autovacuum_naptime": "60s",
+    # So that tests can forget a prepared transaction and a logical slot.
+    "max_prepared_transactions": "5",
+    "wal_level": "logical",
     # Files are copied by the kernel.
     "file_copy_method": "clone",
 }

@@ -1,4 +1,4 @@
-"""Alerts for operators: lost workers, silent hosts, undecided intents, a silent engine, failures, lost audit rows."""
+"""Alerts for operators: lost workers, silent hosts, a silent engine, failures, lost audit rows, a held horizon."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -8,6 +8,7 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
+from atlas.engine.xmin_horizon import find_holders
 
 LOOK = statement("engine/sql/watch.sql")
 SAVE = statement("engine/sql/save_findings.sql")
@@ -42,7 +43,11 @@ async def find_alerts(conn: Connection) -> list[Alert]:
         engine_silent=ENGINE_SILENT_SECONDS,
         worker_lost=WORKER_LOST_SECONDS,
     )
-    return [Alert(**row) for row in rows]
+    holders = await find_holders(conn)
+    return [
+        *(Alert(**row) for row in rows),
+        *(Alert("horizon_held", f"{one.kind} {one.name}", f"{one.cause} {one.remedy}") for one in holders),
+    ]
 
 
 async def save_findings(conn: Connection, findings: list[Alert], *, by: str) -> None:

@@ -32,6 +32,7 @@ ADDRESSES = {
     "engine_silent": "/system/status",
     "failures_rise": "/jobs?status=failed",
     "audit_lost_end": "/audit/status",
+    "horizon_held": "/system/findings",
 }
 
 

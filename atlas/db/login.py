@@ -26,4 +26,7 @@ async def make_login(conn: Connection) -> str:
         await conn.execute(_MAKE.format(name=name, terms=terms))
     if not await conn.fetchval("select pg_has_role($1, $2, 'member')", login, role("engine")):
         await conn.execute(f"grant {role('engine')}, {role('tenant')} to {login}")
+    if not await conn.fetchval("select pg_has_role($1, 'pg_read_all_stats', 'member')", role("engine")):
+        # What holds the xmin horizon may be a session of another login.
+        await conn.execute(f"grant pg_read_all_stats to {role('engine')}")
     return login

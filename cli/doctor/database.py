@@ -11,6 +11,7 @@ from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.doctor.grants import check_grants
+from atlas.cli.doctor.horizon import check_horizon
 from atlas.cli.doctor.replica import check_replica
 from atlas.db.login import login_statements
 from atlas.db.migrations import pending
@@ -76,6 +77,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _pool(url),
         _pooler(conn),
         await check_replica(url, load_settings()),
+        await check_horizon(conn),
         *(_AUDIT_UNCHECKED if migrations.verdict == "fail" else [await _audit_log(conn), await _audit_guards(conn)]),
     ]
 

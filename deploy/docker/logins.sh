@@ -10,4 +10,5 @@ set role atlas_install;
 create role atlas_engine nologin;
 create role atlas_tenant nologin;
 grant atlas_engine, atlas_tenant to atlas_app;
+grant pg_read_all_stats to atlas_engine;
 SQL

@@ -11,9 +11,15 @@ from atlas.db.statements import statement
 from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
 from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
+from atlas.engine.xmin_horizon import HorizonHolder, find_holders
 from atlas.errors import NotFound
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
+
+# A due job that only waits for its turn is late after so long, and this many dead rows slow claims down.
+LATE_SECONDS = 10.0
+SLOW_DEAD_ROWS = 100_000
+IN_LINE = ("next", "queue", "share")
 
 
 async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
@@ -27,7 +33,13 @@ async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
 async def explain_many(conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None) -> list[Explanation]:
     """The same for a page of jobs, in one statement. Jobs that do not exist are left out."""
     rows = await conn.fetch(EXPLAIN.sql, *EXPLAIN.bind({"ids": list(job_ids), "tenant_id": tenant_id}))
-    return [explained("job", row["id"], row["status"], _why(row)) for row in rows]
+    reasons = [_why(row) for row in rows]
+    late = [why.reason in IN_LINE and row["waited"] > LATE_SECONDS for row, why in zip(rows, reasons, strict=True)]
+    # Who holds the horizon is for operators to see: it is a session of the whole server.
+    holders = await find_holders(conn) if tenant_id is None and any(late) else []
+    if holders and holders[0].dead_rows >= SLOW_DEAD_ROWS:
+        reasons = [_slowed(why, holders[0]) if slow else why for why, slow in zip(reasons, late, strict=True)]
+    return [explained("job", row["id"], row["status"], why) for row, why in zip(rows, reasons, strict=True)]
 
 
 def _why(row: Mapping[str, Any]) -> Why:
@@ -132,6 +144,13 @@ def _in_line(row: Mapping[str, Any]) -> Why:
     if row["tenants_before"]:
         return Why("share", _share(row), "Raise its weight, or start more workers.", numbers=_share_numbers(row))
     return Why("next", "Nothing holds it: a worker will claim it next.")
+
+
+def _slowed(why: Why, holder: HorizonHolder) -> Why:
+    """It waits longer than usual, because claims pass over dead rows that Postgres cannot remove."""
+    numbers = {**why.numbers, "dead_rows": holder.dead_rows, "held_seconds": int(holder.seconds)}
+    cause = f"{why.sentence} Dead rows slow claims down: {holder.cause}"
+    return Why("horizon", cause, holder.remedy, numbers=numbers)
 
 
 def _share(row: Mapping[str, Any]) -> str:

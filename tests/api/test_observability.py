@@ -110,6 +110,8 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     assert now[("atlas_pool_connections",)] >= 1
     assert now[("atlas_seal_lag_seconds",)] > 0
     assert now[("atlas_workers",)] == 0
+    assert now["atlas_horizon_held_seconds", ("kind", "session")] == 0
+    assert now[("atlas_dead_rows",)] >= 0
     assert ("atlas_notification_lag_seconds",) in now or now[("atlas_notifications",)] == 0
     assert now["atlas_http_requests_total", ("method", "POST"), ("route", "/api/v1/jobs"), ("status", "201")] == 5
 

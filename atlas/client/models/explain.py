@@ -11,7 +11,18 @@ JobReason: TypeAlias = Annotated[
     str,
     known(
         *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused"),
+        *(
+            "stopping",
+            "running",
+            "failed",
+            "dead_letter",
+            "succeeded",
+            "canceled",
+            "expired",
+            "rate",
+            "paused",
+            "horizon",
+        ),
     ),
 ]
 RunReason: TypeAlias = Annotated[
@@ -20,7 +31,18 @@ RunReason: TypeAlias = Annotated[
         *("review", "blocked", "rejected", "gone", "engine_off", "engine_silent", "requested"),
         *("retrying", "sleeping", "approval", "event", "job", "child"),
         *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused"),
+        *(
+            "stopping",
+            "running",
+            "failed",
+            "dead_letter",
+            "succeeded",
+            "canceled",
+            "expired",
+            "rate",
+            "paused",
+            "horizon",
+        ),
     ),
 ]
 TriggerReason: TypeAlias = Annotated[

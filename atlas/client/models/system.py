@@ -9,7 +9,16 @@ from pydantic import Field
 from atlas.client.models.base import ApiModel, known
 
 FindingKind: TypeAlias = Annotated[
-    str, known("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise", "audit_lost_end")
+    str,
+    known(
+        "worker_lost",
+        "host_silent",
+        "intents_stuck",
+        "engine_silent",
+        "failures_rise",
+        "audit_lost_end",
+        "horizon_held",
+    ),
 ]
 
 

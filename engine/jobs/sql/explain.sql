@@ -59,6 +59,7 @@ select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_
   j.status = 'canceled' and j.error->>'reason' = 'expired' as is_expired, j.attempt_count, j.retry_count,
   atlas.retries_of(j.job_type, j.max_retries, j.retries_chosen) as max_retries,
   case when j.next_retry_at > clock_timestamp() then j.next_retry_at end as due_at,
+  extract(epoch from clock_timestamp() - j.created_at)::float8 as waited,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
   case when j.status = 'queued' then atlas.pause_of(j.job_type, j.tenant_id, j.host_id, j.input) end as pause,
   (select jsonb_agg(to_jsonb(w) order by w.name) from (

@@ -1,0 +1,162 @@
+"""The holder of the xmin horizon: a session, a prepared transaction, a slot or a standby is named with what ends it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from atlas.cli.doctor.horizon import check_horizon
+from atlas.db.pool import connect
+from atlas.engine.alerts import find_alerts
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.xmin_horizon import HorizonHolder, find_holders, rounded
+from atlas.test_databases import TestDatabases
+from tests.engine.jobs.given import given_job, given_worker
+from tests.pgbouncer import direct_url
+from tests.standby import standby_of
+from tests.support import DANA
+
+
+@asynccontextmanager
+async def session(url: str, *statements: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session of another program, which has run these statements."""
+    conn = await asyncpg.connect(direct_url(url), server_settings={"application_name": "report"})
+    try:
+        for statement in statements:
+            await conn.execute(statement)
+        yield conn
+    finally:
+        await conn.close()
+
+
+async def holders(conn) -> list[HorizonHolder]:
+    return await find_holders(conn, min_seconds=0)
+
+
+async def hour_passes(conn) -> None:
+    """What was written up to now happened an hour ago: a holder's age is that of what it keeps."""
+    await conn.execute("alter table atlas.audit_log disable trigger user")
+    await conn.execute("update atlas.audit_log set created_at = created_at - interval '1 hour'")
+    await conn.execute("alter table atlas.audit_log enable trigger user")
+
+
+async def test_an_open_snapshot_is_named_once_something_changed_after_it_and_its_statement_ends_it(
+    conn, owner, database_url
+):
+    await given_job(conn)
+    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+        unchanged = await holders(conn)
+        await given_job(conn)
+        [found] = await holders(owner)
+        [hidden] = await holders(conn)
+        young = await find_holders(conn)
+        pid = other.get_server_pid()
+        await owner.execute(found.statement)
+        async with asyncio.timeout(10):
+            while await holders(conn):
+                await asyncio.sleep(0.01)
+
+    assert unchanged == young == []
+    assert (found.kind, found.name, found.application) == ("session", str(pid), "report")
+    assert (found.state, found.is_hidden) == ("idle in transaction", False)
+    # The role of the programs sees less of it, and the remedy says how it sees more.
+    assert (hidden.name, hidden.state) == (found.name, None if hidden.is_hidden else found.state)
+    assert ("grant pg_read_all_stats to atlas_engine" in hidden.remedy) == hidden.is_hidden
+    assert found.statement == f"select pg_terminate_backend({pid})"
+    assert "application report" in found.cause
+
+
+async def test_the_transaction_that_writes_is_named_before_those_that_only_saw_it(conn, database_url):
+    writes = session(database_url, "create table noted (n int)", "begin", "insert into noted values (1)")
+    async with writes as first, session(database_url, "begin isolation level repeatable read", "select 1") as second:
+        await given_job(conn)
+        found = await holders(conn)
+
+    assert [one.name for one in found] == [str(first.get_server_pid()), str(second.get_server_pid())]
+
+
+async def test_a_long_transaction_of_short_statements_holds_nothing(conn, database_url):
+    async with session(database_url, "begin", "select 1"):
+        await given_job(conn)
+        assert await holders(conn) == []
+
+
+async def test_a_prepared_transaction_and_a_forgotten_slot_are_named_with_the_statements_that_end_them(
+    conn, database_url
+):
+    if (await conn.fetchval("show max_prepared_transactions"), await conn.fetchval("show wal_level")) != (
+        "5",
+        "logical",
+    ):
+        pytest.skip("the server allows no prepared transactions or no logical slots")
+    async with session(database_url, "create table noted (n int)") as other:
+        await other.execute("begin; insert into noted values (1); prepare transaction 'dana''s'")
+        await given_job(conn)
+        [prepared] = await holders(conn)
+        await other.execute(prepared.statement)
+        name = f"forgotten_{other.get_server_pid()}"
+        await other.execute(f"select pg_create_logical_replication_slot('{name}', 'pgoutput')")
+        try:
+            await given_job(conn)
+            # Slots of other databases hold the catalogs that all share.
+            [slot] = [one for one in await holders(conn) if one.name == name]
+        finally:
+            await other.execute(f"select pg_drop_replication_slot('{name}')")
+
+    assert (prepared.kind, prepared.name, prepared.statement) == (
+        "prepared transaction",
+        "dana's",
+        "rollback prepared 'dana''s'",
+    )
+    assert (slot.kind, slot.catalogs_only, slot.state) == ("slot", True, "not in use")
+    assert slot.statement == f"select pg_drop_replication_slot('{name}')"
+    assert "write-ahead log" in slot.cause
+
+
+@pytest.mark.long
+async def test_a_standby_with_feedback_is_named_while_a_query_runs_there(conn, database_url, databases: TestDatabases):
+    with standby_of(databases) as standby:
+        standby.configure(hot_standby_feedback="on", wal_receiver_status_interval="1s")
+        standby.reload()
+        reader = await connect(standby.url(database_url))
+        try:
+            await reader.execute("begin isolation level repeatable read; select count(*) from atlas.jobs")
+            async with asyncio.timeout(30):
+                while not (found := [one for one in await holders(conn) if one.kind == "standby"]):
+                    await given_job(conn)
+                    await asyncio.sleep(0.2)
+        finally:
+            await reader.close()
+
+    assert "On that standby" in found[0].remedy
+
+
+async def test_a_held_horizon_is_an_alert_and_the_reason_why_a_due_job_waits(conn, owner, database_url, monkeypatch):
+    await switch(conn, online=True, actor=DANA)
+    await given_worker(conn, "report.build")
+    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+        job_id = await given_job(conn)
+        await hour_passes(owner)
+        await owner.execute("update atlas.jobs set created_at = created_at - interval '1 hour'")
+        pid = other.get_server_pid()
+        [alert] = [one for one in await find_alerts(conn) if one.kind == "horizon_held"]
+        diagnosis = await check_horizon(conn)
+        with_few_dead_rows = await explain(conn, job_id)
+        monkeypatch.setattr("atlas.engine.jobs.explain.SLOW_DEAD_ROWS", 0)
+        with_many = await explain(conn, job_id)
+        of_tenant = await explain(conn, job_id, tenant_id=SYSTEM_TENANT)
+
+    assert alert.subject == f"session {pid}"
+    assert f"select pg_terminate_backend({pid})" in alert.message
+    assert (diagnosis.verdict, diagnosis.found) == ("warn", alert.message.removesuffix(f" {diagnosis.remedy}"))
+    # Operators see who it is; a tenant does not.
+    assert [one.reason for one in (with_few_dead_rows, with_many, of_tenant)] == ["next", "horizon", "next"]
+    assert f"select pg_terminate_backend({pid})" in with_many.text
+
+
+def test_a_growing_number_changes_its_rounded_form_now_and_then():
+    assert [rounded(count) for count in (0, 7, 19, 123_456, 199_999)] == [0, 7, 10, 100_000, 100_000]
