@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -75,6 +75,7 @@ log = get_logger("api")
 TITLE = "Atlas"
 CLEAN_SECONDS = 600.0
 CLEAN_BATCH = 1000
+REFUSALS_SECONDS = 60.0
 
 # The most used come first. `job_actions` comes after `triggers`, whose addresses begin like its own.
 ROUTERS = (
@@ -182,19 +183,31 @@ async def _run(app: FastAPI) -> AsyncIterator[None]:
     background.start(_delete_expired(app.state.api))
     if app.state.process is not None:
         background.start(app.state.process.keep_written(app.state.metrics.of_process))
-    background.start(app.state.api.callers.refused.run(app.state.api.db))
+    background.start(_record_refusals(app.state.api))
     replica: Replica | None = app.state.api.replica
     if replica is not None:
         background.start(replica.run())
     ending = asyncio.Event()
     reporting = asyncio.create_task(report_running(app.state.api.db.pool, "api", ending))
     yield
+    with suppress(*AWAY, asyncpg.PostgresError):
+        await app.state.api.record_refusals()
     ending.set()
     await reporting
     await background.stop()
     if replica is not None:
         await replica.close()
     await signals.stop()
+
+
+async def _record_refusals(api: AppState) -> None:
+    """Record every minute what was refused; what cannot be recorded now is kept for the next time."""
+    while True:
+        await asyncio.sleep(REFUSALS_SECONDS)
+        try:
+            await api.record_refusals()
+        except (*AWAY, asyncpg.PostgresError) as error:
+            log.warning("refusals were not recorded", reason=str(error) or type(error).__name__)
 
 
 async def _delete_expired(api: AppState) -> None:

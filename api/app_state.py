@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from atlas.api.authentication import Callers
+from atlas.api.caller_addresses import CallerAddresses
 from atlas.api.client_address import TrustedProxies
 from atlas.api.db import Database
 from atlas.api.inbound_hooks import InboundHooks
@@ -12,6 +13,7 @@ from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import RateLimiter, Rates
+from atlas.api.refused_calls import RefusedCalls
 from atlas.api.replica import Replica
 from atlas.api.tenant_cache import TenantCache
 from atlas.db.pool import Pool
@@ -47,6 +49,8 @@ class AppState:
         self.replica = None if read_url is None else Replica(read_url, pool, staleness=staleness)
         self.tenants = TenantCache(self.db)
         self.callers = Callers(self.db, rates)
+        self.addresses = CallerAddresses(self.db)
+        self.refused_calls = RefusedCalls()
         self.rate_limiter = RateLimiter(rates, self.tenants)
         self.inbound_hooks = InboundHooks(self.db, rates)
         self.helper_shares = HelperShares(HELPERS)
@@ -61,6 +65,11 @@ class AppState:
             "to watch at the same time", most=min(MOST_WATCHERS, third), most_each=min(MOST_WATCHERS_EACH, third)
         )
         self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MOST_POLLS_EACH)
+
+    async def record_refusals(self) -> None:
+        """Record in the audit log what was refused since the last time."""
+        await self.callers.refused.record(self.db, self.addresses)
+        await self.refused_calls.record(self.db, self.addresses)
 
     def forget_credentials(self) -> None:
         """Empty the caches of credentials: one of them has ended."""

@@ -101,10 +101,13 @@ class Callers:
             scheme, _, clear = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise Unauthenticated()
-            return await self.by_token(clear.strip(), address)
+            caller = await self.by_token(clear.strip(), address)
+            request.scope["atlas.caller"] = caller
+            return caller
         if cookie is None:
             raise Unauthenticated()
         caller = await self.by_session(cookie, address)
+        request.scope["atlas.caller"] = caller
         if request.scope["type"] == "http" and request.scope["method"] not in SAFE_METHODS:
             require_same_site(request, caller)
         return caller

@@ -230,6 +230,8 @@ def add_problem_handlers(app: FastAPI) -> None:
 async def problem_response(request: Request, error: Exception) -> Response:
     """The response to a request that ended in an error."""
     problem = problem_of(error)
+    if problem.status == 403:
+        request.app.state.api.refused_calls.count(request.scope)
     if problem.status == 405:
         problem.headers["Allow"] = ", ".join(sorted(_methods(request)))
     if problem.status == 503:

@@ -34,7 +34,8 @@ class RequestContext:
     api: AppState
     caller: Caller
     tenant_id: UUID | None
-    address: str | None
+    # The address of the caller, where the request may leave an event.
+    ip_commitment: str | None
     request_id: str
     # Where its transactions are, while its route reads from the replica.
     replica: ReplicaRead | None = None
@@ -47,7 +48,7 @@ class RequestContext:
     def actor(self) -> Actor:
         """The actor that the audit log records."""
         kind: ActorType = "agent" if self.caller.is_agent else "user"
-        return Actor(kind, self.caller.subject, self.address, self.request_id, self.caller.token.prefix)
+        return Actor(kind, self.caller.subject, self.ip_commitment, self.request_id, self.caller.token.prefix)
 
     @property
     def home(self) -> UUID:
@@ -125,7 +126,9 @@ class RequestContext:
         return self.api.helper_shares.taken(self.caller.share)
 
 
-async def open_call(api: AppState, caller: Caller, request: Request, request_id: str) -> RequestContext:
+async def open_call(
+    api: AppState, caller: Caller, request: Request, request_id: str, *, leaves_event: bool
+) -> RequestContext:
     """The context of a request. An operator may choose any `?tenant=`, everyone else only their own."""
     tenant_id = caller.tenant_id
     if request.scope["query_string"]:
@@ -136,7 +139,8 @@ async def open_call(api: AppState, caller: Caller, request: Request, request_id:
             tenant_id = await named_tenant(api, caller, wanted[0])
     if tenant_id is not None and request.method not in READING and not request.scope["path"].startswith(STAYS_OPEN):
         await _require_here(api, tenant_id)
-    return RequestContext(api, caller, tenant_id, address_of(request), request_id)
+    address = await api.addresses.commitment(caller.tenant_id, address_of(request)) if leaves_event else None
+    return RequestContext(api, caller, tenant_id, address, request_id)
 
 
 async def _require_here(api: AppState, tenant_id: UUID) -> None:

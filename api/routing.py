@@ -24,7 +24,7 @@ from atlas.api.idempotency import respond_once
 from atlas.api.middleware import RequestMiddleware, RequestStats, header
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia, problem_response
 from atlas.api.replica_reads import Handle, read_from_replica
-from atlas.api.request_context import RequestContext, open_call
+from atlas.api.request_context import READING, RequestContext, open_call
 from atlas.engine.synonyms import SynonymConflict, by_own_names, synonyms_of
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
@@ -187,7 +187,8 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
     if rules.whole and caller.tenant_id is not None:
         raise Forbidden("This is about the whole installation.", remedy="It needs a token that belongs to no tenant.")
     check_query(request, names)
-    scope["atlas.call"] = await open_call(api, caller, request, scope["atlas.request_id"])
+    leaves_event = scope["method"] not in READING or rules.own_pages or rules.takes
+    scope["atlas.call"] = await open_call(api, caller, request, scope["atlas.request_id"], leaves_event=leaves_event)
 
 
 def query_names(dependant: Dependant, rules: RouteRules) -> frozenset[str]:

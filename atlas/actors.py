@@ -1,7 +1,7 @@
 """Who makes a change: the name in the audit log, which four-eyes rules compare."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 ActorType = Literal["user", "agent", "system"]
 
@@ -12,17 +12,22 @@ class Actor:
 
     type: ActorType
     id: str
-    ip: str | None = None
+    # The address that the request came from, as the audit log commits to it: `commit_address` stores it.
+    ip_commitment: str | None = None
     request_id: str | None = None
     token: str | None = None  # its prefix, which may be shown
 
     @property
-    def meta(self) -> dict[str, str]:
+    def meta(self) -> dict[str, Any]:
         """What an audit row adds about the request, if there is one."""
-        if self.ip is None and self.request_id is None and self.token is None:
-            return {}
-        found = {"ip": self.ip, "request_id": self.request_id, "token": self.token}
-        return {name: value for name, value in found.items() if value is not None}
+        meta: dict[str, Any] = {}
+        if self.ip_commitment is not None:
+            meta["ip"] = {"commitment": self.ip_commitment}
+        if self.request_id is not None:
+            meta["request_id"] = self.request_id
+        if self.token is not None:
+            meta["token"] = self.token
+        return meta
 
 
 def system(name: str) -> Actor:

@@ -19,6 +19,7 @@ from atlas.db.statements import fetch, fetch_value, statement
 
 REVEAL = statement("audit/sql/reveal.sql")
 ERASE = statement("audit/sql/erase.sql")
+STORE = statement("audit/sql/store_personal_data.sql")
 
 SALT_BYTES = 16
 # Texts about a person that go with the person's address when it is erased.
@@ -53,6 +54,16 @@ def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[s
         else:
             meta[field] = [committed(field, value) for value in given]
     return meta, kept
+
+
+async def commit_address(conn: Connection, address: str, *, tenant_id: UUID | None) -> str:
+    """Store the address of a caller, and return the commitment that all of its events may hold: `Actor.ip_commitment`.
+
+    It belongs to no entity. Use it for some hours at most: `audit_prune` removes the address with the rows of its time.
+    """
+    shape, row = commit("ip", address)
+    await fetch_value(conn, STORE, tenant_id=tenant_id, rows=orjson.dumps([row]).decode())
+    return shape["commitment"]
 
 
 async def reveal(conn: Connection, commitments: Iterable[str], *, of: Iterable[str]) -> list[dict[str, str]]:

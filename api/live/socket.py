@@ -76,6 +76,8 @@ async def live(socket: WebSocket) -> None:
             slot.enter_context(api.watchers.taken(caller.share))
         except (AtlasError, asyncpg.PostgresError, *AWAY) as error:
             problem = problem_of(error)
+            if problem.status == 403:
+                api.refused_calls.count(socket.scope)
             log.info("a watcher is refused", status=problem.status, address=address_of(socket), reason=str(error))
             # Before it is accepted, so that the client gets an HTTP response with its status and Retry-After.
             await socket.send_denial_response(response_of(problem))

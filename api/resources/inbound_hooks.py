@@ -116,7 +116,8 @@ async def receive(
     except NotAccepted as error:
         raise api.inbound_hooks.refuse(error, address) from None
     value: Any = read_json(body)
-    actor = Actor("system", f"hook:{hook.id}", address, request.scope["atlas.request_id"])
+    commitment = await api.addresses.commitment(hook.tenant_id, address)
+    actor = Actor("system", f"hook:{hook.id}", commitment, request.scope["atlas.request_id"])
     async with api.db.transaction(hook.tenant_id, share=(hook.tenant_id, False)) as conn:
         accepted = await accept_message(conn, hook, headers, value, actor=actor)
     return MessageAccepted(event_id=accepted.event_id, repeated=accepted.is_repeated)

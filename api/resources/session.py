@@ -52,10 +52,12 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
         caller = await api.callers.by_token(body.token.strip(), address)
     else:
         caller = await api.callers.by_link(body.code or "", address)
+    request.scope["atlas.caller"] = caller
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in PEOPLES_ROLES:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
-    actor = Actor("user", caller.subject, address, request.scope["atlas.request_id"], caller.token.prefix)
+    commitment = await api.addresses.commitment(caller.tenant_id, address)
+    actor = Actor("user", caller.subject, commitment, request.scope["atlas.request_id"], caller.token.prefix)
     async with api.db.connection(share=caller.share) as conn:
         before = request.cookies.get(cookie_name(request))
         session, clear = await open_session(conn, caller.token, actor=actor, before=before, link=body.code)

@@ -36,7 +36,11 @@ begin
   forgotten as (
     delete from audit_private p using commitments c where p.entity_id = c.entity_id and p.commitment = c.commitment),
   forgotten_loose as (
-    delete from audit_private p using commitments c where p.entity_id is null and p.commitment = c.commitment)
+    delete from audit_private p using commitments c where p.entity_id is null and p.field <> 'ip' and p.commitment = c.commitment),
+  -- The events of a caller share the commitment of its address, for an hour, and those of a bulk action until its end.
+  forgotten_addresses as (
+    delete from audit_private p
+    where p.entity_id is null and p.field = 'ip' and p.created_at < seal.snap_at - interval '30 days')
   select count(*) into gone from removed;
   words := gone || ' rows of the seals up to ' || p_through || ' were removed';
   facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'));

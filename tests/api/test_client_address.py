@@ -13,7 +13,11 @@ from atlas.settings import load_settings
 from tests.api.conftest import furnish, running
 
 PROXY = "10.0.0.9"
-IP = "select meta ->> 'ip' from atlas.audit_log where entity_id = $1"
+IP = """
+select p.value
+from atlas.audit_log a
+join atlas.audit_private p on p.entity_id is null and p.commitment = decode(a.meta->'ip'->>'commitment', 'hex')
+where a.entity_id = $1"""
 
 
 @pytest.fixture

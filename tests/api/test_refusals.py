@@ -1,7 +1,10 @@
-"""What is refused leaves an event: wrong credentials, counted by address, and decisions that someone may not make."""
+"""What is refused leaves an event: wrong credentials and calls, counted, and decisions that someone may not make."""
 
-from uuid import UUID
+from dataclasses import replace
+from types import SimpleNamespace
+from uuid import UUID, uuid4
 
+from atlas.api.authentication import Caller
 from atlas.engine.workflows.declared.store import save_workflow
 from tests.support import DANA, given_review
 
@@ -12,25 +15,62 @@ async def test_wrong_credentials_are_one_event_an_address_with_their_count(world
     for number in range(3):
         client.headers["Authorization"] = f"Bearer atl_wrong{number}"
         assert (await client.get("/jobs")).status_code == 401
-    callers = world.app.state.api.callers
-    await callers.refused.record(world.app.state.api.db)
-    await callers.refused.record(world.app.state.api.db)  # nothing came since
+    await world.app.state.api.record_refusals()
+    await world.app.state.api.record_refusals()  # nothing came since
 
-    rows = await pool.fetch("select entity_id, meta::text from atlas.audit_log where action = 'CREDENTIALS_REFUSED'")
-    assert [tuple(row) for row in rows] == [("10.1.2.3", '{"count": 3}')]
+    rows = await pool.fetch(
+        "select p.value, a.entity_id = encode(p.commitment, 'hex') as named, (a.meta->>'count')::int as count"
+        " from atlas.audit_log a left join atlas.audit_private p on encode(p.commitment, 'hex') = a.meta->'ip'->>'commitment'"
+        " where a.action = 'CREDENTIALS_REFUSED'"
+    )
+    assert [tuple(row) for row in rows] == [("10.1.2.3", True, 3)]
 
 
 async def test_many_addresses_share_one_event(world, pool):
-    refused = world.app.state.api.callers.refused
     for number in range(200):
-        refused.count(f"10.9.8.{number}")
-    await refused.record(world.app.state.api.db)
+        world.app.state.api.callers.refused.count(f"10.9.8.{number}")
+    await world.app.state.api.record_refusals()
 
     rows = await pool.fetch(
         "select entity_id, (meta->>'count')::int as count from atlas.audit_log where action = 'CREDENTIALS_REFUSED'"
     )
     counts = {row["entity_id"]: row["count"] for row in rows}
     assert (len(counts), counts["others"], sum(counts.values())) == (51, 150, 200)
+
+
+async def test_calls_that_a_credential_may_not_make_are_one_event_a_route_with_their_count(world, pool):
+    client = world.client("acme", "enqueuer")
+    for _ in range(3):
+        assert (await client.get("/tokens")).status_code == 403
+    assert (await client.delete(f"/tokens/{world.ids['acme', 'auditor']}")).status_code == 403
+    await world.app.state.api.record_refusals()
+    await world.app.state.api.record_refusals()  # nothing came since
+
+    rows = await pool.fetch(
+        "select actor_id, tenant_id, entity_id, meta->>'route' as route, (meta->>'count')::int as count, meta->>'token' as token"
+        " from atlas.audit_log where action = 'CALLS_REFUSED' order by id"
+    )
+    who = ("enqueuer@acme", world.acme.id, str(world.ids["acme", "enqueuer"]))
+    prefix = world.tokens["acme", "enqueuer"].split("_")[1]
+    assert [tuple(row) for row in rows] == [
+        (*who, "GET /api/v1/tokens", 3, prefix),
+        (*who, "DELETE /api/v1/tokens/{token_id}", 1, prefix),
+    ]
+
+
+async def test_a_flood_of_refused_calls_does_not_flood_the_audit_log(world, pool):
+    caller = (await world.app.state.api.callers.by_token(world.tokens["acme", "enqueuer"], None)).token
+    calls = world.app.state.api.refused_calls
+    for credential in range(300):
+        token = replace(caller, id=uuid4(), subject=f"program {credential}")
+        for number in range(5):
+            route = SimpleNamespace(path_format=f"/api/v1/{credential}/{number}")
+            calls.count({"atlas.caller": Caller(token), "method": "GET", "route": route})
+    await world.app.state.api.record_refusals()
+
+    rows = await pool.fetch("select (meta->>'count')::int as count from atlas.audit_log where action = 'CALLS_REFUSED'")
+    assert len(rows) <= 151
+    assert sum(row["count"] for row in rows) == 1500
 
 
 async def test_a_decision_that_is_refused_is_recorded(world, admin, pool):

@@ -15,7 +15,7 @@ from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey, split_notes
 from atlas.settings import Settings, load_settings
 
-CALLER = Actor("user", "dana", ip="192.0.2.7")
+CALLER = Actor("user", "dana", request_id="r-1")
 TENANTS = [UUID(f"00000000-0000-7000-8000-0000000000{number:02}") for number in range(1, 5)]
 
 # Rows by the thousand, as the workers' statements write them.

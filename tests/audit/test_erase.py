@@ -5,10 +5,13 @@ import asyncio
 import orjson
 import pytest
 
+from atlas.actors import Actor
 from atlas.audit import missing_values
-from atlas.audit.personal_data import commit, erase
-from atlas.audit.record import record
+from atlas.audit.export import Extract, export
+from atlas.audit.personal_data import commit, commit_address, erase
+from atlas.audit.record import Event, record
 from atlas.audit.seal import seal
+from atlas.audit.verifier.export import verify_export
 from atlas.audit.verify import verify
 from atlas.postgres.pg_ctl import BIN
 from tests.audit.given import CALLER, TENANTS, audit_log, event
@@ -65,6 +68,30 @@ async def test_values_of_no_thing_are_erased_too(conn):
     )
     assert await erase(conn, "ann@example.org", actor=CALLER) == 1
     assert await conn.fetchval("select count(*) from atlas.audit_private") == 0
+
+
+async def test_the_address_of_a_caller_is_erased_from_all_of_its_events(conn, installation, tmp_path):
+    commitment = await commit_address(conn, "192.0.2.7", tenant_id=TENANTS[0])
+    await commit_address(conn, "192.0.2.8", tenant_id=TENANTS[0])
+    caller = Actor("user", "dana", commitment, "r-1")
+    for number in range(2):
+        await record(conn, Event("THING_CHANGED", "thing", str(number), caller, TENANTS[0]))
+    await seal(conn)
+    await installation.sign(conn)
+    lines = [line async for line in export(conn, Extract(personal=True), actor=CALLER)]
+    assert sum(line.count(b'"value":"192.0.2.7"') for line in lines) == 2
+    assert await erase(conn, "192.0.2.7", actor=CALLER) == 1
+
+    assert [row["value"] for row in await conn.fetch("select value from atlas.audit_private")] == ["192.0.2.8"]
+    assert not await conn.fetchval(
+        "select count(*) from atlas.audit_log where position('192.0.2.7'::bytea in body) > 0"
+    )
+    await seal(conn)
+    await installation.sign(conn)
+    assert (await verify(conn, installation.keys)).findings == []
+    file = tmp_path / "after.jsonl"
+    file.write_bytes(b"".join([line async for line in export(conn, Extract(personal=True), actor=CALLER)]))
+    assert verify_export(file, installation.keys).findings == []
 
 
 async def test_nothing_to_erase_writes_nothing(conn):

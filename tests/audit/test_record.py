@@ -17,7 +17,7 @@ async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
     id = await record(conn, written)
 
     row = await conn.fetchrow("select * from atlas.audit_log where id = $1", id)
-    facts = '{"slug":"acme","ip":"192.0.2.7"}'
+    facts = '{"slug":"acme","request_id":"r-1"}'
     same = event_body("TENANT_ADDED", "user", "dana", "tenant", "acme", TENANTS[0], facts, "added", "warn")
     assert row["body"] == same
     assert orjson.loads(row["body"]) == {
@@ -29,7 +29,7 @@ async def test_an_event_is_written_with_its_bytes_and_its_search_columns(conn):
         "entity_type": "tenant",
         "entity_id": "acme",
         "message": "added",
-        "meta": {"slug": "acme", "ip": "192.0.2.7"},
+        "meta": {"slug": "acme", "request_id": "r-1"},
     }
     assert (row["action"], row["entity_id"], row["level"]) == ("TENANT_ADDED", "acme", "warn")
 

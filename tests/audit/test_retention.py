@@ -7,12 +7,13 @@ import asyncpg
 import orjson
 import pytest
 
+from atlas.actors import Actor
 from atlas.audit.checkpoint import publish
 from atlas.audit.export import Extract, export
-from atlas.audit.personal_data import commit
+from atlas.audit.personal_data import commit, commit_address
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.reader import AuditReader
-from atlas.audit.record import record
+from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch, prune
 from atlas.audit.seal import OtherCluster, seal, seal_batch
 from atlas.audit.verifier.export import verify_export
@@ -477,3 +478,24 @@ async def test_writers_at_work_never_fall_between_two_epochs(conn, owner, pool, 
     report = await verify(conn, installation.keys)
     assert report.findings == []
     assert report.rows == written + 3
+
+
+async def test_the_address_of_a_caller_stays_while_rows_of_its_time_are_left(conn, owner, installation):
+    old = await commit_address(conn, "192.0.2.7", tenant_id=None)
+    await owner.execute("alter table atlas.audit_private disable trigger all")
+    await owner.execute("update atlas.audit_private set created_at = created_at - interval '31 days'")
+    await owner.execute("alter table atlas.audit_private enable always trigger audit_private_no_update")
+    shared = await commit_address(conn, "192.0.2.8", tenant_id=None)
+    for commitment in (old, shared):
+        await record(conn, Event("THING_CHANGED", "thing", "1", Actor("user", "dana", commitment)))
+    await seal(conn)
+    await installation.sign(conn)
+    await record(conn, Event("THING_CHANGED", "thing", "2", Actor("user", "dana", shared)))
+    await seal(conn)
+    await grown_old(owner, 1)
+    assert await prune(owner, older_than=timedelta(days=180), actor=CALLER) is not None
+
+    assert [row["value"] for row in await conn.fetch("select value from atlas.audit_private")] == ["192.0.2.8"]
+    await seal(conn)
+    await installation.sign(conn)
+    assert not {"private"} & kinds(await verify(conn, installation.keys))

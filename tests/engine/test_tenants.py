@@ -12,7 +12,7 @@ from atlas.engine.retention import read_ages
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import Conflict, InvalidInput, NotFound
 
-ALICE = Actor("user", "alice", ip="10.0.0.7")
+ALICE = Actor("user", "alice", request_id="r-7")
 
 
 async def events(conn, action):
@@ -42,7 +42,7 @@ async def test_adding_a_tenant_is_audited_in_the_same_transaction(conn):
     assert (event["tenant_id"], event["entity_id"], event["actor_id"]) == (tenant.id, str(tenant.id), "alice")
     meta = orjson.loads(event["meta"])
     assert len(meta.pop("state")) == 64
-    assert meta == {"slug": "acme", "name": "Acme", "timezone": "UTC", "ip": "10.0.0.7"}
+    assert meta == {"slug": "acme", "name": "Acme", "timezone": "UTC", "request_id": "r-7"}
     assert orjson.loads(event["body"])["action"] == "TENANT_ADDED"
 
 
