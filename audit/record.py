@@ -11,6 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit.changes import Values, changes_between, values_of
 from atlas.audit.personal_data import Personal, conceal
 from atlas.audit.state import state_of
 from atlas.db.pg_json import stored_json, stored_text
@@ -71,15 +72,22 @@ def _frame(
     )
 
 
-async def record(conn: Connection, event: Event, *, personal: Personal | None = None) -> int:
+async def record(
+    conn: Connection, event: Event, *, personal: Personal | None = None, before: Values | None = None
+) -> int:
     """Write one event in the caller's transaction, after the change it is about, and return its id.
 
     `personal` fields (recipients, subjects, addresses of people) appear in the event's meta as commitments;
-    their values are kept apart, where they can be erased.
+    their values are kept apart, where they can be erased. `before` has the `values_of` the entity before an edit, or
+    the columns that the edit's guard requires: the event holds those that differ now, under `changes`.
     """
     shapes, values = conceal(personal or {}, entity_id=event.entity_id)
     actor = event.actor
     state = await state_of(conn, event.entity_type, event.entity_id, event.tenant_id)
+    if before is not None:
+        after = await values_of(conn, event.entity_type, event.entity_id, event.tenant_id)
+        shapes["changes"], kept = changes_between(event.entity_type, before, after, entity_id=event.entity_id)
+        values += kept
     meta = stored_json({**event.meta, **shapes, **state, **actor.meta}, default=None)
     message = stored_text(event.message)
     written: int = await fetch_value(

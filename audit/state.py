@@ -65,8 +65,13 @@ NOT_COMPARED = {
 }
 
 
+def has_state(kind: str, id: str) -> bool:
+    """Whether the events of this entity have a digest: not for a kind without one, nor for an id that is none."""
+    return kind in STATE_KINDS and (kind in _NAMED_BY_TEXT or as_id(id) is not None)
+
+
 async def state_of(conn: Connection, kind: str, id: str, tenant_id: UUID | None) -> dict[str, str | None]:
     """What an event of this entity adds to its meta: nothing for a kind without a digest, or for an id that is none."""
-    if kind not in STATE_KINDS or (kind not in _NAMED_BY_TEXT and as_id(id) is None):
+    if not has_state(kind, id):
         return {}
     return {"state": await fetch_value(conn, STATE_OF, kind=kind, id=id, tenant_id=tenant_id)}

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from atlas.actors import Actor, system
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
@@ -71,19 +72,22 @@ async def save_recurring(
         if not await prisma_on(conn).tenant.count(where={"id": str(key[0]), "removingAt": None, "movingAt": None}):
             raise await closed_tenant(conn, key[0])
         await fetch(conn, HOLD, tenant_id=key[0], id=key[1])
+        values = await values_of(conn, "recurring", key[1], key[0])
         is_new = await fetch_value(conn, SAVE, tenant_id=key[0], id=key[1], start_at=start_at, **seconds)
         if is_new:
             meta = {"start_at": start_at.isoformat(), **seconds}
-            await record(conn, Event("RECURRING_REGISTERED", "recurring", key[1], actor, key[0], meta=meta))
+            event = Event("RECURRING_REGISTERED", "recurring", key[1], actor, key[0], meta=meta)
+            await record(conn, event, before=values or None)
     return is_new is not None
 
 
 async def remove_recurring(conn: Connection, key: Key, *, actor: Actor = SCHEDULER) -> bool:
     """Remove a schedule; the history of its runs stays. Returns False if there was none."""
     async with conn.transaction():
+        values = await values_of(conn, "recurring", key[1], key[0])
         found = await prisma_on(conn).recurringjob.delete_many(where={"tenantId": str(key[0]), "id": key[1]}) > 0
         if found:
-            await record(conn, Event("RECURRING_REMOVED", "recurring", key[1], actor, key[0]))
+            await record(conn, Event("RECURRING_REMOVED", "recurring", key[1], actor, key[0]), before=values)
     return found
 
 

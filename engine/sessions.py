@@ -127,7 +127,7 @@ async def end_session(conn: Connection, session: Session, *, actor: Actor) -> No
     """Sign out. A second call does nothing."""
     async with conn.transaction():
         if await fetch_value(conn, END, id=session.id):
-            await record(conn, _event("SIGNED_OUT", session, actor))
+            await record(conn, _event("SIGNED_OUT", session, actor), before={"ended_at": None})
 
 
 async def list_sessions(
@@ -150,7 +150,7 @@ async def end_other_session(conn: Connection, session: OpenSession, *, actor: Ac
         if await fetch_value(conn, END, id=session.id):
             meta = {"prefix": session.prefix, "subject": session.subject}
             event = Event("SESSION_ENDED", "session", str(session.id), actor, session.tenant_id, meta=meta)
-            await record(conn, event)
+            await record(conn, event, before={"ended_at": None})
 
 
 async def delete_expired_sessions(conn: Connection, *, most: int = 1000) -> int:

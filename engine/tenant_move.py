@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit.changes import bare_url, values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
@@ -63,9 +64,10 @@ async def begin_move(
 async def cancel_move(conn: Connection, tenant: Tenant, *, actor: Actor, reason: str | None = None) -> Tenant:
     """Let a tenant that was exported go on here. It stays paused: resuming it is a step of its own."""
     async with conn.transaction():
+        before = await values_of(conn, "tenant", tenant.id)
         if await fetch_value(conn, CANCEL, id=tenant.id) is None:
             raise Conflict(f"Tenant {tenant.slug} is not being moved.", remedy="There is nothing to cancel.")
-        await record(conn, _event("TENANT_MOVE_CANCELED", tenant, actor, reason=reason))
+        await record(conn, _event("TENANT_MOVE_CANCELED", tenant, actor, reason=reason), before=before)
     return await find_tenant(conn, tenant.id)
 
 
@@ -80,7 +82,8 @@ async def _mark(conn: Connection, tenant: Tenant, to: str | None, reason: str | 
             raise Conflict(
                 f"Tenant {tenant.slug} was resumed, removed or moved meanwhile.", remedy="Look at it, and try again."
             )
-        await record(conn, _event("TENANT_MOVE_BEGAN", tenant, actor, to=to, reason=reason))
+        event = _event("TENANT_MOVE_BEGAN", tenant, actor, to=bare_url(to), reason=reason)
+        await record(conn, event, before={"moving_at": None, "moving_to": None})
 
 
 async def _wait_for_ends(conn: Connection, tenant_id: UUID) -> AsyncIterator[str]:

@@ -19,6 +19,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.changes import bare_url
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
@@ -92,8 +93,14 @@ async def begin_removal(
         if not cancel and held.moving_at is None:
             await _require_no_work(conn, held)
         triggers: int = await fetch_value(conn, BEGIN, id=held.id)
-        facts = {"slug": held.slug, "name": held.name, "reason": reason, "cancel": cancel, "moved_to": held.moving_to}
-        await record(conn, _event("TENANT_REMOVAL_BEGAN", held.id, actor, **facts))
+        facts = {
+            "slug": held.slug,
+            "name": held.name,
+            "reason": reason,
+            "cancel": cancel,
+            "moved_to": bare_url(held.moving_to),
+        }
+        await record(conn, _event("TENANT_REMOVAL_BEGAN", held.id, actor, **facts), before={"removing_at": None})
         if triggers:
             await record(conn, _event("TENANT_ROWS_REMOVED", held.id, actor, kind="job_triggers", rows=triggers))
         return await find_tenant(conn, held.id)

@@ -12,6 +12,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
@@ -108,10 +109,11 @@ async def edit_tenant(
     where: TenantWhereUniqueInput = {"id": str(tenant.id)}
     async with conn.transaction():
         tenants = prisma_on(conn).tenant
+        await fetch_value(conn, HOLD, id=tenant.id)
         if if_match is not None:
-            await fetch_value(conn, HOLD, id=tenant.id)
             held = await tenants.find_unique(where)
             require_match(None if held is None else _tenant(held).etag, if_match, "tenant", tenant.slug)
+        before = await values_of(conn, "tenant", tenant.id)
         # What `data` does not name stays as it is in the row, which another may have changed since it was read.
         row = await tenants.update(data, where)
         if row is None:
@@ -120,7 +122,8 @@ async def edit_tenant(
             raise TenantMoved(tenant.slug, row.movingTo or "")
         await record(
             conn,
-            Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug, **facts}),
+            Event("TENANT_EDITED", "tenant", str(tenant.id), actor, tenant.id, meta={"slug": tenant.slug}),
+            before=before,
         )
     return _tenant(row)
 

@@ -167,7 +167,7 @@ async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> 
         if row is None:
             return await _find(conn, prefix_or_id)
         token = token_of(row)
-        await record(conn, _event("TOKEN_REVOKED", token, actor))
+        await record(conn, _event("TOKEN_REVOKED", token, actor), before={"revoked_at": None})
     return token
 
 
@@ -179,7 +179,7 @@ async def revoke_created_tokens(conn: Connection, token: Token, *, actor: Actor)
         while creators:
             tokens = [token_of(row) for row in await fetch(conn, REVOKE_CREATED, creators=creators)]
             for created in tokens:
-                await record(conn, _event("TOKEN_REVOKED", created, actor))
+                await record(conn, _event("TOKEN_REVOKED", created, actor), before={"revoked_at": None})
             revoked += tokens
             # Also below those that were revoked before.
             creators = [row["id"] for row in await fetch(conn, CREATED, creators=creators)]

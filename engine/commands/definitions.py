@@ -13,6 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
@@ -93,7 +94,7 @@ async def edit_definition(
         raise InvalidInput("The definition", [FieldError("key", "cannot be changed: jobs are stored under it")])
     async with conn.transaction():
         held = await _held(conn, key, if_match)
-        before = held.spec
+        before, values = held.spec, await values_of(conn, "definition", held.id)
         spec = read_spec(_merged(before, changes))
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
         definition = await _write(conn, held, cast("JobDefinitionUpdateInput", _columns(spec)))
@@ -106,7 +107,7 @@ async def edit_definition(
             },
         )
         action = "DEFINITION_DISABLED" if before.is_active and not spec.is_active else "DEFINITION_EDITED"
-        await record(conn, _event(action, definition, actor, changed=changed))
+        await record(conn, _event(action, definition, actor, changed=changed), before=values)
     return definition
 
 
@@ -119,7 +120,8 @@ async def disable_definition(
         # Nothing else is written or checked: what an earlier version accepted, and this one would not, can be disabled.
         definition = await _write(conn, held, {"isActive": False})
         action, changed = ("DEFINITION_DISABLED", ["is_active"]) if held.spec.is_active else ("DEFINITION_EDITED", [])
-        await record(conn, _event(action, definition, actor, changed=changed))
+        event = _event(action, definition, actor, changed=changed)
+        await record(conn, event, before={"is_active": held.spec.is_active})
     return definition
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
@@ -85,11 +86,13 @@ async def edit_host(
         if is_active is not None:
             await prisma_on(conn).host.update({"isActive": is_active}, {"id": str(host.id)})
             action = "HOST_ENABLED" if is_active else "HOST_DISABLED"
-            await record(conn, host_event(action, "host", host.id, host.tenant_id, actor, name=held.name))
+            event = host_event(action, "host", host.id, host.tenant_id, actor, name=held.name)
+            await record(conn, event, before={"is_active": held.is_active})
         if name is not None and name != held.name:
             await _rename(conn, host, name)
             facts = {"name": name, "before": held.name}
-            await record(conn, host_event("HOST_RENAMED", "host", host.id, host.tenant_id, actor, **facts))
+            event = host_event("HOST_RENAMED", "host", host.id, host.tenant_id, actor, **facts)
+            await record(conn, event, before={"name": held.name})
         return await find_host(conn, str(host.id))
 
 
@@ -107,8 +110,10 @@ async def remove_host(conn: Connection, host: Host, *, actor: Actor, if_match: C
             )
         for token in await fetch(conn, TOKENS, tenant_id=held.tenant_id, host_id=str(held.id)):
             await revoke_token(conn, str(token["id"]), actor=actor)
+        values = await values_of(conn, "host", held.id)
         await prisma_on(conn).host.delete({"id": str(held.id)})
-        await record(conn, host_event("HOST_REMOVED", "host", held.id, held.tenant_id, actor, name=held.name))
+        event = host_event("HOST_REMOVED", "host", held.id, held.tenant_id, actor, name=held.name)
+        await record(conn, event, before=values)
 
 
 async def find_host(conn: Connection, name_or_id: str, *, tenant_id: UUID | None = None) -> Host:

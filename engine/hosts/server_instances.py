@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.audit.changes import Values, values_of
 from atlas.audit.record import record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
@@ -81,6 +82,7 @@ async def edit_server_instance(
             # Before the rows are held: a request that adds a server holds the quota and waits for rows.
             await require_room(conn, "servers_of_a_host", instance.tenant_id, of=str(host_id))
         held = await _hold(conn, instance, if_match)
+        values = await values_of(conn, "server_instance", held.id)
         facts: dict[str, str] = {}
         if name not in (None, held.name):
             facts["former_name"] = held.name
@@ -90,7 +92,7 @@ async def edit_server_instance(
             facts |= {"former_host_id": str(held.host_id), "jobs_moved": str(moved)}
         edited = await find_server_instance(conn, str(held.id), tenant_id=held.tenant_id)
         if facts:
-            await _record(conn, "SERVER_INSTANCE_EDITED", edited, actor, **facts)
+            await _record(conn, "SERVER_INSTANCE_EDITED", edited, actor, values, **facts)
     return edited
 
 
@@ -101,8 +103,9 @@ async def remove_server_instance(
     async with conn.transaction():
         held = await _hold(conn, instance, if_match)
         await _require_none(conn, held, "queued", "running")
+        values = await values_of(conn, "server_instance", held.id)
         await prisma_on(conn).serverinstance.delete({"id": str(held.id)})
-        await _record(conn, "SERVER_INSTANCE_REMOVED", held, actor)
+        await _record(conn, "SERVER_INSTANCE_REMOVED", held, actor, values)
     return held
 
 
@@ -178,9 +181,12 @@ async def _require_none(conn: Connection, held: ServerInstance, *statuses: str) 
         )
 
 
-async def _record(conn: Connection, action: str, instance: ServerInstance, actor: Actor, **facts: str) -> None:
+async def _record(
+    conn: Connection, action: str, instance: ServerInstance, actor: Actor, before: Values | None = None, **facts: str
+) -> None:
     facts = {"name": instance.name, "host_id": str(instance.host_id), **facts}
-    await record(conn, host_event(action, "server_instance", instance.id, instance.tenant_id, actor, **facts))
+    event = host_event(action, "server_instance", instance.id, instance.tenant_id, actor, **facts)
+    await record(conn, event, before=before)
 
 
 def _taken(name: str) -> Conflict:

@@ -158,7 +158,8 @@ async def cancel_bulk_action(conn: Connection, id: UUID, *, actor: Actor, tenant
         if stopped is None:
             raise Conflict(f"Bulk action {id} is {found.status}.", remedy="Only one that is running can be canceled.")
         facts = {"action": found.action, "verdicts": found.verdicts}
-        await record(conn, _event("BULK_ACTION_CANCELED", id, found.tenant_id, actor, facts))
+        event = _event("BULK_ACTION_CANCELED", id, found.tenant_id, actor, facts)
+        await record(conn, event, before={"status": "running", "canceled_by": None})
     return found
 
 

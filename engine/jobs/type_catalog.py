@@ -6,6 +6,7 @@ from typing import Any, cast
 import orjson
 
 from atlas.actors import system
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
@@ -25,10 +26,12 @@ async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
         if one.is_command:
             continue  # Its definition is what is published.
         async with conn.transaction():
+            values = await values_of(conn, "job_type", one.key)
             is_new = await _publish(conn, one)
             if is_new:
                 limits = {"concurrency": one.concurrency, "concurrency_key": one.concurrency_key, "rate": one.rate}
-                await record(conn, Event("JOB_TYPE_PUBLISHED", "job_type", one.key, WORKER, meta=limits))
+                event = Event("JOB_TYPE_PUBLISHED", "job_type", one.key, WORKER, meta=limits)
+                await record(conn, event, before=values or None)
         if is_new is None:
             raise DuplicateJobType(
                 f"The job type {one.key!r} has a handler here and a command definition in the database.",

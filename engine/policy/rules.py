@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
@@ -97,6 +98,7 @@ async def edit_rule(
         before = await _find(conn, label, tenant_id)
         assert before is not None
         require_match(rule_etag(before), if_match, "rule", label)
+        values = await values_of(conn, "policy_rule", before.id)
         rule = replace(before, **changes)
         numbers = {name: getattr(rule, name) for name in BOUNDS}
         _check(label, rule.effect, rule.workflow, rule.except_workflows, numbers)
@@ -112,7 +114,8 @@ async def edit_rule(
             {"id": str(rule.id)},
         )
         changed = {name: value for name, value in changes.items() if value != getattr(before, name)}
-        await record(conn, _event("POLICY_EDITED", rule.id, actor, tenant_id, {"label": label, **changed}))
+        event = _event("POLICY_EDITED", rule.id, actor, tenant_id, {"label": label, **changed})
+        await record(conn, event, before=values)
     return rule
 
 
@@ -134,11 +137,13 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
     async with conn.transaction():
         rules = prisma_on(conn).policyrule
         found = await rules.find_first(where={"label": label, "tenantId": _text(tenant_id)})
+        values = {} if found is None else await values_of(conn, "policy_rule", found.id)
         # Another may remove it in between.
         removed = None if found is None else await rules.delete({"id": found.id})
         if removed is None:
             raise NotFound("rule", label)
-        await record(conn, _event("POLICY_REMOVED", UUID(removed.id), actor, tenant_id, {"label": label}))
+        event = _event("POLICY_REMOVED", UUID(removed.id), actor, tenant_id, {"label": label})
+        await record(conn, event, before=values)
 
 
 async def list_rules(

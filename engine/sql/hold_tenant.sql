@@ -1,5 +1,5 @@
--- Locks a tenant until the end of the transaction that edits it. Called by engine/tenants.py where a caller names the state
--- that it has read, and by engine/tenant_removal.py. Inserts of the tenant's rows do not wait for it. SQL, because Prisma has no row locks.
+-- Locks a tenant until the end of the transaction that edits it. Called by engine/tenants.py and
+-- engine/tenant_removal.py. Inserts of the tenant's rows do not wait for it. SQL, because Prisma has no row locks.
 select id
 from atlas.tenants
 where id = :id

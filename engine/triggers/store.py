@@ -8,6 +8,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
@@ -79,6 +80,7 @@ async def edit_trigger(
         # Before its row is locked: a change of the zone locks the zone, and then the rows of the schedules.
         await fetch(conn, STAY, tenant_id=UUID((await find_row(conn, trigger_id, tenant_id=tenant_id)).tenantId))
         before = await _hold(conn, trigger_id, tenant_id, if_match)
+        values = await values_of(conn, "trigger", trigger_id)
         spec: TriggerSpec = await run(read_trigger, _merged(before.spec, changes))
         changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
         # Its target may have changed since: a trigger that no longer fits can be disabled, and renamed.
@@ -93,7 +95,7 @@ async def edit_trigger(
         template = orjson.dumps(spec.payload_template).decode()
         await fetch(conn, EDIT, id=trigger_id, **facts, **{**spec.model_dump(), "payload_template": template})
         trigger = await find_trigger(conn, trigger_id)
-        await record(conn, _event("TRIGGER_EDITED", trigger, actor, changed=changed))
+        await record(conn, _event("TRIGGER_EDITED", trigger, actor, changed=changed), before=values)
     return trigger
 
 
@@ -108,8 +110,9 @@ async def remove_trigger(
     """Remove a trigger. Its jobs, and the record of its firings, stay."""
     async with conn.transaction():
         trigger = await _hold(conn, trigger_id, tenant_id, if_match)
+        values = await values_of(conn, "trigger", trigger_id)
         await fetch_value(conn, REMOVE, id=trigger_id)
-        await record(conn, _event("TRIGGER_REMOVED", trigger, actor))
+        await record(conn, _event("TRIGGER_REMOVED", trigger, actor), before=values)
     return trigger
 
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import stored_json
@@ -94,9 +95,10 @@ async def remove_hook(conn: Connection, hook_id: UUID, *, actor: Actor, tenant_i
     """Remove an address and its secret. Processes of the API may accept messages for some seconds more."""
     async with conn.transaction():
         hook = await find_hook(conn, hook_id, tenant_id=tenant_id)
+        values = await values_of(conn, "inbound_hook", hook_id)
         if await prisma_on(conn).inboundhook.delete({"id": str(hook_id)}) is None:
             raise _unknown(hook_id)
-        await record(conn, _event("HOOK_REMOVED", hook, actor))
+        await record(conn, _event("HOOK_REMOVED", hook, actor), before=values)
     return hook
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit.changes import bare_url, values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
@@ -84,11 +85,12 @@ async def edit_webhook(
     _check(changes)
     async with conn.transaction():
         before = await _hold(conn, webhook_id, tenant_id, if_match)
+        values = await values_of(conn, "webhook", webhook_id)
         wanted = {name: changes.get(name, getattr(before, name)) for name in EDITABLE}
         await fetch(conn, EDIT, id=webhook_id, **{**wanted, "events": list(wanted["events"])})
         webhook = await find_webhook(conn, webhook_id)
         changed = sorted(name for name in EDITABLE if getattr(webhook, name) != getattr(before, name))
-        await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed))
+        await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed), before=values)
     return webhook
 
 
@@ -103,8 +105,9 @@ async def remove_webhook(
     """Remove a webhook and its secret. Deliveries that wait fail; the jobs stay."""
     async with conn.transaction():
         webhook = await _hold(conn, webhook_id, tenant_id, if_match)
+        values = await values_of(conn, "webhook", webhook_id)
         await prisma_on(conn).webhook.delete({"id": str(webhook_id)})
-        await record(conn, _event("WEBHOOK_REMOVED", webhook, actor))
+        await record(conn, _event("WEBHOOK_REMOVED", webhook, actor), before=values)
     return webhook
 
 
@@ -178,5 +181,5 @@ def _unknown(webhook_id: UUID) -> NotFound:
 
 
 def _event(action: str, webhook: Webhook, actor: Actor, **facts: Any) -> Event:
-    shown = {"url": webhook.url, "events": list(webhook.events), "is_enabled": webhook.is_enabled}
+    shown = {"url": bare_url(webhook.url), "events": list(webhook.events), "is_enabled": webhook.is_enabled}
     return Event(action, "webhook", str(webhook.id), actor, webhook.tenant_id, meta={**shown, **facts})

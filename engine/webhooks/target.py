@@ -62,4 +62,4 @@ async def note_failure(conn: Connection, target: Target, error: str, *, gone: bo
 async def record_disabled(conn: Connection, webhook_id: UUID, tenant_id: UUID, reason: str) -> None:
     """Record that Atlas disabled a webhook, in the transaction that did it."""
     event = Event("WEBHOOK_DISABLED", "webhook", str(webhook_id), ATLAS, tenant_id, reason, "warn")
-    await record(conn, event)
+    await record(conn, event, before={"is_enabled": True, "disabled_reason": None})

@@ -44,6 +44,8 @@ COUNT_PENDING = statement("engine/workflows/sql/count_pending.sql")
 REVIEW_EXPIRES = timedelta(days=7)
 # No one decides so many one by one.
 MOST_COUNTED = 10_000
+# What a decision changes.
+UNDECIDED = {"status": "pending", "decided_at": None, "decided_by": None, "comment": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ async def decide_approval(
         status = "approved" if approve else "rejected"
         if not await fetch(conn, DECIDE, id=approval_id, status=status, decided_by=actor.id, comment=comment):
             raise _same_person(row["requested_by"], actor.id)
-        await record(conn, _decided(row, status, actor, comment))
+        await record(conn, _decided(row, status, actor, comment), before=UNDECIDED)
         if row["kind"] == "step":
             await fetch(conn, WAKE, run_ids=[row["run_id"]])
         elif approve:

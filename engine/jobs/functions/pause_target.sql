@@ -10,6 +10,7 @@ set search_path from current as $$
 declare
   latest bigint;
   made pauses;
+  prior jsonb;
   facts jsonb;
 begin
   perform check_pause_right(p_kind, p_tenant);
@@ -27,6 +28,9 @@ begin
     perform note_outage(p_target::uuid, p.paused_at, p.until) from pauses p
     where p.kind = p_kind and p.target = p_target and p.tenant_id is not distinct from p_tenant and p.until <= clock_timestamp();
   end if;
+  select jsonb_build_object('reason', p.reason, 'until', p.until, 'paused_by', p.paused_by, 'paused_at', p.paused_at) into prior
+  from pauses p
+  where p.kind = p_kind and p.target = p_target and p.tenant_id is not distinct from p_tenant;
   update pauses p
   set version = latest, written_at = clock_timestamp(), reason = p_reason, paused_by = p_actor_id, until = clock_timestamp() + p_for * interval '1 second',
       paused_at = case when p.until <= clock_timestamp() then clock_timestamp() else p.paused_at end
@@ -38,7 +42,8 @@ begin
     returning * into made;
   end if;
   facts := p_meta || jsonb_strip_nulls(jsonb_build_object('pause', made.id, 'since', made.paused_at, 'until', made.until,
-    'pause_state', (select d.digest from state_digests('pause', made.id::text, null) d)));
+    'pause_state', (select d.digest from state_digests('pause', made.id::text, null) d)))
+    || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(prior, to_jsonb(made))) end;
   insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
   values (p_tenant, p_actor_type::actor_type, p_actor_id, 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts,
     audit_body(p_tenant, p_actor_type, p_actor_id, 'info', 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts));

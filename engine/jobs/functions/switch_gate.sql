@@ -9,6 +9,7 @@ create or replace function switch_gate(
 set search_path from current as $$
 declare
   state jsonb;
+  prior jsonb;
   event_name text := case when p_online then 'ATLAS_ONLINE' else 'ATLAS_OFFLINE' end;
   facts jsonb;
 begin
@@ -20,6 +21,8 @@ begin
     left join system_state s on s.key = k.key
     where s.value->>'online' is distinct from 'true';
   end if;
+  select jsonb_build_object('online', s.value->'online', 'reason', s.value->'reason', 'until', s.value->'until', 'by', s.value->'by') into prior
+  from system_state s where s.key = 'atlas_online';
   state := jsonb_build_object(
     'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
     'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);
@@ -31,7 +34,8 @@ begin
           then jsonb_build_object('since', s.value->'since') else '{}' end,
         updated_at = clock_timestamp(), updated_by = p_actor_id
   returning s.value into state;
-  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('since', state->'since', 'until', state->'until'));
+  facts := p_meta || jsonb_strip_nulls(jsonb_build_object('since', state->'since', 'until', state->'until'))
+    || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(prior, state)) end;
   insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
   values (p_actor_type::actor_type, p_actor_id, event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts,
     audit_body(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts));

@@ -12,7 +12,8 @@ with switched as (
   returning value),
 event as (
   select case when :enabled::boolean then 'ENGINE_ENABLED' else 'ENGINE_DISABLED' end as action,
-    coalesce(:reason::text, '') as message, :meta::jsonb as meta
+    coalesce(:reason::text, '') as message, :meta::jsonb
+      || jsonb_build_object('changes', jsonb_build_object('engine_enabled', jsonb_build_object('before', not :enabled::boolean, 'after', :enabled::boolean))) as meta
   from switched),
 recorded as (
   insert into atlas.audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)

@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
@@ -101,6 +102,7 @@ async def save_workflow(
             await require_room(conn, "workflows", tenant_id)
         else:
             await require_room(conn, "versions_of_a_workflow", tenant_id, of=parsed.key)
+        values = await values_of(conn, "workflow", parsed.key, tenant_id)
         row = await fetch_row(
             conn,
             SAVE,
@@ -117,7 +119,7 @@ async def save_workflow(
         action, meta = "WORKFLOW_SAVED", {"version": row["version"]}
         if restored_from is not None:
             action, meta["restored_from"] = "WORKFLOW_ROLLED_BACK", restored_from
-        await record(conn, _event(action, parsed.key, actor, tenant_id, meta))
+        await record(conn, _event(action, parsed.key, actor, tenant_id, meta), before=values or None)
     etag = etag_of(row["id"], row["is_enabled"])
     return Saved(row["id"], parsed.key, row["version"], is_new=True, etag=etag)
 
@@ -175,9 +177,10 @@ async def enable_workflow(
         newest = await _newest(conn, key, tenant_id)
         if newest is None:
             raise NotFound("workflow", key)
+        values = await values_of(conn, "workflow", key, tenant_id)
         await prisma_on(conn).workflow.update_many({"isEnabled": enabled}, {"key": key, "tenantId": newest.tenantId})
         action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
-        await record(conn, _event(action, key, actor, tenant_id, {}))
+        await record(conn, _event(action, key, actor, tenant_id, {}), before=values)
     return etag_of(UUID(newest.id), enabled)
 
 

@@ -70,6 +70,10 @@ async def test_a_move_takes_the_jobs_to_the_new_host(conn, hosts, instance, onli
         await conn.fetchval("select meta from atlas.audit_log where action = 'SERVER_INSTANCE_EDITED'")
     )
     assert facts.pop("state")
+    assert facts.pop("changes") == {
+        "host_id": {"before": str(hosts[0].id), "after": str(hosts[1].id)},
+        "name": {"before": "db-1", "after": "db-main"},
+    }
     assert facts == {
         "name": "db-main",
         "host_id": str(hosts[1].id),
