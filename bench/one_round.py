@@ -23,6 +23,11 @@ async def measure(name: str, url: str, scale: int) -> dict[str, float]:
         case "drain":
             await drain.measure_worker(url, jobs=5000)
             return {"drain, jobs/s": await drain.measure_worker(url, jobs=100_000 // scale)}
+        case "shapes":
+            from bench.jobs import shapes
+
+            drained = await shapes.measure(url, jobs=50_000 // scale, repeats=1, shapes=(shapes.Shape(20, 50),))
+            return {f"drain of {shape}, jobs/s": rate for shape, [rate] in drained.items()}
         case "enqueue":
             rates = await enqueue.measure(url, singly=10_000 // scale, bulk=100_000 // scale, repeats=1)
             return {"enqueue singly, jobs/s": rates.single[0], "enqueue in bulk, jobs/s": rates.bulk[0]}

@@ -1,13 +1,17 @@
 """How many jobs to claim ahead of the free slots: a tenth of a second's worth at the worker's present rate.
 
-A fast worker therefore claims in large batches, and a slow one keeps no job from other workers. Where tenants compete
-it is much less, for what is claimed already stands before the next job of a tenant that has waited longer.
+A fast worker therefore claims in large batches, and a slow one keeps no job from other workers. Where tenants compete,
+prefetched jobs stand before the next job of a tenant that has waited longer, and shares are less exact the more there
+are. So the prefetch is smaller there the longer jobs take: a call is worth its cost only where many jobs end in
+the time that it takes.
 """
 
 import time
 
 PREFETCH_SECONDS = 0.1
-CONTESTED_PREFETCH_SECONDS = 0.002
+# Where tenants compete, a worker that ends this many jobs a second prefetches for one second, at most as long as above;
+# one that ends a hundredth of them for a hundredth of a second.
+CONTESTED_RATE = 150_000
 # How long tenants that competed are taken to come back.
 CONTEST_SECONDS = 5.0
 RATE_WINDOW_SECONDS = 0.02
@@ -31,7 +35,8 @@ class Prefetch:
     def size(self) -> int:
         """How many jobs to hold beyond those that run."""
         is_contested = self._count() < self._contested_until
-        return int(self._rate * (CONTESTED_PREFETCH_SECONDS if is_contested else PREFETCH_SECONDS))
+        seconds = min(PREFETCH_SECONDS, self._rate / CONTESTED_RATE) if is_contested else PREFETCH_SECONDS
+        return int(self._rate * seconds)
 
     def contested(self) -> None:
         """A claim saw several tenants."""

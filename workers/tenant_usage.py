@@ -5,7 +5,6 @@ tenant that has a worker for itself is not charged: no other waits for what it u
 """
 
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
@@ -22,8 +21,8 @@ class TenantUsage:
 
     def __init__(self, running: Callable[[], Iterable[Slot]]) -> None:
         self._running = running
-        self._seconds: defaultdict[UUID, float] = defaultdict(float)
-        self._jobs: Counter[UUID] = Counter()
+        # Seconds and jobs by tenant.
+        self._used: dict[UUID, _Used] = {}
         self._counted_until = 0.0
         # Jobs that are charged also while no others compete, and have not ended.
         self._charged_jobs = 0
@@ -34,8 +33,7 @@ class TenantUsage:
         if contested and not self.is_contested:
             self._counted_until = time.monotonic()
         elif self.is_contested and not contested:
-            self._seconds.clear()
-            self._jobs.clear()
+            self._used.clear()
         self.is_contested = contested
 
     def charge(self, jobs: Sequence[ClaimedJob]) -> None:
@@ -46,29 +44,49 @@ class TenantUsage:
 
     def job_ended(self, job: ClaimedJob, since: float) -> None:
         """Count a job that began at `since`. Called while tenants compete, and for jobs that are charged anyway."""
-        self._seconds[job.tenant_id] += time.monotonic() - max(since, self._counted_until)
-        self._jobs[job.tenant_id] += 1
-        self._charged_jobs -= job.is_charged
+        used = self._of(job.tenant_id)
+        counted_until = self._counted_until
+        used.seconds += time.monotonic() - (since if since > counted_until else counted_until)
+        used.jobs += 1
+        if job.is_charged:
+            self._charged_jobs -= 1
 
     def take(self) -> WorkerTime | None:
         """What to report now, with the time that running jobs have taken until now."""
-        if not (self.is_contested or self._charged_jobs or self._seconds):
+        if not (self.is_contested or self._charged_jobs or self._used):
             return None
         now = time.monotonic()
         for slot in self._running():
             if slot.job is not None and (self.is_contested or slot.job.is_charged):
-                self._seconds[slot.job.tenant_id] += now - max(slot.since, self._counted_until)
+                self._of(slot.job.tenant_id).seconds += now - max(slot.since, self._counted_until)
         self._counted_until = now
-        tenants = [tenant_id for tenant_id, seconds in self._seconds.items() if seconds >= LEAST_SECONDS]
+        tenants = [tenant_id for tenant_id, used in self._used.items() if used.seconds >= LEAST_SECONDS]
         if not tenants:
             return None
-        seconds = [self._seconds.pop(tenant_id) for tenant_id in tenants]
-        return WorkerTime(tenants, seconds, [self._jobs.pop(tenant_id, 0) for tenant_id in tenants])
+        taken = [self._used.pop(tenant_id) for tenant_id in tenants]
+        return WorkerTime(tenants, [used.seconds for used in taken], [used.jobs for used in taken])
 
     def keep(self, usage: WorkerTime, tenants: Iterable[UUID]) -> None:
         """Report these again: they were not recorded."""
         again = set(tenants)
         for tenant_id, seconds, jobs in zip(usage.tenants, usage.seconds, usage.jobs, strict=True):
             if tenant_id in again:
-                self._seconds[tenant_id] += seconds
-                self._jobs[tenant_id] += jobs
+                used = self._of(tenant_id)
+                used.seconds += seconds
+                used.jobs += jobs
+
+    def _of(self, tenant_id: UUID) -> "_Used":
+        used = self._used.get(tenant_id)
+        if used is None:
+            used = self._used[tenant_id] = _Used()
+        return used
+
+
+class _Used:
+    """What one tenant has used and is not reported yet."""
+
+    __slots__ = ("jobs", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.jobs = 0

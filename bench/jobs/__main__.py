@@ -17,7 +17,7 @@ from rich.table import Table
 from atlas.cli.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
-from bench.jobs import crowd, drain, enqueue, latency
+from bench.jobs import crowd, drain, enqueue, latency, shapes
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes
 
@@ -71,6 +71,7 @@ async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
     # While the server has nothing else to do: after the drains it is busy writing for minutes.
     waited = await _status("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
     drained = await _status("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
+    shaped = await _status("shapes", shapes.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 3))
     bulk = 10_000 if quick else 50_000
     enqueued = await _status("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
     crowded = await _status("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
@@ -88,6 +89,11 @@ async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
         _beside("drain, jobs/s", drained.worker, drained.bare, "bare turns", "≥ 0.8"),
         _beside("drain beside a limited type, jobs/s", drained.limited_elsewhere, drained.worker, "without", "≥ 0.9"),
         _beside("drain with its audit rows, jobs/s", drained.worker, drained.unaudited, "without", "≥ 0.85"),
+        *(
+            _beside(f"drain of {shape} types × tenants, jobs/s", rates, shaped[shapes.ONE], "1 × 1", "≥ 0.85")
+            for shape, rates in shaped.items()
+            if shape is not shapes.ONE
+        ),
         _beside("enqueue singly, jobs/s", enqueued.single, enqueued.bare_single, "bare, the same rows", "≥ 0.7"),
         _beside("enqueue singly, jobs/s", enqueued.single, enqueued.job_alone, "bare, no audit row", ""),
         _beside("enqueue in bulk, jobs/s", enqueued.bulk, enqueued.bare_bulk, "bare, the same rows", "≥ 0.6"),

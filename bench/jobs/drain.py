@@ -92,16 +92,16 @@ async def drive_bare(pool: Pool, batch: int) -> float:
                     return
 
     await asyncio.gather(pipeline(), pipeline())
-    return await _seconds(pool)
+    return await seconds_of_drain(pool)
 
 
 async def drive_worker(pool: Pool, url: str, batch: int) -> float:
     """Seconds for a worker with registered handlers, until nothing is due."""
     await Worker(pool, url, WorkerOptions([TYPE], batch=batch, drain=True)).run()
-    return await _seconds(pool)
+    return await seconds_of_drain(pool)
 
 
-async def _seconds(pool: Pool) -> float:
+async def seconds_of_drain(pool: Pool) -> float:
     """From the first claim to the last outcome, if every job ended once."""
     left = await pool.fetchval("select count(*) from atlas.jobs where status <> 'succeeded' or attempt_count <> 1")
     assert left == 0, f"{left} jobs did not end as they should"

@@ -112,10 +112,10 @@ begin
       signal.tenant_id := next_after;
       return next signal;
       signal.tenant_id := null;
-      if has_more then
-        signal.kind := 'more';
-        return next signal;
-      end if;
+    end if;
+    if has_more then
+      signal.kind := 'more';
+      return next signal;
     end if;
     if some_workflows_are_paused and cardinality(picked) > 0 then
       parted := park_runs(picked);

@@ -5,8 +5,8 @@ create or replace function share_of(p_tenant uuid, p_type text, out used int, ou
 language plpgsql volatile security definer
 set search_path from current as $$
 declare
-  ready constant uuid[] := ready_tenants(array[p_type], '00000000-0000-0000-0000-000000000000', 200,
-    array(select p.tenant_id from pauses p where p.kind = 'tenant' and (p.until is null or p.until > clock_timestamp())));
+  ready constant uuid[] := (ready_groups(array[p_type], '00000000-0000-0000-0000-000000000000', null, 200,
+    array(select p.tenant_id from pauses p where p.kind = 'tenant' and (p.until is null or p.until > clock_timestamp())))).tenants;
   here constant uuid[] := case when p_tenant = any (ready) then ready else ready || p_tenant end;
 begin
   tenants := cardinality(here);

@@ -105,6 +105,34 @@ async def test_several_types_beside_strangers_keep_one_order(conn):
     assert all(keys[n][-1] <= keys[n + 1][0] for n in range(len(keys) - 1))
 
 
+async def test_many_types_of_a_tenant_keep_one_order(conn):
+    jobs = [NewJob(f"type.{n * n % 7}", {}, priority=n * 5 % 3) for n in range(120)]
+    await enqueue_many(conn, jobs, actor=DANA)
+    # All of the oldest are of one type.
+    await conn.execute(
+        "update atlas.jobs set created_at = created_at - interval '1 hour' where job_type = 'type.4' and priority = 2"
+    )
+    order = await conn.fetch("select id, priority, created_at from atlas.jobs order by priority desc, created_at, ctid")
+    place = {row["id"]: nth for nth, row in enumerate(order)}
+    worker = await given_worker(conn, *(f"type.{n}" for n in range(7)))
+
+    taken = []
+    while batch := await claim(conn, worker, limit=17):
+        taken.append(sorted(place[job.id] for job in batch))
+    assert [nth for batch in taken for nth in batch] == list(range(120))
+
+
+async def test_a_claim_of_many_types_locks_few_more_jobs_than_it_takes(pool, conn):
+    await enqueue_many(conn, [NewJob(f"type.{n % 20}", {}) for n in range(1000)], actor=DANA)
+    worker = await given_worker(conn, *(f"type.{n}" for n in range(20)))
+
+    async with conn.transaction():
+        assert len(await claim(conn, worker, limit=100)) == 100
+        async with pool.acquire() as other:
+            free = await other.fetch("select from atlas.jobs where status = 'queued' for update skip locked")
+    assert len(free) >= 750
+
+
 async def test_host_bound_jobs_are_left_to_their_host(conn):
     await given_job(conn, host_id=await given_host(conn))
     worker = await given_worker(conn)
