@@ -15,13 +15,14 @@ from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
 from atlas.engine.tenants import add_tenant
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.intents import NewIntent, request_workflow, request_workflows, take_intents
+from atlas.engine.workflows.intents import NewIntent, _decide, request_workflow, request_workflows, take_intents
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import cancel_run, retry_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.ids import new_id
 from tests.engine.workflows.kit import APPROVER, REQUESTER
+from tests.support import until
 
 
 async def rule(kit, label="rule", **facts):
@@ -109,6 +110,20 @@ async def test_many_engines_make_one_run_of_each_intent(kit):
 
     assert await kit.pool.fetchval("select count(*) from atlas.jobs") == len(asked)
     assert await kit.pool.fetchval("select count(*) from atlas.workflow_runs") == len(asked)
+
+
+async def test_an_intent_is_decided_although_another_engine_has_just_locked_its_row(kit):
+    intent_id = await kit.ask("wf.plain")
+    async with kit.pool.acquire() as engine, kit.pool.acquire() as other:
+        await engine.fetchval("select atlas.claim_intents('engine', 10, 30)")
+        async with other.transaction():
+            # A claim that began earlier does so, before it sees that the intent is no draft any more.
+            await other.execute("select from atlas.intents for update")
+            deciding = asyncio.create_task(_decide(engine, [intent_id]))
+            waits = "select exists (select from pg_locks where not granted and pid = $1)"
+            await until(lambda: kit.pool.fetchval(waits, engine.get_server_pid()))
+        await deciding
+    assert await status_of(kit, intent_id) == "queued"
 
 
 async def test_an_intent_that_cannot_be_started_fails_alone(kit, owner):
