@@ -79,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Every start of pytest closes pytest's own folder to all others: also to the user that the servers of another run have.
     """
+    # Nothing of what is loaded for the collection is garbage.
+    gc.disable()
     if config.option.basetemp is None:
         remove_leftovers(Path(tempfile.gettempdir()), FILES_PREFIX, hours=24)
         require_room(Path(tempfile.gettempdir()))
@@ -100,6 +102,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
