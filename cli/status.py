@@ -45,7 +45,8 @@ def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None
 
 def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
     gate = on_backend(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
-    say(gate, _gate_text(gate), json=json)
+    ended = [f"Ended the database session of {session}, which held the gate's lock." for session in gate.unblocked]
+    say(gate, [_gate_text(gate), *ended], json=json)
 
 
 def _gate_text(gate: "Gate") -> str:

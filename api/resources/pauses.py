@@ -10,12 +10,12 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
-from atlas.api.request_context import Calling
+from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models import Page
 from atlas.client.models.system import PauseShown
-from atlas.engine.jobs.gate import LONGEST_TIME
+from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
 from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, pause, resume, wait_until_paused
 
 router = APIRouter(prefix=f"{PREFIX}/pauses", route_class=GuardedRoute, tags=["system"])
@@ -63,6 +63,7 @@ async def pause_target(body: PauseBody, call: Calling) -> PauseShown:
     count them. Types and definitions are paused by operators. Pausing it again changes the reason and the end.
     """
     until = None if body.for_seconds is None else timedelta(seconds=body.for_seconds)
+    await _unblock(call)
     async with call.transaction() as conn:
         made = await pause(
             conn,
@@ -81,8 +82,15 @@ async def pause_target(body: PauseBody, call: Calling) -> PauseShown:
 @requires(*MANAGERS)
 async def remove(pause_id: Id, call: Calling) -> None:
     """What it held starts again, in its order."""
+    await _unblock(call)
     async with call.transaction() as conn:
         await resume(conn, pause_id, actor=call.actor, tenant_id=call.tenant_id)
+
+
+async def _unblock(call: RequestContext) -> None:
+    """Not in the transaction of the pause, which may be refused."""
+    async with call.connection() as conn:
+        await unblock_gate(conn, actor=call.actor)
 
 
 def _position(one: Pause) -> tuple[datetime, UUID]:

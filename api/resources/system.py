@@ -1,6 +1,6 @@
 """Routes for the gate, the queue, the workers, the job types and usage."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
@@ -37,7 +37,15 @@ from atlas.db.statements import fetch, statement
 from atlas.db.versions import running_versions
 from atlas.engine.alerts import Alert, read_findings
 from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.gate import LONGEST_TIME, Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.gate import (
+    LONGEST_TIME,
+    Gate,
+    read_gate,
+    switch,
+    switch_engine,
+    unblock_gate,
+    wait_until_closed,
+)
 from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.usage import UsagePosition, read_usage
@@ -106,11 +114,15 @@ async def switch_gate(
     A call that is repeated with its `Idempotency-Key` does not undo later switches of others.
     """
     until = None if body.for_seconds is None or body.online else timedelta(seconds=body.for_seconds)
+    # Not in the transaction of the switch, which may be refused.
+    async with call.connection() as conn:
+        unblocked = await unblock_gate(conn, actor=call.actor)
 
     async def respond() -> Response:
         async with call.transaction() as conn:
             about: dict[str, Any] = {"actor": call.actor, "reason": body.reason, "until": until, "if_match": if_match}
             gate = await switch(conn, online=body.online, **about)
+        gate = replace(gate, unblocked=[*unblocked, *gate.unblocked])
         return json_response(json_bytes(_gate(gate)), headers={"ETag": gate.etag})
 
     response = await respond_once(request, call, idempotency_key, respond)

@@ -45,6 +45,7 @@ class Gate:
 
     `version` counts the switches. `workers` and `confirmed` are known to the call that closed the gate: how many could
     start something, and how many of them confirmed that they do not. The right of the others has lapsed.
+    `unblocked` is known to the call that switched it: the database sessions that it ended for that.
     `engine_enabled` is a switch of its own: whether requests for workflows become runs while Atlas is online.
     """
 
@@ -60,6 +61,7 @@ class Gate:
     engine_reason: str | None = None
     engine_by: str | None = None
     engine_since: datetime | None = None
+    unblocked: Sequence[str] = ()
 
     @property
     def etag(self) -> str:
@@ -108,7 +110,7 @@ async def switch(
     A session that keeps the gate's lock is ended after three seconds, or named: see `under_gate_lock`.
     """
     check_bounds("The switch", reason, until)
-    async with under_gate_lock(conn, actor=actor):
+    async with under_gate_lock(conn, actor=actor) as unblocked:
         if if_match is not None:
             require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
         state = await fetch_value(
@@ -121,23 +123,33 @@ async def switch(
             actor_id=actor.id,
             meta=orjson.dumps(actor.meta).decode(),
         )
-    return gate_of(state)
+    return replace(gate_of(state), unblocked=unblocked)
+
+
+async def unblock_gate(conn: Connection, *, actor: Actor) -> Sequence[str]:
+    """End the sessions that keep the gate's lock, and return which. It commits by itself.
+
+    For a change in a transaction that may be rolled back: the sessions stay ended, so the record of it stays too.
+    """
+    async with under_gate_lock(conn, actor=actor) as unblocked:
+        return unblocked
 
 
 @asynccontextmanager
-async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[None]:
-    """A transaction that holds the gate's lock, for what changes which claims are allowed.
+async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[Sequence[str]]:
+    """A transaction that holds the gate's lock, for what changes which claims are allowed. Yields the ended sessions.
 
     Claims hold the lock for milliseconds. A session of Atlas that still holds it after three seconds belongs to a
     process that froze or vanished, or to one that is too slow: it is ended if this login may do so, which the audit log
     records. What it had begun is rolled back, and done again by whoever is alive. Otherwise its own limit for idle
     transactions ends it within four seconds. `Refused` names the sessions that hold the lock after six.
     """
+    unblocked: list[str] = []
     for is_last in (False, True):
         # A savepoint in a caller's transaction; otherwise sessions that were ended are recorded whatever comes after.
         async with conn.transaction():
             if await _lock(conn):
-                yield
+                yield unblocked
                 return
             # The role that programs act as sees little of other sessions and has no rights over them; their login has
             # those over its own.
@@ -149,6 +161,7 @@ async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[No
             # A tenant's role may not write what concerns no tenant.
             await fetch(conn, ACT_AS, role=role("engine"))
             await _record_ended(conn, ended, actor)
+            unblocked += map(_session_name, ended)
             await fetch(conn, ACT_AS, role=before)
 
 
@@ -252,12 +265,13 @@ def _timestamp(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
+def _session_name(row: Mapping[str, Any]) -> str:
+    return f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state'] or 'in an unknown state'})"
+
+
 def _blocked(holders: Sequence[Mapping[str, Any]]) -> Refused:
-    named = "; ".join(
-        f"{row['application_name'] or 'a client'} (pid {row['pid']}, {row['state'] or 'in an unknown state'})"
-        for row in holders
-    )
+    named = "; ".join(map(_session_name, holders)) or "another session"
     return Refused(
-        f"The gate's lock could not be taken within 6 s: {named or 'another session'}.",
+        f"The gate's lock could not be taken within 6 s: {named}.",
         remedy="End that transaction (select pg_terminate_backend(pid)) and try again.",
     )

@@ -9,6 +9,8 @@ from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_bad_input import assert_problem
 from tests.api.test_matrix import BODIES, filled
+from tests.engine.jobs.test_gate_holders import holding_session
+from tests.pgbouncer import direct_url
 
 # Each thing that is edited: its address, and an edit that differs with a number.
 THINGS = {
@@ -157,3 +159,16 @@ async def test_a_definition_is_found_and_edited_by_its_id_too(operator):
     assert (await operator.get(address)).json() == (await operator.get("/admin/jobs/definitions/say.it")).json()
     assert (await operator.delete(address)).json()["is_active"] is False
     assert (await operator.get(f"/admin/jobs/definitions/{UUID(int=7)}")).status_code == 404
+
+
+@pytest.mark.long
+async def test_a_switch_that_is_refused_keeps_the_record_of_the_session_it_ended(operator, pool, database_url):
+    async with holding_session(direct_url(database_url)):
+        refused = await operator.put("/system/atlas-online", json={"online": False}, headers={"If-Match": '"other"'})
+    assert_problem(refused, 412)
+    assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'GATE_UNBLOCKED'") == 1
+
+    async with holding_session(direct_url(database_url)):
+        switched = await operator.put("/system/atlas-online", json={"online": False})
+    [session] = switched.json()["unblocked"]
+    assert session.startswith("atlas worker (pid ")

@@ -43,6 +43,10 @@ class GateStatus(ApiModel):
     engine_reason: str | None = Field(default=None, description="Why the engine was switched.")
     engine_by: str | None = Field(default=None, description="Who switched the engine; null if it was never switched.")
     engine_since: datetime | None = Field(default=None, description="When the engine was switched.")
+    unblocked: list[str] = Field(
+        default_factory=list,
+        description="In the response to a switch: the database sessions that it ended. They held the gate's lock.",
+    )
 
 
 class PauseShown(ApiModel):

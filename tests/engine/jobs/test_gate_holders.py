@@ -55,6 +55,12 @@ from atlas.engine.jobs import gate
 gate.require_match = lambda *_: freeze_now()
 await gate.switch(conn, online=True, actor=system("test"), if_match=["x"])
 """,
+    "begins the move of a tenant": """
+from types import SimpleNamespace
+from atlas.engine import tenant_move
+tenant_move.fetch_value = freeze
+await tenant_move._mark(conn, SimpleNamespace(id=SYSTEM_TENANT, slug="x"), None, None, system("test"))
+""",
     "pauses": """
 from atlas.engine.jobs.pauses import pause
 async with conn.transaction():
@@ -114,9 +120,11 @@ async def test_a_frozen_holder_keeps_the_switch_from_nobody(conn, online, databa
     async with frozen(database_url, holder):
         assert await conn.fetchval(HELD)
         began = time.monotonic()
-        assert not (await switch(conn, online=False, actor=DANA)).online
+        gate = await switch(conn, online=False, actor=DANA)
+        assert not gate.online
         assert time.monotonic() - began < 7
     [(by, application, pid)] = await conn.fetch(UNBLOCKED)
+    assert gate.unblocked == [f"atlas worker (pid {pid}, idle in transaction)"]
     assert (by, application) == ("dana", "atlas worker")
     assert not await conn.fetchval("select exists (select from pg_stat_activity where pid = $1)", pid)
 
