@@ -93,9 +93,10 @@ async def run(pool: Pool, url: str, *, triggers: int, minutely: int) -> dict[str
 @asynccontextmanager
 async def _running(pool: Pool, url: str) -> AsyncIterator[TriggerTask]:
     """What fires triggers in a scheduler that leads."""
-    stop, tasks, leader = asyncio.Event(), TaskScheduler(), Leader(url)
+    stop, tasks = asyncio.Event(), TaskScheduler()
+    leader = Leader(url, tasks)
     firing = TriggerTask(pool, leader, tasks)
-    running = asyncio.gather(leader.run(stop), tasks.run(stop))
+    running = asyncio.create_task(tasks.run(stop))
     while not leader.leads:
         await asyncio.sleep(0.005)
     yield firing

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
+
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
 from atlas.engine.triggers.misfire import GRACE
-from atlas.logs import RepeatedWarning, get_logger
-from atlas.scheduler.failures import log_repeated
-from atlas.waiting import wait_for
+from atlas.logs import get_logger
+from atlas.scheduler.tasks import TaskScheduler
 
 HEARTBEAT_SECONDS = 0.5
 LEASE_SECONDS = 2
@@ -37,50 +38,56 @@ log = get_logger("scheduler.leader")
 
 
 class Leader:
-    """Tries to lead, on a connection of its own, while it runs."""
+    """Tries to lead, on a connection of its own, by heartbeats that are a task of APScheduler."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tasks: TaskScheduler) -> None:
         self._url = url
         self._changed: Callable[[], None] = lambda: None
         self._id = uuid4()
+        self._conn: Any = None
         self.leads = False
+        # Without jitter: a lease lasts for few heartbeats.
+        tasks.add(HEARTBEAT_SECONDS, self.beat, jitter=0.0)
+        tasks.at_end.append(self._leave)
 
     def on_change(self, changed: Callable[[], None]) -> None:
         """Have `changed` called when this scheduler leads, or no longer does."""
         self._changed = changed
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Hold the lease, or wait for it, until the stop event is set."""
-        failed = RepeatedWarning(log, "the leader's session ended")
-        while not stop.is_set():
-            try:
-                await self._session(stop)
-            except Exception as error:
-                log_repeated(failed, log, error, led=self.leads)
-            self._set(False)
-            await wait_for(stop, within=HEARTBEAT_SECONDS)
-
-    async def _session(self, stop: asyncio.Event) -> None:
-        conn = await connect(self._url, application="atlas scheduler leader")
+    async def beat(self) -> None:
+        """Renew the lease, or try to get it. After an error the next heartbeat has a new connection."""
+        is_first = self._conn is None
         try:
-            await self._heartbeat(conn)
-            if not self.leads:
-                log.info("another scheduler leads", takes_over_within_seconds=LEASE_SECONDS)
-            while not await wait_for(stop, within=HEARTBEAT_SECONDS):
-                await self._heartbeat(conn)
-            await self._leave(conn)
-        finally:
-            # Not close(), which could wait for a server that is gone.
-            conn.terminate()
+            if is_first:
+                self._conn = await connect(self._url, application="atlas scheduler leader")
+            await self._heartbeat(self._conn)
+        except BaseException:
+            self._disconnect()
+            raise
+        if is_first and not self.leads:
+            log.info("another scheduler leads", takes_over_within_seconds=LEASE_SECONDS)
 
     async def _heartbeat(self, conn: Any) -> None:
         async with asyncio.timeout(LEASE_SECONDS):
             self._set(bool(await conn.fetchval(in_schema(_LEAD), self._id, LEASE_SECONDS, GRACE.total_seconds())))
 
-    async def _leave(self, conn: Any) -> None:
+    async def _leave(self) -> None:
         """Let another scheduler lead at once."""
-        async with asyncio.timeout(LEASE_SECONDS):
-            await conn.execute(in_schema(_LEAVE), self._id)
+        try:
+            if self._conn is not None:
+                async with asyncio.timeout(LEASE_SECONDS):
+                    await self._conn.execute(in_schema(_LEAVE), self._id)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            log.warning("the lease ends by itself", reason=str(error), within_seconds=LEASE_SECONDS)
+        finally:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._conn is not None:
+            # Not close(), which could wait for a server that is gone.
+            self._conn.terminate()
+            self._conn = None
+        self._set(False)
 
     def _set(self, leads: bool) -> None:
         if leads != self.leads:

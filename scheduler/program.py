@@ -31,15 +31,14 @@ class SchedulerParts:
 
 async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
     """Run one scheduler until the stop event is set. Any number may run; one of them leads."""
-    tasks, leader = TaskScheduler(), Leader(parts.url)
-    triggers = TriggerTask(parts.pool, leader, tasks)
+    tasks = TaskScheduler()
+    triggers = TriggerTask(parts.pool, Leader(parts.url, tasks), tasks)
     tasks.add(SEAL_SECONDS, Sealer(parts.pool, parts.settings).seal)
     Maintenance(parts.pool, stop).add_to(tasks)
     listener = Listener(parts.url, CHANNELS, lambda channel, payload: triggers.task.wake())
     listener.start()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(leader.run(stop))
             group.create_task(tasks.run(stop))
             group.create_task(_run_recurring(parts.pool, stop))
             group.create_task(report_running(parts.pool, "scheduler", stop))

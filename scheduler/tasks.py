@@ -1,8 +1,8 @@
 """The tasks of a scheduler process: APScheduler runs everything that happens because time passed.
 
-A task is a job of APScheduler, on the event loop. One instance of it runs at a time. Times that pass while it runs, or
-while the process is frozen, count once, however late they are. What it raises is logged with its cause; it ends neither
-the task nor the others.
+A task is a job of APScheduler, on the event loop. One instance of it runs at a time: while it runs, its job has no next
+time. Times that pass meanwhile, or while the process is frozen, count once, however late they are. What it raises is
+logged with its cause; it ends neither the task nor the others.
 
 APScheduler plans by the machine's clock, which may be set. Then every task runs now, and is planned anew.
 """
@@ -28,8 +28,6 @@ Work = Callable[[], Awaitable[float | None]]
 JITTER = 0.1
 # How often the machine's clock is compared with one that nobody sets, and how far they may drift apart meanwhile.
 CLOCK_SECONDS = 1.0
-# APScheduler counts an instance as running until shortly after it returned.
-SHORTEST_PAUSE = 0.02
 
 log = get_logger("scheduler")
 
@@ -38,9 +36,11 @@ class TaskScheduler:
     """Runs tasks at intervals, and earlier when they ask for it or are woken."""
 
     def __init__(self) -> None:
-        # The instances that run, and whether they may go on with what is wanted at once.
         self.running: set[asyncio.Task[Any]] = set()
         self.is_stopping = False
+        # Called when the tasks have ended.
+        self.at_end: list[Callable[[], Awaitable[None]]] = []
+        self._tasks: list[Task] = []
         self._scheduler = AsyncIOScheduler(
             jobstores={"default": MemoryJobStore()},
             executors={"default": AsyncIOExecutor()},
@@ -53,6 +53,7 @@ class TaskScheduler:
         task = Task(work, self)
         trigger = IntervalTrigger(seconds=seconds, jitter=jitter * seconds or None, timezone=UTC)
         task.job = self._scheduler.add_job(task.run, trigger, name=task.name, next_run_time=datetime.now(UTC))
+        self._tasks.append(task)
         return task
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -64,19 +65,17 @@ class TaskScheduler:
                 if abs(_clocks_apart() - apart) > CLOCK_SECONDS:
                     apart = _clocks_apart()
                     log.warning("the clock of this machine was set; all tasks run now")
-                    self._run_all()
+                    for task in self._tasks:
+                        task.wake()
             self.is_stopping = True
             self._scheduler.pause()
             if self.running:
                 await asyncio.wait(self.running)
+            for end in self.at_end:
+                await end()
         finally:
             self.is_stopping = True
             self._scheduler.shutdown(wait=False)
-
-    def _run_all(self) -> None:
-        for job in self._scheduler.get_jobs():
-            if job.next_run_time is not None:
-                job.modify(next_run_time=datetime.now(UTC))
 
 
 class Task:
@@ -97,45 +96,40 @@ class Task:
         """Run again after this time, or before it."""
         if self._is_running:
             self._wanted_in = seconds if self._wanted_in is None else min(seconds, self._wanted_in)
-        else:
-            self._plan(seconds)
+        # It has no next time while it is paused.
+        elif self.job.next_run_time is not None and not self._tasks.is_stopping:
+            at = datetime.now(UTC) + timedelta(seconds=seconds)
+            self.job.modify(next_run_time=min(self.job.next_run_time, at))
 
     def wake(self) -> None:
         """Run now, and again if it runs just now."""
         self.run_in(0.0)
 
     async def run(self) -> None:
-        """Do the work, as often as it is wanted at once."""
+        """Do the work once, and plan when it is done again."""
         current = asyncio.current_task()
         assert current is not None
         self._tasks.running.add(current)
-        self._is_running = True
-        try:
-            wanted_in: float | None = 0.0
-            while wanted_in is not None and wanted_in < SHORTEST_PAUSE and not self._tasks.is_stopping:
-                await asyncio.sleep(max(0.0, wanted_in))
-                wanted_in = await self._do()
-        finally:
-            self._is_running = False
-            self._tasks.running.discard(current)
-        if wanted_in is not None:
-            self._plan(wanted_in)
-
-    async def _do(self) -> float | None:
-        self._wanted_in = None
+        self._is_running, self._wanted_in = True, None
+        planned = self.job.next_run_time
+        self.job.pause()
+        # After APScheduler's own callback, for which this instance runs until then.
+        current.add_done_callback(lambda ended: self._plan(ended, planned))
         try:
             asked = await self._work()
         except Exception as error:
             log_repeated(self._failed, log, error, task=self.name)
-            asked = None
-        return min((seconds for seconds in (asked, self._wanted_in) if seconds is not None), default=None)
+        else:
+            if asked is not None:
+                self.run_in(asked)
 
-    def _plan(self, seconds: float) -> None:
-        at = datetime.now(UTC) + timedelta(seconds=seconds)
-        # It has none while it is paused.
-        is_planned = self.job.next_run_time is not None and not self._tasks.is_stopping
-        if is_planned and at < self.job.next_run_time:
-            self.job.modify(next_run_time=at)
+    def _plan(self, ended: asyncio.Task[Any], planned: datetime | None) -> None:
+        self._is_running = False
+        self._tasks.running.discard(ended)
+        if planned is not None and not self._tasks.is_stopping:
+            now = datetime.now(UTC)
+            at = planned if self._wanted_in is None else min(planned, now + timedelta(seconds=self._wanted_in))
+            self.job.modify(next_run_time=max(at, now))
 
 
 def _clocks_apart() -> float:

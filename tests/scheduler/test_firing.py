@@ -166,8 +166,9 @@ async def test_who_leads_after_a_time_without_a_leader_records_the_outage(pool, 
     )
     for _ in range(2):
         # The second follows the first at once, which is no outage.
-        stop, leader = asyncio.Event(), Leader(database_url)
-        leading = asyncio.create_task(leader.run(stop))
+        stop, tasks = asyncio.Event(), TaskScheduler()
+        Leader(database_url, tasks)
+        leading = asyncio.create_task(tasks.run(stop))
         await eventually(f"select ({LEADER}) is not null")
         stop.set()
         await leading
@@ -250,9 +251,9 @@ async def firing(pool, database_url):
 
     @asynccontextmanager
     async def run(through: Any = pool) -> AsyncIterator[None]:
-        stop, tasks, leader = asyncio.Event(), TaskScheduler(), Leader(database_url)
-        TriggerTask(through, leader, tasks)
-        running = asyncio.gather(leader.run(stop), tasks.run(stop))
+        stop, tasks = asyncio.Event(), TaskScheduler()
+        TriggerTask(through, Leader(database_url, tasks), tasks)
+        running = asyncio.create_task(tasks.run(stop))
         try:
             yield
         finally:

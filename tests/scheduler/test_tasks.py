@@ -78,6 +78,24 @@ async def test_one_that_is_woken_while_it_runs_runs_once_more_and_never_twice_at
     assert max(most) == 1
 
 
+async def test_times_that_pass_while_a_task_runs_are_no_news_to_apscheduler(tasks, caplog):
+    begun, go_on, clock = [], asyncio.Event(), Counted()
+
+    async def work() -> None:
+        begun.append(1)
+        await go_on.wait()
+
+    tasks.add(0.01, work)
+    tasks.add(0.01, clock.work)
+    await clock.reaches(10)
+    assert len(begun) == 1
+    go_on.set()
+    await until(lambda: _now(len(begun) > 3))
+
+    # No "maximum number of running instances reached".
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("error", [OSError("the database is away"), ValueError("a fault of ours")])
 async def test_what_a_task_raises_is_logged_with_its_cause_and_stops_neither_it_nor_others(tasks, error, monkeypatch):
     monkeypatch.setattr(atlas.scheduler.tasks, "log", log := Mock())
@@ -134,13 +152,11 @@ async def test_all_tasks_run_when_the_clock_of_the_machine_was_set(tasks, monkey
 
 
 async def test_nothing_fires_unless_apscheduler_runs_its_job(pool, conn, acme, tasks, database_url, eventually):
-    leader, stop, clock = Leader(database_url), asyncio.Event(), Counted()
+    leader, clock = Leader(database_url, tasks), Counted()
     triggers = TriggerTask(pool, leader, tasks)
     triggers.task.job.pause()
     tasks.add(0.1, clock.work)
-    leading = asyncio.create_task(leader.run(stop))
     await until(lambda: _now(leader.leads))
-    triggers.task.job.pause()
     await given_schedule(conn, acme, "* * * * *")
     await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('minute', clock_timestamp())")
     # Other tasks run meanwhile, for longer than a poll is apart from the next.
@@ -149,8 +165,6 @@ async def test_nothing_fires_unless_apscheduler_runs_its_job(pool, conn, acme, t
 
     triggers.task.job.resume()
     await eventually("select count(*) >= 1 from atlas.trigger_fires")
-    stop.set()
-    await leading
 
 
 async def _now(value: object) -> object:

@@ -16,6 +16,7 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.typed_job import job
 from atlas.scheduler.leader import Leader
+from atlas.scheduler.tasks import TaskScheduler
 from atlas.test_databases import TestDatabases
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.pgbouncer import direct_url, needs_pgbouncer, pgbouncer
@@ -98,8 +99,9 @@ async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
 
 async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
     stops = [asyncio.Event(), asyncio.Event()]
-    leaders = [Leader(pooler_url) for _ in stops]
-    running = [asyncio.create_task(leader.run(stop)) for leader, stop in zip(leaders, stops, strict=True)]
+    schedulers = [TaskScheduler() for _ in stops]
+    leaders = [Leader(pooler_url, tasks) for tasks in schedulers]
+    running = [asyncio.create_task(tasks.run(stop)) for tasks, stop in zip(schedulers, stops, strict=True)]
     try:
         await until(lambda: any(leader.leads for leader in leaders))
         for _ in range(20):
