@@ -160,6 +160,7 @@ async def test_items_added_between_two_pages_shift_nothing(things, admin):
         assert seen == before, path
 
 
+@pytest.mark.long
 async def test_items_removed_between_two_pages_hide_no_other(things, admin):
     before = [item["id"] for item in await pages(admin, "/jobs", 200)]
     first = (await admin.get("/jobs", params={"limit": 3})).json()

@@ -150,6 +150,7 @@ create event trigger no_policies on ddl_command_start when tag in ('CREATE POLIC
 HOLDS_SCHEMA = "select exists (select from pg_namespace where nspname = 'atlas')"
 
 
+@pytest.mark.long
 async def test_a_restore_that_fails_leaves_neither_files_nor_tables(atlas, backup, databases, tmp_path):
     async with databases.database(migrated=False) as url:
         target = {"DATABASE_URL": url, "ATLAS_HOME": str(tmp_path / "fresh")}
@@ -196,6 +197,7 @@ async def test_a_login_that_does_not_see_every_row_makes_no_backup(atlas, owner,
     assert list(tmp_path.glob("backup*")) == []
 
 
+@pytest.mark.long
 async def test_a_home_that_is_used_with_another_database_keeps_its_keys_apart_and_raises_no_alarm(
     atlas, backup, databases, tmp_path
 ):

@@ -47,6 +47,7 @@ async def test_it_says_what_it_removed(atlas, conn):
     assert (await atlas("tenant", "add", "acme")).code == 0
 
 
+@pytest.mark.long
 async def test_a_removal_that_was_killed_goes_on_when_it_is_called_again(atlas, conn, owner, database_url, tmp_path):
     acme = await given_full_tenant(conn)
     await owner.execute(HOLD_UP)
@@ -73,6 +74,7 @@ async def test_a_removal_that_was_killed_goes_on_when_it_is_called_again(atlas, 
     assert await cross_check(conn) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("answer", "code", "said"), [(b"n\n", 1, "was not removed"), (b"y\n", 0, "Removing acme")])
 async def test_at_a_terminal_it_asks_and_shows_its_steps(conn, database_url, tmp_path, answer, code, said):
     await given_full_tenant(conn)

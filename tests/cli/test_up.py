@@ -146,6 +146,7 @@ async def test_a_gate_that_someone_closed_stays_closed_at_the_next_start(up, atl
     assert status.document["gate"]["reason"] == "night"
 
 
+@pytest.mark.long
 async def test_the_operator_token_of_the_environment_is_used_instead_of_a_new_one(up, tmp_path, database_url):
     process, said = await up("worker", DATABASE_URL=database_url, ATLAS_OPERATOR_TOKEN="chosen-by-the-operator")
     process.terminate()

@@ -150,7 +150,9 @@ def test_a_page_outlives_a_restart_of_the_api(site, visit: Visit):
     expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "theme", [pytest.param("light", marks=pytest.mark.long), pytest.param("dark", marks=pytest.mark.slow)]
+)
 def test_no_page_has_a_serious_violation_of_accessibility(visit: Visit, theme):
     page = visit("/", theme=theme, axe=True)
     found = {}

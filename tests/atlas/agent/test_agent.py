@@ -106,6 +106,7 @@ async def test_what_fails_says_why_and_is_retried_by_its_policy(box):
 
 
 # What follows the secret, so that the cut leaves all but its first letter: in the error, in its first line, in the output.
+@pytest.mark.long
 @pytest.mark.parametrize(("kept", "status"), [(TAIL_OF_ERROR, 3), (TAIL, 3), (TAIL, 0)])
 async def test_no_piece_of_a_secret_remains_where_the_agent_cuts_output(box, own_key, kept, status):
     secret = "S3cr3t-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -126,6 +127,7 @@ async def test_no_piece_of_a_secret_remains_where_the_agent_cuts_output(box, own
     assert secret[1:12] not in received
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["big", "huge"])
 async def test_an_output_that_atlas_refuses_does_not_fail_the_job(box, what):
     job_id = await box.job("a", what)
@@ -137,6 +139,7 @@ async def test_an_output_that_atlas_refuses_does_not_fail_the_job(box, what):
     assert (len(box.starts("a")), agent.counts) == (1, {"succeeded": 1})
 
 
+@pytest.mark.long
 async def test_an_output_that_is_nested_too_deep_fails_neither_the_job_nor_the_agent(box):
     job_id = await box.job("a", "deep")
     async with box.agent():
@@ -147,6 +150,7 @@ async def test_an_output_that_is_nested_too_deep_fails_neither_the_job_nor_the_a
     assert len(box.starts("a")) == 1
 
 
+@pytest.mark.long
 async def test_a_machine_that_cannot_start_a_process_fails_the_job_and_not_the_agent(box, monkeypatch):
     async def full(*_: Any, **__: Any) -> Any:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -180,6 +184,7 @@ async def test_a_command_that_takes_too_long_is_killed(box):
     assert not is_alive(box.starts("a")[0])
 
 
+@pytest.mark.long
 async def test_a_fetch_that_is_interrupted_is_repeated(brief, proxy):
     async with brief.agent(proxy.address) as agent:
         await asyncio.sleep(0.3)
@@ -274,6 +279,7 @@ async def test_a_command_is_killed_when_its_lease_expires_during_an_outage(brief
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 
+@pytest.mark.long
 async def test_a_command_is_killed_when_its_heartbeats_end_in_an_error(brief, monkeypatch):
     async def broken(*_: Any) -> bool:
         raise RuntimeError("this was not expected")
@@ -335,6 +341,7 @@ async def test_a_result_whose_response_was_lost_is_not_recorded_twice(brief, pro
     assert agent.counts == {"undelivered": 1, "succeeded": 1}
 
 
+@pytest.mark.long
 async def test_a_result_without_a_lease_is_dropped(box):
     job_id = await box.job("a", "wait")
     async with FaultyProxy(box.server.address) as proxy, box.agent(proxy.address) as agent:
@@ -409,6 +416,7 @@ async def test_a_second_signal_ends_the_command_at_once_and_reports_that_too(box
     assert job.error["message"].startswith("The command was stopped: the agent stops.")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signals", [1, 2])
 async def test_a_stopped_agent_does_not_wait_for_a_response_to_its_report(box, monkeypatch, signals):
     monkeypatch.setattr(module, "SHUTDOWN_SECONDS", 0.5)

@@ -96,6 +96,7 @@ async def test_the_server_stops_with_its_last_user_however_that_user_ends(home):
     await until(lambda: not pid_file(home).exists())
 
 
+@pytest.mark.long
 async def test_the_next_user_of_a_server_replaces_a_guardian_that_was_killed(home):
     first = await start_embedded(home)
     [guardian] = guardians(home)
@@ -187,6 +188,7 @@ async def test_a_killed_servers_last_processes_are_waited_for(home):
         server.release()
 
 
+@pytest.mark.long
 async def test_a_process_number_that_was_reused_is_not_taken_for_the_server(home, monkeypatch):
     user, _ = await use_in_a_process(home)
     file, socket_file = pid_file(home), home / "postgres" / ".s.PGSQL.5432.lock"
@@ -223,6 +225,7 @@ async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
         server.release()
 
 
+@pytest.mark.long
 async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
     home = tmp_path / ("a long name with spaces " * 4).strip() / "home"
     server = await start_embedded(home)
@@ -233,6 +236,7 @@ async def test_a_path_too_long_for_a_socket_and_with_spaces_works_too(tmp_path):
     await until(lambda: not pid_file(home).exists())
 
 
+@pytest.mark.long
 async def test_a_home_may_have_any_printable_name(tmp_path):
     home = tmp_path / """it's "here", 100\\% $HOME `id` """
     server = await start_embedded(home)
@@ -245,6 +249,7 @@ async def test_a_home_may_have_any_printable_name(tmp_path):
     await until(lambda: not pid_file(home).exists())
 
 
+@pytest.mark.long
 async def test_a_server_with_a_long_path_is_found_with_another_folder_for_temporary_files(tmp_path, monkeypatch):
     home = tmp_path / ("a long name" * 10) / "home"
     server = await start_embedded(home)
@@ -260,6 +265,7 @@ async def test_a_server_with_a_long_path_is_found_with_another_folder_for_tempor
     await until(lambda: not pid_file(home).exists())
 
 
+@pytest.mark.long
 async def test_a_link_instead_of_the_sockets_folder_is_not_followed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     home, target = tmp_path / ("a long name" * 10), tmp_path / "target"

@@ -84,6 +84,7 @@ async def test_a_program_that_will_not_end_is_ended_with_all_it_started(
         assert job.error["type"] == "JobTimeout"
 
 
+@pytest.mark.long
 async def test_the_beginning_and_the_end_of_a_flood_are_kept(define, order, run_commands, story):
     await define("flood", "echo begin; yes | head -c 20000000; echo; echo end")
     job_id = await order("flood")
