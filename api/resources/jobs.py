@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -19,12 +19,11 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
-from atlas.client.models import Page
+from atlas.client.models.base import SearchedPage
 from atlas.client.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.db.pool import Connection
 from atlas.engine.admission import Admission, admitted
-from atlas.engine.jobs.find import JobRow
-from atlas.engine.jobs.job_list import ONE_PLAN, JobFilter, list_ended, list_page
+from atlas.engine.jobs.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
@@ -34,10 +33,6 @@ from atlas.tracing import given_traceparent
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
-# Of each status: read in milliseconds, also where none of them is what a caller looks for. In the order of their ends
-# the jobs of each tenant are read.
-MOST_READ = 5_000
-MOST_READ_OF_EACH = 500
 
 Wanted = Annotated[JobFilter, Depends(wanted_jobs)]
 Order = Annotated[
@@ -48,6 +43,8 @@ Offset = Annotated[
     int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
 ]
 ENDED_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
+T = TypeVar("T")
+
 _ONE = TypeAdapter(NewJobBody)
 _MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
 
@@ -102,14 +99,15 @@ async def show_list(
     limit: Limit = 50,
     cursor: Cursor = None,
     offset: Offset = 0,
-) -> Page[Job]:
+) -> SearchedPage[Job]:
     """A page with large payloads and outputs ends before its limit; `next_cursor` says whether there is more.
 
-    A page looks at 5,000 jobs of a status for what no index has, such as a type, a worker or a time, and may then be
-    empty. Ids, correlation ids and parent runs are found at once.
+    A page compares the newest 1,000 jobs of its statuses with what no index has, such as a type, a worker, a time or an
+    error, and may then be empty: `searched_back_to` says how far it looked, and `next_cursor` goes on from there. Ids,
+    correlation ids and parent runs are found immediately.
     """
-    jobs, next_cursor = await _read_list(call, wanted, order, limit, cursor, offset, whole=True)
-    return Page(items=[job_of(job) for job in jobs], next_cursor=next_cursor)
+    page = await _read_list(call, wanted, order, limit, cursor, offset, whole=True)
+    return _shown(page, [job_of(job) for job in page.jobs])
 
 
 @router.get("/jobs/brief", operation_id="list_jobs_briefly", summary="List jobs without payloads and outputs")
@@ -121,31 +119,28 @@ async def show_brief_list(
     limit: Limit = 50,
     cursor: Cursor = None,
     offset: Offset = 0,
-) -> Page[ListedJob]:
+) -> SearchedPage[ListedJob]:
     """The same list for tables: of an error it has the beginning of the message and the type."""
-    jobs, next_cursor = await _read_list(call, wanted, order, limit, cursor, offset, whole=False)
-    return Page(items=[listed_job_of(job) for job in jobs], next_cursor=next_cursor)
+    page = await _read_list(call, wanted, order, limit, cursor, offset, whole=False)
+    return _shown(page, [listed_job_of(job) for job in page.jobs])
 
 
 async def _read_list(
     call: RequestContext, wanted: JobFilter, order: str, limit: int, cursor: str | None, offset: int, *, whole: bool
-) -> tuple[list[JobRow], str | None]:
-    position: UUID | tuple[datetime, UUID] | None
+) -> JobPage | EndedPage:
     async with call.transaction(read_only=True) as conn:
         if order == "ended":
             if offset:
                 raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
-            most_read = MOST_READ_OF_EACH if call.tenant_id is None else MOST_READ
             before = read_cursor(cursor, ENDED_POSITION)
-            ended = await list_ended(conn, wanted, before=before, limit=limit, most_read=most_read, whole=whole)
-            jobs, position = ended.jobs, ended.next_before
-        else:
-            bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES, "most_read": MOST_READ}
-            # The reads after it are by the key.
-            await conn.execute(ONE_PLAN)
-            found = await list_page(conn, wanted, before=_read_id(cursor), whole=whole, **bounds)
-            jobs, position = found.jobs, found.next_before
-    return jobs, None if position is None else write_cursor(position)
+            return await list_ended(conn, wanted, before=before, limit=limit, whole=whole)
+        bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES}
+        return await list_page(conn, wanted, before=_read_id(cursor), whole=whole, **bounds)
+
+
+def _shown(page: JobPage | EndedPage, items: list[T]) -> SearchedPage[T]:
+    next_cursor = None if page.next_before is None else write_cursor(page.next_before)
+    return SearchedPage(items=items, next_cursor=next_cursor, searched_back_to=page.searched_back_to)
 
 
 def _read_id(cursor: str | None) -> UUID | None:

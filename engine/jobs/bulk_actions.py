@@ -56,8 +56,8 @@ LONGEST_REASON = 500
 # Jobs of a step, and of the first one, for which a caller waits.
 STEP_JOBS = 1000
 FIRST_STEP_JOBS = 200
-# Jobs of a status that a step compares with a filter.
-MOST_READ = 5000
+# Jobs that a step compares with a filter.
+MAX_EXAMINED = 5000
 
 _FILTER = TypeAdapter(JobFilter)
 
@@ -216,12 +216,9 @@ async def _step_of_filter(conn: Connection, row: Any, wanted: JobFilter, most: i
     until = began if wanted.created_before is None else min(began, wanted.created_before)
     wanted = replace(wanted, tenant_id=row["tenant_id"], created_before=until)
     before = None if cursor is None else UUID(cursor)
-    async with conn.transaction():
-        # A plan for each filter, as the lists of the API have.
-        await conn.execute("set local plan_cache_mode = 'force_custom_plan'")
-        ids, next_before = await list_ids(conn, wanted, before=before, limit=most, most_read=MOST_READ)
-    next_cursor = None if next_before is None else str(next_before)
-    return _BulkStep(ids, next_cursor, next_before is None, list(wanted.statuses or ()))
+    page = await list_ids(conn, wanted, before=before, limit=most, max_examined=MAX_EXAMINED)
+    next_cursor = None if page.next_before is None else str(page.next_before)
+    return _BulkStep(page.ids, next_cursor, next_cursor is None, list(wanted.statuses or ()))
 
 
 def _narrowed(action: BulkVerb, wanted: JobFilter) -> JobFilter:

@@ -1,7 +1,7 @@
 """Lists of jobs, page by page: newest first, or in the order of their ends."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,22 +16,19 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
 
 LIST = statement("engine/jobs/sql/list.sql")
-# For the transaction of a list. Planning the statement takes longer than running it, and behind row-level security
-# Postgres would do it for every call. A plan for all values does not know how short a page is: without an index's
-# order it would sort every job there is.
-ONE_PLAN = (
-    "set local plan_cache_mode = force_generic_plan; "
-    "set local enable_sort = off; set local enable_incremental_sort = off"
-)
-LIST_ENDED = statement("engine/jobs/sql/list_ended.sql")
 
+# How many jobs a page is compared with at most, the newest first, where no index has what is asked for. They are read
+# in some tens of milliseconds, wherever they lie in a long history.
+MAX_EXAMINED = 1_000
+# How often a page with an offset goes on behind the jobs that it was compared with.
+MAX_ROUNDS = 5
 # No clock of a machine that enqueues is so fast.
 CLOCKS_APART = timedelta(days=1)
 STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled")
 # Those that may have an error; and those that are listed by their ends.
 WITH_ERRORS = ("failed", "dead_letter", "canceled", "waiting", "running")
 BY_END = ("failed", "dead_letter", "canceled")
-LAST_ID = UUID(int=2**128 - 1)
+FIRST_ID, LAST_ID = UUID(int=0), UUID(int=2**128 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +63,6 @@ class JobFilter:
             object.__setattr__(self, "statuses", own_statuses(self.statuses))
 
     @property
-    def compares_jobs(self) -> bool:
-        """True where jobs must be read and compared: no index has what is asked for."""
-        asked = (
-            *(self.job_type, self.source, self.created_after, self.created_before, self.finished_after),
-            *(self.finished_before, self.worker_id, self.host_id, *self._of_errors),
-        )
-        narrowed = self.correlation_id is not None and (self.statuses is not None or self.parent_run_id is not None)
-        return narrowed or any(value is not None for value in asked)
-
-    @property
     def chosen_statuses(self) -> tuple[str, ...] | None:
         """The statuses to read. Where none is named, an error is looked for where one is shown."""
         if self.statuses is None and any(value is not None for value in self._of_errors):
@@ -83,15 +70,15 @@ class JobFilter:
         return self.statuses
 
     @property
-    def bounds(self) -> tuple[UUID | None, UUID | None]:
-        """The lowest and the highest id with the prefix."""
+    def bounds(self) -> tuple[UUID, UUID]:
+        """The lowest and the highest id with the prefix, or of all."""
         if self.id_prefix is None:
-            return None, None
+            return FIRST_ID, LAST_ID
         return prefix_bounds(self.id_prefix)
 
     @property
-    def arms(self) -> list[str]:
-        """The parts of the statement that read what is asked for."""
+    def lists(self) -> list[str]:
+        """The lists that a page is merged from: see the function job_keys in SQL."""
         if self.group_id is not None:
             return ["group"]
         if self.correlation_id is not None:
@@ -99,37 +86,64 @@ class JobFilter:
         if self.parent_run_id is not None:
             return ["children"]
         if self.chosen_statuses is None:
-            return ["key"] if self.tenant_id is None else ["ended", "running", "queued"]
-        succeeded = "key" if self.tenant_id is None else "ended"
-        found = {_ARMS.get(status, succeeded) for status in self.chosen_statuses}
-        # What is queued holds what waits.
-        return sorted(found - {"waiting"} if "queued" in found else found)
+            return ["key"] if self.tenant_id is None else ["ended", "queued", "running"]
+        found = {_LISTS[status] for status in self.chosen_statuses}
+        return sorted(found - {part for whole in found for part in _PARTS.get(whole, ())})
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every job of the lists matches."""
+        given = self.given - {"id_prefix"}
+        return given in _EXACT or (given == {"statuses"} and self.statuses == ("dead_letter",))
+
+    @property
+    def given(self) -> set[str]:
+        """The fields that are set, besides the tenant."""
+        return {name for name, value in asdict(self).items() if value is not None} - {"tenant_id"}
 
     @property
     def _of_errors(self) -> tuple[str | None, ...]:
         return self.error_type, self.error_text, self.error_pattern
 
 
-_ARMS = {
+_LISTS = {
     **{status: status for status in ("queued", "waiting", "running", "failed", "dead_letter")},
     "canceled": "failed",
+    "succeeded": "ended",
 }
+# What a list holds besides.
+_PARTS = {"ended": ("failed", "dead_letter"), "queued": ("waiting",)}
+_EXACT: tuple[set[str], ...] = (set(), {"correlation_id"}, {"parent_run_id"}, {"group_id"})
 
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, and what the next page is `before`: None after the last."""
+    """Some jobs, and what the next page is `before`: None after the last.
+
+    `searched_back_to` is set where the page ended before its limit: older jobs were not compared with the filter.
+    """
 
     jobs: list[JobRow]
     next_before: UUID | None
+    searched_back_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdPage:
+    """The ids of some jobs, and the same."""
+
+    ids: list[UUID]
+    next_before: UUID | None
+    searched_back_to: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EndedPage:
-    """Some jobs in the order of their ends, and what the next page is `before`: None after the last."""
+    """The same in the order of their ends."""
 
     jobs: list[JobRow]
     next_before: tuple[datetime, UUID] | None
+    searched_back_to: datetime | None = None
 
 
 async def list_jobs(
@@ -141,7 +155,15 @@ async def list_jobs(
     offset: int = 0,
 ) -> list[JobRow]:
     """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
-    return (await list_page(conn, wanted, before=before, limit=limit, offset=offset)).jobs
+    limit = min(limit, LARGEST_PAGE)
+    found: list[JobRow] = []
+    while len(found) < limit + offset:
+        page = await list_page(conn, wanted, before=before, limit=limit + offset - len(found))
+        found += page.jobs
+        before = page.next_before
+        if before is None:
+            break
+    return found[offset:]
 
 
 async def list_page(
@@ -152,25 +174,18 @@ async def list_page(
     limit: int = 50,
     offset: int = 0,
     most_bytes: int | None = None,
-    most_read: int | None = None,
+    max_examined: int = MAX_EXAMINED,
     whole: bool = True,
 ) -> JobPage:
     """The same, as a page that ends early: after the job with which its inputs and outputs reach `most_bytes`, or after
-    `most_read` jobs of a status were compared with what no index serves. It may then be empty, and not the last.
+    `max_examined` jobs were compared with what no index serves. It may then be empty, and not the last.
 
     Without `whole` the jobs have no inputs and outputs, and of their errors the beginning.
     """
     chosen = wanted or JobFilter()
-    ids, next_before = await list_ids(
-        conn,
-        chosen,
-        before=before,
-        limit=min(limit, LARGEST_PAGE),
-        offset=offset,
-        most_bytes=most_bytes if whole else None,
-        most_read=most_read,
-    )
-    return JobPage(await _read(conn, ids, chosen, whole=whole), next_before)
+    bounds = {"limit": min(limit, LARGEST_PAGE), "offset": offset, "max_examined": max_examined}
+    keys = await list_ids(conn, chosen, before=before, most_bytes=most_bytes if whole else None, **bounds)
+    return JobPage(await _read(conn, keys.ids, chosen, whole=whole), keys.next_before, keys.searched_back_to)
 
 
 async def list_ids(
@@ -181,17 +196,23 @@ async def list_ids(
     limit: int,
     offset: int = 0,
     most_bytes: int | None = None,
-    most_read: int | None = None,
-) -> tuple[list[UUID], UUID | None]:
-    """The ids of a page, as `list_page` makes it, and what the next page is `before`."""
-    bounds = {"limit": limit, "offset": offset, "most_bytes": most_bytes, "most_read": most_read}
-    rows = await conn.fetch(LIST.sql, *LIST.bind(list_values(wanted, before=before, **bounds)))
-    floor: UUID | None = rows[0]["floor"]
-    ids = [row["id"] for row in rows if row["id"] is not None]
-    if ids and (len(ids) == limit or len(ids) < rows[0]["page_size"]):
-        return ids, ids[-1]
+    max_examined: int = MAX_EXAMINED,
+) -> IdPage:
+    """The ids of a page, as `list_page` makes it."""
     latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
-    return ids, None if floor is None else _passed_over(floor, latest)
+    bounds: dict[str, Any] = {"limit": limit, "most_bytes": most_bytes, "max_examined": max_examined}
+    for _ in range(MAX_ROUNDS):
+        values = list_values(wanted, before=before, offset=offset, **bounds)
+        rows = await conn.fetch(LIST.sql, *LIST.bind(values))
+        ids = [row["id"] for row in rows if row["id"] is not None]
+        if ids and (len(ids) == limit or len(ids) < rows[0]["page_size"]):
+            return IdPage(ids, ids[-1])
+        reached: UUID | None = rows[0]["reached"]
+        before = None if reached is None else _passed_over(reached, latest)
+        if ids or not offset or before is None:
+            break
+        offset -= rows[0]["matched"]
+    return IdPage(ids, before, rows[0]["searched_back_to"])
 
 
 async def list_ended(
@@ -200,10 +221,10 @@ async def list_ended(
     *,
     before: tuple[datetime, UUID] | None = None,
     limit: int = 50,
-    most_read: int,
+    max_examined: int = MAX_EXAMINED,
     whole: bool = True,
 ) -> EndedPage:
-    """Failed and canceled jobs and dead letters, those that ended last first. A page looks at `most_read` of a tenant.
+    """Failed and canceled jobs and dead letters, those that ended last first.
 
     What succeeded is in no index by its end, which every job would pay for.
     """
@@ -212,31 +233,36 @@ async def list_ended(
         reason = f"of jobs in the order of their ends is one of {', '.join(BY_END)}"
         raise InvalidInput("The filter", [FieldError("status", reason)])
     limit = min(limit, LARGEST_PAGE)
-    before_at, before_id = before or (None, None)
-    lowest, highest = wanted.bounds
-    values = {name: value for name, value in asdict(wanted).items() if name in LIST_ENDED.names}
-    values |= {"statuses": list(statuses), "before_at": before_at, "before": before_id, "limit": limit}
-    # Where only the status counts, or nothing, the first of them are mostly it.
-    fewer = most_read if _compares_ended(wanted) else (limit if set(statuses) == set(BY_END) else 10 * limit)
-    values |= {"lowest": lowest, "highest": highest, "most_read": max(min(fewer, most_read), limit)}
-    keys = await conn.fetch(LIST_ENDED.sql, *LIST_ENDED.bind(values))
-    ids = [row["id"] for row in keys if row["id"] is not None]
+    is_exact = set(statuses) == set(BY_END) and wanted.given <= {"statuses", "finished_after", "finished_before"}
+    before_at, before_id = before or (None, LAST_ID)
+    if wanted.finished_before is not None and (before_at is None or before_at >= wanted.finished_before):
+        before_at, before_id = wanted.finished_before, FIRST_ID
+    values = list_values(replace(wanted, statuses=statuses), before=None, limit=limit) | {
+        "lists": ["ends"],
+        "examined": limit if is_exact else max(max_examined, limit),
+        "before_at": before_at,
+        "before": before_id,
+        "after_at": wanted.finished_after,
+        "after": FIRST_ID,
+    }
+    rows = await conn.fetch(LIST.sql, *LIST.bind(values))
+    ids = [row["id"] for row in rows if row["id"] is not None]
     jobs = await _read(conn, ids, wanted, whole=whole)
     if len(ids) == limit:
-        return EndedPage(jobs, (keys[-1]["finished_at"], keys[-1]["id"]))
-    reached = keys[0]["reached_id"]
-    return EndedPage(jobs, None if reached is None else (keys[0]["reached_at"], reached))
-
-
-def _compares_ended(wanted: JobFilter) -> bool:
-    served = JobFilter(
-        wanted.tenant_id, wanted.statuses, finished_after=wanted.finished_after, finished_before=wanted.finished_before
-    )
-    return wanted != served
+        return EndedPage(jobs, (rows[-1]["at"], rows[-1]["id"]))
+    reached = rows[0]["reached"]
+    next_before = None if reached is None else (rows[0]["reached_at"], reached)
+    return EndedPage(jobs, next_before, rows[0]["searched_back_to"])
 
 
 def list_values(
-    wanted: JobFilter, *, before: UUID | None, most_read: int | None = None, **others: Any
+    wanted: JobFilter,
+    *,
+    before: UUID | None,
+    limit: int,
+    offset: int = 0,
+    most_bytes: int | None = None,
+    max_examined: int = MAX_EXAMINED,
 ) -> dict[str, Any]:
     """The values of the statement that lists jobs."""
     unknown = set(wanted.statuses or ()) - set(STATUSES)
@@ -245,30 +271,36 @@ def list_values(
     lowest, highest = wanted.bounds
     statuses = wanted.chosen_statuses
     before = LAST_ID if before is None else before
-    if highest is not None and before > highest:
+    if before > highest:
         before = UUID(int=min(highest.int + 1, LAST_ID.int))
     values = {name: value for name, value in asdict(wanted).items() if name in LIST.names}
     return {
         **values,
-        **others,
         "statuses": None if statuses is None else list(statuses),
-        "arms": wanted.arms,
-        "lowest": lowest,
+        "lists": wanted.lists,
+        "examined": limit + offset if wanted.is_exact else max(max_examined, limit + offset),
+        "before_at": None,
         "before": before,
-        "most_read": most_read if wanted.compares_jobs else None,
+        "after_at": None,
+        "after": UUID(int=max(lowest.int - 1, 0)),
+        "lowest": lowest,
+        "highest": highest,
+        "limit": limit,
+        "offset": offset,
+        "most_bytes": most_bytes,
     }
 
 
-def _passed_over(floor: UUID, created_before: datetime | None) -> UUID:
-    """Where to go on after a page that ended at `floor`: past the jobs whose ids say that they were created too late.
+def _passed_over(reached: UUID, created_before: datetime | None) -> UUID:
+    """Where to go on after a page that ended at `reached`: past the jobs whose ids say that they were created too late.
 
     What ended before a time was created before it.
 
     An id is made before its job is created, by a clock that may be a little fast. Ids of the future are not times.
     """
-    if created_before is None or floor > first_id(datetime.now(UTC) + CLOCKS_APART):
-        return floor
-    return min(floor, first_id(created_before + CLOCKS_APART))
+    if created_before is None or reached > first_id(datetime.now(UTC) + CLOCKS_APART):
+        return reached
+    return min(reached, first_id(created_before + CLOCKS_APART))
 
 
 async def _read(conn: Queryable, ids: Sequence[UUID], wanted: JobFilter, *, whole: bool) -> list[JobRow]:

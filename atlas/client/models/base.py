@@ -4,6 +4,7 @@ The client ignores fields that a newer API adds. Where a newer API may add value
 known values in its schema.
 """
 
+from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +31,15 @@ class Page(ApiModel, Generic[T]):
     items: list[T]
     next_cursor: str | None = Field(
         default=None, description="Send it as `cursor` for the next page; null after the last."
+    )
+
+
+class SearchedPage(Page[T], Generic[T]):
+    """A part of a list whose rows are compared with the filters one by one."""
+
+    searched_back_to: datetime | None = Field(
+        default=None,
+        description="Set on a page that ends before its limit and has a next one: older rows were not compared yet.",
     )
 
 

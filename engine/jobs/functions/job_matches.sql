@@ -1,6 +1,6 @@
 -- Whether a job passes the filters of a list that no index serves; null filters nothing. Its names are resolved when it is created,
 -- so that it needs no search_path of its own, which would keep it from becoming a part of the statement that calls it.
--- Called by engine/jobs/sql/list.sql and list_ended.sql.
+-- Called by the function list_jobs.
 create or replace function job_matches(
   j jobs, p_job_type text, p_source text, p_created_after timestamptz, p_created_before timestamptz, p_finished_after timestamptz,
   p_finished_before timestamptz, p_worker_id text, p_host_id uuid, p_error_type text, p_error_text text, p_error_pattern text
