@@ -22,6 +22,7 @@ from atlas.api.live.hub import Hub
 from atlas.api.middleware import RequestStats
 from atlas.api.process_metrics import ApiProcess
 from atlas.api.ttl_cache import TtlCache
+from atlas.audit.forwarding.places import ForwarderStatus, list_forwarders
 from atlas.audit.seal_status import seal_lag
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
@@ -66,6 +67,7 @@ class Metrics(Collector):
         self._facts: dict[str, Any] = {}
         self._depth: list[Any] = []
         self._lag = 0.0
+        self._forwarders: list[ForwarderStatus] = []
 
     async def text(self) -> bytes:
         """The response to a scrape; several at once share one read."""
@@ -87,6 +89,7 @@ class Metrics(Collector):
             self._facts["gate"] = await read_gate(conn)
             self._facts["holders"] = await find_holders(conn)
             self._lag = await seal_lag(conn)
+            self._forwarders = await list_forwarders(conn)
         return generate_latest(self._registry)
 
     async def _meter(self) -> None:
@@ -153,6 +156,7 @@ class Metrics(Collector):
         yield _gauge("atlas_workers", "Workers with a valid lease.", self._facts["workers"])
         yield _gauge("atlas_oldest_due_seconds", "Age of the oldest due job.", self._facts["oldest"] or 0.0)
         yield _gauge("atlas_seal_lag_seconds", "Age of the oldest audit row without a seal.", self._lag)
+        yield from self._of_forwarders()
         yield _gauge(
             "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
         )
@@ -165,6 +169,19 @@ class Metrics(Collector):
         yield held
         yield _gauge("atlas_dead_rows", "Dead rows in Atlas's tables, by estimate.", self._facts["dead_rows"])
         yield _gauge("atlas_scraped_at_seconds", "When the database was read.", time.time())
+
+    def _of_forwarders(self) -> Iterator[Metric]:
+        rows = GaugeMetricFamily(
+            "atlas_audit_forward_lag_rows", "Sealed audit rows that a forwarder has yet to send.", labels=["forwarder"]
+        )
+        seconds = GaugeMetricFamily(
+            "atlas_audit_forward_lag_seconds", "For how long the oldest of them has waited.", labels=["forwarder"]
+        )
+        for forwarder in self._forwarders:
+            rows.add_metric([forwarder.name], forwarder.lag_rows)
+            seconds.add_metric([forwarder.name], forwarder.lag_seconds)
+        yield rows
+        yield seconds
 
     def _histogram(self, name: str, description: str, times: str) -> Metric:
         family = HistogramMetricFamily(name, description, labels=["job_type"])

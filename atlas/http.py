@@ -48,7 +48,7 @@ class ResponseTooLong(httpx.TransportError):
 
 def http_client(**options: Any) -> httpx.AsyncClient:
     """A client that reuses its connections; keep it for as long as the program runs, then `aclose` it."""
-    return httpx.AsyncClient(event_hooks={"request": [_add_traceparent_async]}, **_options(), **options)
+    return httpx.AsyncClient(event_hooks={"request": [_add_traceparent_async]}, **(_options() | options))
 
 
 def blocking_http_client() -> httpx.Client:

@@ -21,6 +21,7 @@ REASONS = {
     "sign-in": ("the link is made on the database", "Sign in with a token on the pages of the API."),
     "tenant export": ("it reads the tables and the keys of the audit log", _THERE),
     "tenant import": ("it writes the tables of a whole tenant", _THERE),
+    "audit forward": ("it reads the seals of the whole log and stores its place", _THERE),
     "audit erase": ("the API erases nothing from the audit log", _THERE),
     "audit prune": ("only the owner of the tables removes rows", _THERE),
     "audit new-epoch": ("it signs with the key of the machine", "Run it where the key and the database are."),

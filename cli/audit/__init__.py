@@ -11,6 +11,7 @@ app = ModuleGroup(
         "export": "export:export_log",
         "verify": "verify:verify_log",
         "proof": "verify:proof",
+        "forward": "forward:forward_log",
         "erase": "maintain:erase_subject",
         "prune": "maintain:prune_log",
         "new-epoch": "maintain:begin_epoch",

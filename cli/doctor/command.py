@@ -9,6 +9,7 @@ from rich.text import Text
 from atlas.cli.doctor.checkpoints import check_checkpoints
 from atlas.cli.doctor.database import check_database
 from atlas.cli.doctor.finding import Diagnosis
+from atlas.cli.doctor.forwarders import check_forwarders
 from atlas.cli.doctor.machine import check_machine
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import STATEMENT_SECONDS, execute, reach_database
@@ -71,7 +72,8 @@ async def _examine_database(settings: Settings) -> list[Diagnosis]:
     async with reach_database(settings) as addresses:
         conn = await connect(addresses.url, application="atlas doctor", statement_seconds=STATEMENT_SECONDS)
         try:
-            return [*await check_database(conn, addresses.url), *await check_checkpoints(conn, settings)]
+            log = [*await check_checkpoints(conn, settings), *await check_forwarders(conn)]
+            return [*await check_database(conn, addresses.url), *log]
         finally:
             await conn.close()
 

@@ -16,6 +16,7 @@ import atlas.api.middleware
 import atlas.api.resources.jobs
 import atlas.engine.usage
 from atlas.api.app import create_app
+from atlas.audit.forwarding.places import add_forwarder
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
@@ -77,7 +78,8 @@ def fresh(world):
     return figures
 
 
-async def test_metrics_show_depth_rates_times_and_the_process(world, operator, admin, fresh):
+async def test_metrics_show_depth_rates_times_and_the_process(world, operator, admin, fresh, conn):
+    await add_forwarder(conn, "siem", "https://collector.example/", "json", actor=DANA)
     before = await fresh(operator)
     for body in ({}, {}, {"payload": {"fail": True}, "max_retries": 0}, {"scheduled_for": "2100-01-01T00:00:00Z"}):
         await admin.post("/jobs", json={"job_type": "seen.work", **body})
@@ -109,6 +111,8 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     assert now[("atlas_oldest_due_seconds",)] > 0
     assert now[("atlas_pool_connections",)] >= 1
     assert now[("atlas_seal_lag_seconds",)] > 0
+    assert now["atlas_audit_forward_lag_rows", ("forwarder", "siem")] == 0
+    assert now["atlas_audit_forward_lag_seconds", ("forwarder", "siem")] == 0
     assert now[("atlas_workers",)] == 0
     assert now["atlas_horizon_held_seconds", ("kind", "session")] == 0
     assert now[("atlas_dead_rows",)] >= 0

@@ -129,6 +129,7 @@ REFUSED = {
     "sign-in": "",
     "tenant export": "globex globex.zip",
     "tenant import": "globex.zip",
+    "audit forward": "{home}/audit.jsonl",
     "audit erase": "--subject ann@example.com",
     "audit prune": "--older-than 1d",
     "audit new-epoch": "--reason moved",

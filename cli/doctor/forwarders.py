@@ -1,0 +1,28 @@
+"""Checks whether the forwarders of the audit log keep up."""
+
+import asyncpg
+
+from atlas.audit.forwarding.places import list_forwarders
+from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.db.pool import Connection
+
+
+async def check_forwarders(conn: Connection) -> list[Diagnosis]:
+    """Compare the place of each forwarder with the last seal; nothing where there are none."""
+    try:
+        forwarders = await list_forwarders(conn)
+    except asyncpg.PostgresError:
+        return []  # The checks of migrations and roles say why the log cannot be read.
+    if not forwarders:
+        return []
+    behind = [one for one in forwarders if one.is_behind]
+    lags = [f"{one.name} is {one.lag_rows:,} rows and {one.lag_seconds:,.0f} s behind" for one in behind]
+    return [
+        finding(
+            "audit forward",
+            "; ".join(lags) or f"{len(forwarders)} forwarders have sent what is sealed",
+            warn=bool(behind),
+            remedy="Run `atlas audit forward DESTINATION --follow` and read its log; "
+            "`atlas audit forward --remove NAME` forgets one that is no longer used.",
+        )
+    ]

@@ -1,0 +1,26 @@
+"""`atlas audit forward`, as its users run it."""
+
+import orjson
+
+from atlas.audit.seal import seal
+from tests.audit.given import write
+
+
+async def test_what_is_sealed_is_forwarded_once_and_the_status_shows_it(atlas, conn, tmp_path):
+    await write(conn, 5)
+    await seal(conn)
+    assert "There are no forwarders" in (await atlas("audit", "forward", "--status")).stdout
+    file = tmp_path / "audit.jsonl"
+    first = (await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem", "--json")).document
+    assert (first["sent"], first["name"], first["lag_rows"], first["shape"]) == (5, "siem", 0, "ocsf")
+    assert [orjson.loads(line)["metadata"]["sequence"] for line in file.read_bytes().splitlines()] == [1, 2, 3, 4, 5]
+    again = await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem")
+    assert again.stdout == f"0 rows were forwarded to {file}; 0 sealed rows are left.\n"
+
+    [shown] = (await atlas("audit", "forward", "--status", "--json")).document["forwarders"]
+    assert (shown["name"], shown["total_sent"], shown["lag_seconds"], shown["is_behind"]) == ("siem", 5, 0, False)
+    assert (await atlas("audit", "forward", "--remove", "siem")).code == 0
+    assert "There is no forwarder siem" in (await atlas("audit", "forward", "--remove", "siem")).refusal
+    unwritable = await atlas("audit", "forward", "ftp://example.org/")
+    assert "destination: is none of syslog+tls://" in unwritable.refusal
+    assert (await atlas("audit", "forward")).code == 2
