@@ -36,8 +36,11 @@ style:
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 
+# The code, and the examples of the pages.
 lint-python:
 	.venv/bin/mypy
+	@.venv/bin/python -m tests.docs.typed_examples .venv/examples
+	.venv/bin/mypy --strict .venv/examples
 
 # The description of the API, and the types that the web pages make of it.
 described:

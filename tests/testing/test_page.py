@@ -15,7 +15,10 @@ from tests.pgbouncer import without_pooler
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
-EXAMPLES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+_FOUND = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+# The page has two files conftest.py: the second does what the first does, and more.
+EXAMPLES = dict(_FOUND)
+SHORT_CONFTEST = next(text for name, text in _FOUND if name == "conftest.py")
 
 
 @pytest.fixture
@@ -37,7 +40,8 @@ async def login(owner, database_url) -> AsyncIterator[Callable]:
 
 def run_examples(folder: Path, url: str, *names: str) -> subprocess.CompletedProcess[str]:
     for name in names:
-        (folder / name).write_text(EXAMPLES[name])
+        is_short = name == "conftest.py" and "test_ship.py" not in names
+        (folder / name).write_text(SHORT_CONFTEST if is_short else EXAMPLES[name])
     providers = {"OUTBOUND_EMAIL_PROVIDER": "resend", "RESEND_API_KEY": "re_never_used"}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)],
@@ -56,6 +60,15 @@ async def test_the_examples_pass_with_a_login_that_may_create_databases(login, t
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{''.join(EXAMPLES.values()).count('async def test_')} passed" in done.stdout
+
+
+@pytest.mark.long
+@without_pooler("it maps every login to one of its own")
+async def test_the_first_example_needs_the_first_conftest_alone(login, tmp_path):
+    done = run_examples(tmp_path, await login("createdb"), "conftest.py", "test_report.py")
+
+    assert EXAMPLES["conftest.py"] != SHORT_CONFTEST
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.long
