@@ -86,7 +86,7 @@ class ResultBody(LeaseBody):
 
     status: Literal["succeeded", "success", "failed"]
     duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER)] = None
-    output: Document = Field(default_factory=dict)
+    output: Any = Field(default_factory=dict, description="Any JSON value; null is an empty object.")
     error: Annotated[str | None, Field(max_length=20_000)] = None
     log_ref: LogRef = None
 

@@ -1,7 +1,7 @@
 """Routes for remote workers, in any language: they claim jobs of their tenant and report on them."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -81,7 +81,7 @@ class ReportBody(AttemptBody):
 class CompleteBody(ReportBody):
     """The output of a job."""
 
-    output: Document = Field(default_factory=dict)
+    output: Any = Field(default_factory=dict, description="Any JSON value; null is an empty object.")
 
 
 class FailBody(ReportBody):

@@ -163,7 +163,8 @@ def _reduced(result: Result, reason: str) -> Result | None:
 
     A command that succeeded has done its work: output that cannot be stored is no reason to run it again.
     """
-    if result.status == "succeeded" and not str(result.output.get("warning")).startswith(REFUSED):
+    warning = result.output.get("warning") if isinstance(result.output, dict) else None
+    if result.status == "succeeded" and not str(warning).startswith(REFUSED):
         return Result("succeeded", result.duration_ms, {"exit_code": 0, "warning": reason})
     if not str(result.error).startswith(REFUSED):
         return Result("failed", result.duration_ms, error=reason)

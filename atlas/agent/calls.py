@@ -43,7 +43,7 @@ class Result:
 
     status: str
     duration_ms: int
-    output: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = field(default_factory=dict)
     error: str | None = None
 
 

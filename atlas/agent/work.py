@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from atlas.agent.calls import AssignedJob, Result
@@ -77,17 +77,14 @@ def _result(program: ProgramResult, reason: StopReason | None, duration_ms: int)
     return Result("failed", duration_ms, error=f"{message}\n{said[-TAIL_OF_ERROR:]}".rstrip())
 
 
-def _output(program: ProgramResult) -> Mapping[str, Any]:
+def _output(program: ProgramResult) -> Any:
     """The JSON of the last `::output` line, or the end of stdout. A line that cannot be read does not fail the job."""
     if program.output is None and not program.overlong:
         return {"exit_code": program.exit_code, "stdout_tail": _tail(program.stdout)}
-    try:
-        output = json.loads(program.output or "", parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        output = None
-    if isinstance(output, dict) and not program.overlong:
-        return output
-    return {"warning": "The ::output line is too long or not a JSON object.", "stdout_tail": _tail(program.stdout)}
+    if not program.overlong:
+        with suppress(ValueError, RecursionError):
+            return json.loads(program.output or "", parse_constant=_no_number)
+    return {"warning": "The ::output line is too long or not JSON.", "stdout_tail": _tail(program.stdout)}
 
 
 def _no_number(name: str) -> None:

@@ -187,11 +187,11 @@ async def report_leased_progress(
         raise await _lost(conn, lease)
 
 
-async def complete(conn: Connection, lease: JobLease, output: dict[str, Any], notes: Notes) -> str:
+async def complete(conn: Connection, lease: JobLease, output: Any, notes: Notes) -> str:
     """running → succeeded. Returns the job's new status."""
     held = await _held(conn, lease)
     notes.detail = held.redactor.value(notes.detail)
-    tail = output.get(STDOUT_TAIL)
+    tail = output.get(STDOUT_TAIL) if isinstance(output, dict) else None
     if lease.holder.cuts_output and isinstance(tail, str):
         output = {**output, STDOUT_TAIL: held.redactor.cut(tail, at_start=True, at_end=True)}
     text = dump_output(held.redactor.value(output))

@@ -47,6 +47,17 @@ async def test_a_worker_claims_keeps_and_completes(world, worker, pool, admin):
     assert (await worker.post(f"{place}/complete", json=attempt)).status_code == 409
 
 
+async def test_an_output_is_any_json_value(world, worker, pool, admin):
+    outputs = [4, "four", [4, {"n": 4}], True, None]
+    await give(pool, world.acme, len(outputs))
+    for job, output in zip(await claim(worker, limit=len(outputs)), outputs, strict=True):
+        body = {"attempt": job["attempt"], "output": output}
+        assert (await worker.post(f"/worker/jobs/{job['job_id']}/complete", json=body)).status_code == 200
+        shown = (await admin.get(f"/jobs/{job['job_id']}")).json()["output"]
+        assert shown == ({} if output is None else output)
+        assert (await admin.get(f"/jobs/{job['job_id']}/attempts")).status_code == 200
+
+
 async def test_a_report_says_where_the_log_of_its_attempt_is(world, worker, pool, admin):
     ids = await give(pool, world.acme, 2)
     attempts = {one["job_id"]: one["attempt"] for one in await claim(worker)}

@@ -31,7 +31,7 @@ class CommandFailed(AtlasError):
     """The program did not end with exit status 0."""
 
 
-async def run_command(input: dict[str, Any], ctx: AttemptContext) -> dict[str, Any] | None:
+async def run_command(input: dict[str, Any], ctx: AttemptContext) -> Any:
     """Run one attempt of a command job. The definition is read each time, so that an edit applies at once."""
     terms = await load_terms(ctx.pool, ctx.job.job_type, ctx.tenant_id)
     if terms is None:
@@ -123,7 +123,7 @@ def _note(result: ProgramResult, ctx: AttemptContext) -> None:
     }
 
 
-def _outcome(result: ProgramResult, detail: dict[str, Any], time_limit: float) -> dict[str, Any] | None:
+def _outcome(result: ProgramResult, detail: dict[str, Any], time_limit: float) -> Any:
     if result.timed_out:
         raise JobTimeout(f"The program did not end within {time_limit:g} s.", remedy="Raise the definition's timeout.")
     if result.exit_code != 0:
@@ -134,17 +134,14 @@ def _outcome(result: ProgramResult, detail: dict[str, Any], time_limit: float) -
     return _parsed(result)
 
 
-def _parsed(result: ProgramResult) -> dict[str, Any]:
+def _parsed(result: ProgramResult) -> Any:
     """The JSON of the last `::output` line. The work is done, so a wrong line is no reason to repeat it."""
     if result.overlong or result.output is None:
         raise PermanentError("The program ended well, but a line for Atlas was longer than 256 KiB.")
     try:
-        output = orjson.loads(result.output)
+        return orjson.loads(result.output)
     except orjson.JSONDecodeError as error:
         raise PermanentError(f"The program ended well, but its ::output line is not JSON: {error}.") from error
-    if not isinstance(output, dict):
-        raise PermanentError("The program ended well, but its ::output line is not a JSON object.")
-    return output
 
 
 async def _progress(ctx: AttemptContext, percent: float, message: str | None) -> None:

@@ -144,7 +144,7 @@ async def test_an_output_that_is_nested_too_deep_fails_neither_the_job_nor_the_a
     job_id = await box.job("a", "deep")
     async with box.agent():
         job = await box.becomes(job_id, "succeeded")
-        assert job.output["warning"] == "The ::output line is too long or not a JSON object."
+        assert job.output["warning"] == "The ::output line is too long or not JSON."
         await box.becomes(await box.job("b", "work"), "succeeded")
 
     assert len(box.starts("a")) == 1
