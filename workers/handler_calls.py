@@ -18,6 +18,7 @@ from atlas.workers.batches import Batches
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import pinned
 from atlas.workers.slot import Slot
+from atlas.workers.thread_table import note_job
 
 
 class HandlerCalls:
@@ -91,6 +92,10 @@ class HandlerCalls:
 
         def work() -> Any:
             context.start_right.check_in_thread()
-            return variables.run(awaitable(within_hooks(call_and_end_child)))
+            note_job(context.job_id)
+            try:
+                return variables.run(awaitable(within_hooks(call_and_end_child)))
+            finally:
+                note_job(None)
 
         return asyncio.get_running_loop().run_in_executor(self._threads, work)

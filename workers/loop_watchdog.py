@@ -25,6 +25,7 @@ from atlas.engine.jobs.context import AttemptContext
 from atlas.logs import get_logger
 from atlas.workers import watchdog_process
 from atlas.workers.running_attempt import attempt_in
+from atlas.workers.thread_table import share_threads
 from atlas.workers.watchdog_process import BEAT, LOOKS
 from atlas.workers.worker_lease import WorkerLease
 
@@ -133,16 +134,18 @@ class WorkerWatchdog:
     def start(self, running: Callable[[], AttemptContext | None]) -> None:
         """Start it. `running` returns the attempt whose code the event loop runs."""
         self._running = running
+        threads = share_threads()
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog_process.__file__],
             stdin=subprocess.PIPE,
+            pass_fds=[threads],
             # Ctrl-C in a terminal is for the worker, whose end closes the pipe.
             start_new_session=True,
         )
         os.set_blocking(self._input, False)
         self._answer_signal()
         order = {"pid": os.getpid(), "lease": self._lease.seconds, "url": self._url, "signal": self._signal}
-        self._write(json.dumps(order).encode())
+        self._write(json.dumps({**order, "threads": threads}).encode())
 
     def beat(self) -> None:
         """The event loop turns."""
@@ -176,13 +179,13 @@ class WorkerWatchdog:
         return self._process.stdin.fileno()
 
     def _answer_signal(self) -> None:
-        """Write the stack when the watchdog asks for it, without the interpreter's lock; and the attempt, if it can."""
+        """Write the stacks when the watchdog asks for them, without the interpreter's lock; then the attempt."""
         if _STACK_SIGNAL is None or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(_STACK_SIGNAL) == signal.SIG_DFL:
             self._signal = _STACK_SIGNAL
             signal.signal(self._signal, lambda *_: self._answer())
-            faulthandler.register(self._signal, file=self._input, all_threads=False, chain=True)
+            faulthandler.register(self._signal, file=self._input, all_threads=True, chain=True)
 
     def _answer(self) -> None:
         """Name the attempt; or say that all is well, where a debugger holds the event loop."""

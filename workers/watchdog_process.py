@@ -5,6 +5,9 @@ every thread. The worker writes a beat to the watchdog's standard input for as l
 one, the watchdog asks for the stack by a signal, has a third process report it to the database before the lease is
 over, and kills the worker when its lease has been over for as long again. What runs the worker starts it again.
 
+The job is the one whose code the event loop runs. Where a plain function keeps the interpreter's lock in a thread, the
+job is that of the thread which has the processor: `thread_table.py` is read for that.
+
 Time does not count in which the worker was stopped (SIGSTOP) or had next to no share of a processor, or in which the
 machine slept. The watchdog uses only the standard library: what it needs beyond is loaded by the process that reports.
 """
@@ -14,10 +17,12 @@ import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 INPUT = 0
 CHUNK = 64 * 1024
@@ -30,6 +35,8 @@ LOOKS = 1 / 24
 # Less than this share of a processor, or of sleep in a call, between two looks: the machine is at fault.
 STARVED = 0.1
 BEAT, JOB = b"=", b"{"
+# What a thread writes in `thread_table.py`: its number in the system and in Python, and its job.
+THREAD = struct.Struct("<QQ16s")
 _REPORT = "from atlas.workers.stall_report import main; main()"
 
 
@@ -47,6 +54,13 @@ def main() -> None:
     Watchdog(json.loads(order)).watch(rest)
 
 
+class BusyThread(NamedTuple):
+    """A thread that runs a plain function, and keeps the processor."""
+
+    number: int
+    job_id: str
+
+
 class Watchdog:
     """Watches one worker."""
 
@@ -55,6 +69,7 @@ class Watchdog:
         self._lease: float = order["lease"]
         self._signal: int | None = order["signal"]
         self._url: str = order["url"]
+        self._threads: int = order["threads"]
         self._worker_id = ""
         self._line = b""
         self._reading = self._read_times()
@@ -79,6 +94,9 @@ class Watchdog:
         self._has_reported = False
         self._jobs: list[str | None] = []
         self._stack: list[str] = []
+        self._busy: list[BusyThread | None] = []
+        # For how long each thread had run when the event loop began not to turn.
+        self._ran: dict[int, int] = {}
 
     def _take(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
@@ -101,12 +119,15 @@ class Watchdog:
         if not is_stopped and could_run >= STARVED * passed:
             self._blocked += passed
         self._reading = now
+        if not self._ran:
+            self._ran = self._read_ran()
 
     def _act(self) -> None:
         if not self._worker_id:
             return
         if self._asked < len(ASK_AFTER) and self._blocked >= ASK_AFTER[self._asked] * self._lease:
             self._asked += 1
+            self._busy.append(self._find_busy())
             self._stack.clear()
             if self._signal is not None:
                 os.kill(self._pid, self._signal)
@@ -118,20 +139,55 @@ class Watchdog:
 
     def _report(self) -> None:
         """Have the stall recorded. The job is known if both questions found the same one."""
-        jobs = set(self._jobs)
+        busy = self._busy[-1] if len(set(self._busy)) == 1 else None
+        jobs = self._jobs or [None if thread is None else thread.job_id for thread in self._busy]
         report = {
             "url": self._url,
             "worker_id": self._worker_id,
             "seconds": self._blocked,
             "within": self._lease,
-            "job_id": jobs.pop() if len(jobs) == 1 and len(self._jobs) >= len(ASK_AFTER) else None,
-            "stack": "\n".join(self._stack) or None,
+            "job_id": jobs[0] if len(set(jobs)) == 1 and len(jobs) >= len(ASK_AFTER) else None,
+            "stack": self._stack_of(None if self._jobs else busy),
         }
         with contextlib.suppress(OSError):
             reporter = subprocess.Popen([sys.executable, "-P", "-c", _REPORT], stdin=subprocess.PIPE)
             assert reporter.stdin is not None
             with reporter.stdin:
                 reporter.stdin.write(json.dumps(report).encode())
+
+    def _stack_of(self, thread: BusyThread | None) -> str | None:
+        """The stack of this thread, or of the one that received the signal: that of the event loop."""
+        title = "Current thread " if thread is None else f"Thread {thread.number:#018x} "
+        begins = [place for place, line in enumerate(self._stack) if line.startswith(title)]
+        if not begins:
+            return "\n".join(self._stack) or None
+        shown = self._stack[begins[0] :]
+        ends = [place for place, line in enumerate(shown) if place and not line.startswith(" ")]
+        return "\n".join(shown[: ends[0]] if ends else shown)
+
+    def _find_busy(self) -> BusyThread | None:
+        """The thread of a plain function that has run the longest since then, and longer than the event loop's."""
+        ran = {thread: time - self._ran.get(thread, 0) for thread, time in self._read_ran().items()}
+        busiest = max(ran, key=lambda thread: ran[thread], default=self._pid)
+        if busiest == self._pid:
+            return None
+        number, job = self._read_threads()[busiest]
+        return BusyThread(number, str(UUID(bytes=job)))
+
+    def _read_threads(self) -> dict[int, tuple[int, bytes]]:
+        """The threads that run plain functions: number in Python and job, by the number in the system."""
+        with contextlib.suppress(OSError):
+            entries = os.pread(self._threads, os.fstat(self._threads).st_size, 0)
+            return {thread: (number, job) for thread, number, job in THREAD.iter_unpack(entries) if any(job)}
+        return {}
+
+    def _read_ran(self) -> dict[int, int]:
+        """For how long these threads and that of the event loop have had a processor. Only Linux says so."""
+        found = {}
+        for thread in (self._pid, *self._read_threads()):
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{self._pid}/task/{thread}/schedstat") as file:
+                found[thread] = int(file.read().split()[0])
+        return found
 
     def _end(self) -> None:
         facts = {

@@ -13,6 +13,12 @@ async def match_for_ever(input: dict[str, Any]) -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
+@job("stall.thread")
+def match_in_a_thread(input: dict[str, Any]) -> None:
+    """The same in a thread: the event loop waits for the interpreter's lock."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
 @job("stall.bystander")
 async def bystander(input: dict[str, Any], ctx: JobContext) -> None:
     """Does nothing, beside it."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -16,7 +17,13 @@ from tests.support import ROOT
 STALLS = """
 import asyncio, re, sys, time
 from types import SimpleNamespace
+from uuid import UUID
 from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
+from atlas.workers.thread_table import note_job
+
+def match_in_a_thread():
+    note_job(UUID(int=7))
+    re.match(r"(a+)+$", "a" * 60 + "b")
 
 async def main():
     process = WorkerWatchdog("postgresql://127.0.0.1:1/none", SimpleNamespace(seconds=0.6, worker_id="host:1:one"))
@@ -28,6 +35,8 @@ async def main():
     print("begins", flush=True)
     if sys.argv[1] == "regex":
         re.match(r"(a+)+$", "a" * 60 + "b")
+    elif sys.argv[1] == "thread":
+        await asyncio.to_thread(match_in_a_thread)
     elif sys.argv[1] == "sleep":
         time.sleep(60)
     watchdog.stop()
@@ -36,7 +45,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["regex", "sleep"])
+@pytest.mark.parametrize("how", ["regex", "sleep", "thread"])
 def test_a_process_whose_event_loop_does_not_turn_is_ended_from_outside(how):
     run = subprocess.run(
         [sys.executable, "-c", STALLS, how], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
@@ -47,6 +56,11 @@ def test_a_process_whose_event_loop_does_not_turn_is_ended_from_outside(how):
     assert 1.2 <= ended["seconds"] < 10
     [noted] = [orjson.loads(line) for line in run.stderr.splitlines() if "a worker does not turn" in line]
     assert 'File "<string>", line' in noted["stack"]
+    if how == "thread":
+        assert noted["job_id"] == str(UUID(int=7))
+        assert "in match_in_a_thread" in noted["stack"]
+    else:
+        assert noted["job_id"] is None
 
 
 def test_a_process_whose_event_loop_turns_is_left_alone():
@@ -60,7 +74,7 @@ def test_a_process_whose_event_loop_turns_is_left_alone():
 async def worker_group(url: str, *, lease: float) -> Any:
     """`atlas worker --processes 2`, stopped with all its processes at the end."""
     group = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", "stall.regex,stall.bystander"),
+        *(sys.executable, "-m", "atlas.cli.main", "worker", "--types", "stall.regex,stall.thread,stall.bystander"),
         *("--app", "tests.workers.stalling", "--concurrency", "5", "--processes", "2", "--poll-ms", "200"),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "ATLAS_LEASE_SECONDS": str(lease), "ATLAS_GRACE_SECONDS": "1"},
@@ -74,11 +88,14 @@ async def worker_group(url: str, *, lease: float) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("job_type", "function"), [("stall.regex", "match_for_ever"), ("stall.thread", "match_in_a_thread")]
+)
 async def test_a_handler_that_keeps_the_interpreter_is_poison_and_its_neighbours_are_done(
-    pool, database_url, given, eventually
+    pool, database_url, given, eventually, job_type, function
 ):
     """Ten seconds of lease leave the watchdog the time to report before it is over, on a busy machine too."""
-    [stalls] = await given("stall.regex", max_retries=50)
+    [stalls] = await given(job_type, max_retries=50)
     bystanders = await given("stall.bystander", *({} for _ in range(200)))
     async with worker_group(database_url, lease=10):
         done = "select count(*) from atlas.jobs where status = 'succeeded'"
@@ -89,7 +106,7 @@ async def test_a_handler_that_keeps_the_interpreter_is_poison_and_its_neighbours
     for row in lost:
         assert "event loop did not turn for" in row["error_text"]
         assert "The job's own handler kept it." in row["error_text"]
-        assert "in match_for_ever" in row["error_text"]
+        assert f"in {function}" in row["error_text"]
     error = orjson.loads(await pool.fetchval("select error from atlas.jobs where id = $1", stalls))
     assert error["type"] == "Poison"
     assert "event loop did not turn" in error["message"]
