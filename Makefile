@@ -12,7 +12,7 @@ PYTEST := .venv/bin/python -m pytest
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests other-tests browser-tests
-.PHONY: proof pooler-tests soak cluster screenshots wheel bench
+.PHONY: proof pooler-tests soak soak-faults cluster screenshots wheel bench
 
 setup: python
 	@"$(PYTHON)" -I cli/setup.py $(SETUP)
@@ -99,8 +99,13 @@ pooler-tests: setup
 	$(POOLED_OTHERS) -n 2 --dist worksteal || $(POOLED_OTHERS) $(AGAIN)
 	$(POOLED) tests/web -o cache_dir=.pytest_cache/browser
 
-# The long ones: an hour of mixed load with random faults.
+# An hour of mixed load while the xmin horizon is held for ten minutes of each twenty; it fails on drift. `ARGS="--minutes 6"` is a
+# short one.
 soak: setup
+	.venv/bin/python -m bench.soak $(ARGS)
+
+# An hour of mixed load with random faults; ATLAS_SOAK_MINUTES says for how long.
+soak-faults: setup
 	$(PYTEST) -s tests/soak/mixed_load.py
 
 # Three servers under Patroni, and HAProxy, on loopback: to try Atlas on, and to kill. It needs Debian's packages patroni,

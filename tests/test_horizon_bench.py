@@ -5,6 +5,7 @@ from collections import Counter
 from bench.horizon.measure import LoadWindow, Measured
 from bench.horizon.starts import StartCounts, quantile
 from bench.horizon.verdict import judge
+from bench.soak import judge as judge_soak
 
 
 def window(*, done: int = 15_000, bucket: int = 50, cpu: float = 1.5) -> LoadWindow:
@@ -24,6 +25,16 @@ def test_a_row_passes_only_if_every_minute_keeps_up_with_what_was_offered_and_no
     assert failed([*calm, *[window(bucket=80)] * 4]) == ["start p99", "start p99"]
     assert failed([*calm, *[window(cpu=2.5)] * 4]) == ["CPU per job"]
     assert "start p99" in failed([window(done=0)] * 4)
+
+
+def test_a_soak_fails_if_its_last_part_is_slower_or_its_last_cycle_larger_than_the_first():
+    def drifted(last: LoadWindow, *sizes: float) -> list[str]:
+        parts = [*[window()] * 5, last]
+        return [one.name.split(",")[0] for one in judge_soak(parts, list(sizes)) if not one.passed]
+
+    assert drifted(window(bucket=60), 100, 300, 100, 350) == []
+    assert drifted(window(done=14_000), 100, 300, 100, 300) == ["jobs/s"]
+    assert drifted(window(bucket=80), 100, 300, 100, 400) == ["start p99", "size of the tables"]
 
 
 def test_a_quantile_is_within_five_percent_of_the_time_that_jobs_waited():

@@ -63,6 +63,7 @@ ROWS = [
     HorizonRow("priorities", 1500, 180, holders.idle_transaction, workload="priorities"),
     HorizonRow("retries", 1500, 180, holders.idle_transaction, workload="retries"),
     HorizonRow("throttled", 1500, 180, holders.idle_transaction, workload="throttled"),
+    HorizonRow("workflows", 150, 180, holders.idle_transaction, workload="workflows"),
 ]
 
 
@@ -92,7 +93,7 @@ async def measure(server: EmbeddedPostgres, row: HorizonRow, options: argparse.N
         for number in range(row.tenants - 1):
             await add_tenant(pool, f"t{number}")
         programs = Programs(
-            ["-m", "bench.horizon.worker", url],
+            ["-m", "bench.horizon.worker", url, row.workload],
             lambda rate, seconds: ["-m", "bench.horizon.load", url, row.workload, str(rate), str(seconds)],
         )
         measurement = Measurement(url, server_pid(server.folder / "data"), programs, show_window)

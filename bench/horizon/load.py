@@ -11,10 +11,8 @@ import time
 import uvloop
 
 from atlas.db.pool import open_pool
-from atlas.engine.jobs.enqueue import enqueue_many
 from bench.horizon.starts import REPORT_SECONDS, show_offered
-from bench.horizon.workloads import WORKLOADS
-from bench.jobs.ground import BENCH
+from bench.horizon.workloads import offer
 
 # Between two calls.
 TICK_SECONDS = 0.01
@@ -22,9 +20,8 @@ TICK_SECONDS = 0.01
 MAX_BATCH = 2_000
 
 
-async def offer(url: str, workload: str, rate: float, seconds: float) -> None:
+async def offer_steadily(url: str, workload: str, rate: float, seconds: float) -> None:
     """Enqueue until the time is over."""
-    make = WORKLOADS[workload]
     pool = await open_pool(url, size=1)
     async with pool.acquire() as conn:
         tenants = [row["id"] for row in await conn.fetch("select id from atlas.tenants order by id")]
@@ -35,9 +32,7 @@ async def offer(url: str, workload: str, rate: float, seconds: float) -> None:
             count = min(int((now - began) * rate) - offered, MAX_BATCH)
             if count > 0:
                 at = time.time()
-                numbers = range(offered, offered + count)
-                jobs = [make(number, at, tenants[number % len(tenants)]) for number in numbers]
-                await enqueue_many(conn, jobs, actor=BENCH)
+                await offer(conn, workload, range(offered, offered + count), at, tenants)
                 offered += count
             if now - reported_at >= REPORT_SECONDS:
                 show_offered(offered - reported)
@@ -49,4 +44,4 @@ async def offer(url: str, workload: str, rate: float, seconds: float) -> None:
 
 if __name__ == "__main__":
     url, workload, rate, seconds = sys.argv[1:]
-    uvloop.run(offer(url, workload, float(rate), float(seconds)))
+    uvloop.run(offer_steadily(url, workload, float(rate), float(seconds)))

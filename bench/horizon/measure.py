@@ -102,18 +102,19 @@ class Measurement:
 
     async def run(self, holder: Holder, rate: float, *, before: float, seconds: float) -> Measured:
         """Measure without a holder first, then beside it."""
-        async with self._working() as worker:
+        async with self.working() as worker:
             wakeup_before = await self._wake_up(worker)
-            first = await self._offer(worker, "before", rate, WINDOW_SECONDS + before)
+            first = await self.offer(worker, "before", rate, WINDOW_SECONDS + before)
             async with holder(self._url):
-                beside = await self._offer(worker, "held", rate, seconds)
+                beside = await self.offer(worker, "held", rate, seconds)
                 await self._drain()
                 wakeup_held = await self._wake_up(worker)
         # In the first window connections open and plans are made.
         return Measured(first[1:] or first, beside, wakeup_before, wakeup_held)
 
     @asynccontextmanager
-    async def _working(self) -> AsyncIterator[psutil.Process]:
+    async def working(self) -> AsyncIterator[psutil.Process]:
+        """A worker, for as long as the block."""
         worker = await _start(self._programs.worker)
         reading = asyncio.create_task(self._read(worker))
         try:
@@ -126,10 +127,10 @@ class Measurement:
 
     async def _wake_up(self, worker: psutil.Process) -> float | None:
         """The p50 of single jobs on an idle worker."""
-        found = await self._offer(worker, "", 20, 3)
+        found = await self.offer(worker, "", 20, 3)
         return joined(found).p50
 
-    async def _offer(self, worker: psutil.Process, phase: str, rate: float, seconds: float) -> list[LoadWindow]:
+    async def offer(self, worker: psutil.Process, phase: str, rate: float, seconds: float) -> list[LoadWindow]:
         """The windows of one load; without a phase, nothing is shown."""
         windows: list[LoadWindow] = []
         load = await _start(self._programs.load(rate, seconds))

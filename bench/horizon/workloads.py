@@ -1,14 +1,21 @@
-"""The jobs that are offered, and their handlers."""
+"""The jobs and workflow runs that are offered, and their handlers."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from atlas.db.pool import Connection
 from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.verdicts import RetryAfter
+from atlas.engine.workflows.intents import NewIntent, request_workflows
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
 from bench.horizon.starts import StartCounts
+from bench.jobs.ground import BENCH
 
 STARTS = StartCounts()
 TYPES = ["bench.held", "bench.held.retried", "bench.held.throttled"]
@@ -61,4 +68,34 @@ def with_keys(number: int, at: float, tenant: UUID) -> NewJob:
     return NewJob("bench.held.throttled", {"at": at, "key": random.randrange(KEYS)}, tenant)
 
 
-WORKLOADS = {"plain": plain, "priorities": with_priority, "retries": with_retries, "throttled": with_keys}
+def mixed(number: int, at: float, tenant: UUID) -> NewJob:
+    """All of them: of 20 jobs one is retried, one throttled, and four have priorities."""
+    make = {0: with_retries, 10: with_keys}.get(number % 20, with_priority if number % 5 == 1 else plain)
+    return make(number, at, tenant)
+
+
+JOBS = {"plain": plain, "priorities": with_priority, "retries": with_retries, "throttled": with_keys, "mixed": mixed}
+WORKFLOWS = "workflows"
+
+
+@workflow("bench.held.steps")
+async def steps(run: Run, input: dict[str, Any]) -> None:
+    """Three steps that do nothing, each recorded before the next."""
+    STARTS.started(input["at"])
+    for number in range(3):
+        await run.step(f"step {number}", _nothing)
+    STARTS.done += 1
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def offer(conn: Connection, workload: str, numbers: range, at: float, tenants: Sequence[UUID]) -> None:
+    """Enqueue jobs, or request workflow runs, with these numbers, for the tenants in turn."""
+    if workload == WORKFLOWS:
+        intents = [NewIntent("bench.held.steps", {"at": at}) for _ in numbers]
+        await request_workflows(conn, SYSTEM_TENANT, intents, requested_by=BENCH)
+        return
+    make = JOBS[workload]
+    await enqueue_many(conn, [make(number, at, tenants[number % len(tenants)]) for number in numbers], actor=BENCH)

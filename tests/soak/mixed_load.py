@@ -1,4 +1,4 @@
-"""The soak: mixed load with random faults for as long as ATLAS_SOAK_MINUTES says. Only `make soak` collects it."""
+"""The soak: mixed load with random faults for as long as ATLAS_SOAK_MINUTES says. Only `make soak-faults` collects it."""
 
 import asyncio
 import os
