@@ -28,6 +28,7 @@ from atlas.audit.verifier.signed_notes import (
     handover,
     key_id,
     parse_keys,
+    prune_order,
 )
 from atlas.database_home import database_home
 from atlas.errors import SettingsError
@@ -60,6 +61,10 @@ class SigningKey:
     def hand_over(self, key: "SigningKey") -> str:
         """A signed note that names the key which signs after this one."""
         return self._signed(handover(self.name, key.public))
+
+    def order_prune(self, through: int, size: int, root: bytes) -> str:
+        """A signed note that orders the removal of the rows up to a seal, where the tree has this size and root."""
+        return self._signed(prune_order(self.name, through, size, root))
 
     def _signed(self, text: str) -> str:
         signature = key_id(self.name, _raw(self.private)) + self.private.sign(text.encode())

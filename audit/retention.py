@@ -12,7 +12,10 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.keys import SigningKey
+from atlas.audit.tree_head import named_as_log
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.errors import Conflict, FieldError, InvalidInput
 
@@ -33,18 +36,20 @@ class PrunedRows:
     rows: int
 
 
-async def prune(conn: Connection, *, older_than: timedelta, actor: Actor) -> PrunedRows | None:
+async def prune(conn: Connection, *, older_than: timedelta, actor: Actor, key: SigningKey) -> PrunedRows | None:
     """Remove the rows of seals older than that, with their personal values. None: there were none.
 
-    Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED` event records it.
+    Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED` event records it, with a note
+    that orders it, signed by the key: who can write to the database cannot order it.
     """
     try:
         async with conn.transaction():
             through: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
             if through is None:
                 return None
+            signed = {"order": await _order(conn, key, through)}
             rows: int = await fetch_value(
-                conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor)
+                conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, signed)
             )
             return PrunedRows(through, rows)
     except asyncpg.UniqueViolationError as error:
@@ -86,6 +91,12 @@ async def new_epoch(
             f"No epoch was begun: {error}.",
             remedy="Let a scheduler or `atlas up` run, or run `atlas audit verify` where the key is; each seals it.",
         ) from error
+
+
+async def _order(conn: Connection, key: SigningKey, through: int) -> str:
+    seal = await prisma_on(conn).auditseal.find_unique_or_raise({"n": through})
+    named = await named_as_log(conn, key)
+    return named.order_prune(through, seal.size, seal.root.decode())
 
 
 def _meta(actor: Actor, more: Mapping[str, Any] | None = None) -> str:

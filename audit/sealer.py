@@ -11,14 +11,17 @@ from atlas.audit.checkpoint import publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
 from atlas.audit.seal import seal
 from atlas.audit.seal_status import seal_lag
-from atlas.audit.tree_head import read_head
+from atlas.audit.tree_head import named_as_log, read_head
 from atlas.audit.verifier.records import UNREADABLE
 from atlas.db.pool import BATCH_SECONDS, UNREACHABLE, Connection, Pool, borrow
+from atlas.db.statements import fetch_value, statement
 from atlas.errors import AtlasError, Conflict
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.settings import Settings
 
 log = get_logger("audit.sealer")
+
+NAME_KEY = statement("audit/sql/name_key.sql")
 
 # Between two passes.
 SEAL_SECONDS = 1.0
@@ -90,16 +93,15 @@ async def sign_epoch(conn: Connection, key: SigningKey, folder: Path, *, epoch: 
     )
 
 
-async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = False) -> AtlasError | None:
+async def seal_first(pool: Pool, settings: Settings) -> AtlasError | None:
     """Seal and sign what is committed, so that the newest rows are covered. Returns why that was refused, if it was.
 
     Only a machine that holds the key signs; on another one, an auditor's say, the audit log is left as it is.
-    A command that changes it passes `without_key`: it seals there too, and a sealer elsewhere signs.
     """
     try:
         if key_file(settings).exists():
             await seal_and_sign(pool, settings)
-        elif settings.embedded or without_key:
+        elif settings.embedded:
             async with pool.acquire() as conn:
                 await seal(conn)
     except AtlasError as error:
@@ -112,6 +114,9 @@ async def seal_first(pool: Pool, settings: Settings, *, without_key: bool = Fals
 
 async def _pass(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
     async with borrow(pool, within=BATCH_SECONDS) as conn:
+        if key is not None and key_file(settings).exists():
+            # Before its first signature, so that a log which was sealed anew with another key contradicts its rows.
+            await fetch_value(conn, NAME_KEY, key=(await named_as_log(conn, key)).public)
         await seal(conn)
         lag = await seal_lag(conn)
         if lag > LONGEST_LAG:

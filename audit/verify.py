@@ -15,17 +15,18 @@ from atlas.audit.moved import verify_parts
 from atlas.audit.reader import AuditReader, Row, number_of_time
 from atlas.audit.verifier.check import SEAL_LAG, Verification
 from atlas.audit.verifier.export import RESTORED
-from atlas.audit.verifier.format import HEAD, Report, Seal, number_of
+from atlas.audit.verifier.format import HEAD, Finding, Report, Seal, number_of
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 STRAYS = statement("audit/sql/verify_strays.sql")
 PRIVATE = statement("audit/sql/verify_private.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
 NEVER_SEALED = statement("audit/sql/never_sealed.sql")
+UNNAMED_EPOCH = statement("audit/sql/unnamed_epoch.sql")
 IMPORTED_TENANTS = statement("audit/sql/imported_tenants.sql")
 
 Progress = Callable[[int, int], None]
@@ -90,6 +91,18 @@ async def never_sealed(conn: Connection) -> Report | None:
         waiting = f"{row['rows']} rows are in no seal, the oldest for {row['age']:,.0f} s, and there is no seal at all"
         report.find("unsealed", f"{waiting}: no sealer has run, or the seals were deleted. {sealer}.")
     return report
+
+
+async def unnamed_key(conn: Connection) -> list[Finding]:
+    """A finding, if no event names the key of the newest epoch: then nothing in the log says whose signature it needs.
+
+    A signer writes that event before it signs.
+    """
+    epoch = await fetch_value(conn, UNNAMED_EPOCH)
+    if epoch is None:
+        return []
+    message = f"No event names the key that signs epoch {epoch}: it was deleted, or no sealer of this version has run."
+    return [Finding("checkpoint", message)]
 
 
 def _ends_with(seal: Seal, root: str) -> bool:

@@ -29,7 +29,7 @@ from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.audit.verify import verify
+from atlas.audit.verify import unnamed_key, verify
 from atlas.audit.verify_tenant import verify_tenant
 from atlas.client.models import Page
 from atlas.client.models.audit import VerificationShown
@@ -191,7 +191,7 @@ async def _verify_all(api: AppState, keys: Sequence[VerifierKey], verification: 
     async with api.db.connection(watched=False) as conn:
         walk = partial(verify, keys=keys, outside=notes, progress=verification.progress)
         report = await read_first(api.settings, conn, walk)
-        report.findings.extend(await check_guards(conn))
+        report.findings += [*await unnamed_key(conn), *await check_guards(conn)]
     return report
 
 

@@ -11,6 +11,7 @@ declare
   facts jsonb;
   words text;
   gone bigint;
+  keys jsonb;
 begin
   select * into seal from audit_seal where n = p_through and closes;
   if not found then
@@ -21,6 +22,19 @@ begin
   end if;
   -- Rows above it were written in a restored cluster and belong to the end of the epoch, whatever their xid says.
   select max_id into boundary from audit_seal where epoch = seal.epoch and not rest order by n desc limit 1;
+  -- The history of keys goes on in the event of the order: which key signed each epoch, signed by the key before it, and what was lost.
+  select jsonb_agg(distinct k.named) into keys
+  from (
+    select jsonb_strip_nulls(jsonb_build_object('epoch', a.meta->'epoch', 'key', a.meta->'key', 'handover', a.meta->'handover',
+      'lost', a.meta->'lost')) as named
+    from audit_epoch e
+    cross join lateral key_events(e.epoch) a
+    union all
+    select named
+    from audit_pruned p
+    join audit_log a on a.entity_id = p.through_seal::text and a.entity_type = 'audit_seal' and a.action = 'AUDIT_PRUNED'
+      and a.tenant_id is null
+    cross join lateral jsonb_array_elements(a.meta->'keys') named) k;
   insert into audit_pruned (through_seal) values (p_through);
   with removed as (
     delete from audit_log a
@@ -43,7 +57,8 @@ begin
     where p.entity_id is null and p.field = 'ip' and p.created_at < seal.snap_at - interval '30 days')
   select count(*) into gone from removed;
   words := gone || ' rows of the seals up to ' || p_through || ' were removed';
-  facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'));
+  facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'),
+    'keys', coalesce(keys, '[]'));
   insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
   values (p_actor_type::actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts,
     audit_body(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts));

@@ -20,6 +20,7 @@ window.py        how seals join, and which rows a window takes in
 unsealed.py      the check of rows that no seal covers yet
 check.py         the verification of rows and seals, batch by batch
 signers.py       which keys signed, and how each came to sign
+orders.py        whether rows that are gone were removed by order
 checkpoints.py   the comparison with what was signed
 copies.py        the copies of checkpoints that are kept elsewhere
 diff.py          which rows of a damaged batch are changed, missing or added

@@ -8,15 +8,17 @@ from uuid import UUID
 
 from .checkpoints import CheckpointCheck
 from .diff import explain
-from .format import EVENT_LEAF, HEAD, Report, Seal, header_leaf, number_of, text_of_time, time_of_text
+from .format import EVENT_LEAF, HEAD, Report, Seal, Snapshot, header_leaf, number_of, text_of_time, time_of_text
+from .orders import OrderCheck
 from .signed_notes import Checkpoint, VerifierKey
-from .signers import EPOCH
+from .signers import NAMING
 from .tree import Frontier, split
 from .unsealed import LogEnd, SeenIds, UnsealedCheck
 from .window import CLOCK_SLACK, RowWindow, broken_links
 
 SEAL_LAG = timedelta(seconds=60)
-PRUNED = b'"AUDIT_PRUNED"'
+# Every row comes by here. Those that are about the log itself have this text, and are read.
+OWN = b'"AUDIT_'
 
 
 class Verification:
@@ -41,8 +43,6 @@ class Verification:
         self._tree = Frontier() if start is None else Frontier(start.size, start.frontier)
         self._numbers = dict(numbers or {})
         self._window = None if start is None else RowWindow.of(start, None)
-        self._pruned_through = pruned_through
-        self._ordered_through = 0
         self._kept = 0
         # When epochs began, by their events.
         self._events: dict[int, int] = {}
@@ -50,14 +50,13 @@ class Verification:
         self._ids = SeenIds()
         self._unsealed: UnsealedCheck | None = None
         self._checkpoints = CheckpointCheck(self.report, keys, outside, self._tree.size)
+        self._orders = OrderCheck(self._checkpoints.signers, keys, pruned_through)
 
     def row(self, head: bytes, body: bytes) -> None:
         """A row of the batch whose seal comes next, in the order of the batch."""
         self._rows.append((head, hashlib.sha256(body).digest()))
-        if PRUNED in body:
-            self._read_order(body)
-        if EPOCH in body:
-            self._read_epoch(head, body)
+        if OWN in body:
+            self._read_event(head, body)
 
     def seal(self, seal: Seal) -> None:
         """The seal of the rows since the last one."""
@@ -68,10 +67,13 @@ class Verification:
         before, self._window = self._window, RowWindow.of(seal, self._window)
         if self._window is not before:
             self._check_epoch(seal, self._window)
+        if self.last is not None and _is_after_restore(self.last, seal):
+            self._checkpoints.restored.add(self.last.epoch)
         if broken:
             self._take_numbers(seal, before=True)
         self._grow(seal, self._leaves(seal, rows), intact=not broken)
         self.last = seal
+        self._orders.reach(seal)
         self.report.seals += 1
         self.report.rows += len(rows)
         self._checkpoints.compare_outside(seal.size, self._tree, seal.epoch)
@@ -83,17 +85,17 @@ class Verification:
     def forget_rows(self, pruned_through: int) -> None:
         """The rows of the batch whose seal comes next were removed by order while they were read."""
         self._rows = []
-        self._pruned_through = pruned_through
+        self._orders.through = pruned_through
 
     def unsealed(self, head: bytes, body: bytes, end: LogEnd, *, is_live: bool = False) -> None:
-        """A row after the last seal, which no seal covers yet. Only of a live audit log it may be an order's event."""
+        """A row after the last seal, which no seal covers yet. Only of a live audit log it may order or name a key."""
         if self._unsealed is None:
             self._unsealed = UnsealedCheck(self.last, self._window, end)
         self.report.unsealed += 1
         self._unsealed.check(self.report, head)
         self._check_new([HEAD.unpack(head)[2]])
-        if is_live and PRUNED in body:
-            self._read_order(body)
+        if is_live and OWN in body:
+            self._read_event(head, body)
 
     def finish(self, now: datetime, *, to_the_end: bool = True, until: datetime | None = None) -> Report:
         """What was found. `to_the_end` says that the walk was meant to reach the newest rows, as of `now`.
@@ -106,7 +108,7 @@ class Verification:
             self.report.find("row", message, row=HEAD.unpack(self._rows[0][0])[2])
         size = self._tree.size
         self._checkpoints.finish(self._tree, until)
-        self._check_orders()
+        self._orders.finish(self.report, self._kept)
         uncovered = size - self._checkpoints.covered
         # What ends earlier ends with a checkpoint, unless it ends so near the newest rows that none was signed yet.
         if to_the_end or uncovered > 0:
@@ -130,20 +132,29 @@ class Verification:
             )
             self.report.find("time", f"{message} event.", seal=seal.n)
 
-    def _read_epoch(self, head: bytes, body: bytes) -> None:
-        epoch = self._checkpoints.signers.read_event(body)
-        if epoch is not None:
-            self._events[epoch] = HEAD.unpack(head)[3]
+    def _read_event(self, head: bytes, body: bytes) -> None:
+        """Read an event about the log itself; other events may have the text somewhere else."""
+        try:
+            event = json.loads(body)
+            if event["tenant_id"] is not None or NAMING.get(event["action"]) != event["entity_type"]:
+                return
+            if event["action"] == "AUDIT_PRUNED":
+                self._orders.read(event, HEAD.unpack(head)[0])
+            self._checkpoints.signers.read(event)
+            if event["action"] == "AUDIT_EPOCH":
+                self._events[int(event["meta"]["epoch"])] = HEAD.unpack(head)[3]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return
 
     def _leaves(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
         """The batch's leaves as its rows give them; as they are stored where rows were removed or are damaged."""
         stored = split(seal.leaf_hashes)
-        if not rows and seal.count > 1 and seal.n <= self._pruned_through:
+        if not rows and seal.count > 1 and seal.n <= self._orders.through:
             self.report.pruned += seal.count - 1
             self._check_pruned(seal, stored)
             self._take_numbers(seal)
             return stored
-        self._kept += len(rows) if seal.n <= self._pruned_through else 0
+        self._kept += len(rows) if seal.n <= self._orders.through else 0
         numbers: dict[bytes, int] = {}
         leaves = [*self._event_leaves(seal, rows, numbers), header_leaf(seal.header)]
         if leaves == stored:
@@ -227,26 +238,16 @@ class Verification:
         for tenant, first, count in seal.tenants:
             self._numbers[UUID(tenant).bytes] = max(first - 1 + (0 if before else count), 0)
 
-    def _read_order(self, body: bytes) -> None:
-        try:
-            event = json.loads(body)
-            if event["action"] == "AUDIT_PRUNED":
-                self._ordered_through = max(self._ordered_through, int(event["meta"]["through_seal"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return  # the text stands somewhere else in the event
-
-    def _check_orders(self) -> None:
-        through = self._pruned_through
-        if self._ordered_through < through:
-            message = f"The rows of the seals up to {through} are recorded as removed, but no event orders it."
-            self.report.find("row", message, seal=through)
-        if self._kept:
-            message = f"{self._kept} rows of the seals up to {through} are there, though recorded as removed."
-            self.report.find("row", message, seal=through)
-
     def _check_lag(self, now: datetime) -> None:
         if self.report.unsealed and (
             self.last is None or time_of_text(self.last.sealed_at) < number_of(now - SEAL_LAG)
         ):
             message = f"{self.report.unsealed} rows are in no seal, and none was made in the last minute before {now}."
             self.report.find("unsealed", message)
+
+
+def _is_after_restore(last: Seal, seal: Seal) -> bool:
+    """True if another cluster made the seal, or transaction ids have gone back."""
+    if last.system_identifier != seal.system_identifier:
+        return True
+    return seal.epoch > last.epoch and Snapshot(seal.snap_cur).xmax < Snapshot(last.snap_cur).xmax

@@ -36,6 +36,8 @@ class CheckpointCheck:
         self._stored: set[int] = set()
         self._copied: list[tuple[int, Checkpoint]] = []
         self._outside: dict[int, list[Checkpoint]] = defaultdict(list)
+        # Epochs that ended with a restore into another cluster, or to an earlier time.
+        self.restored: set[int] = set()
         for note in outside:
             opened = self._open(note, "An outside copy of a checkpoint")
             if opened is not None:
@@ -113,14 +115,15 @@ class CheckpointCheck:
     def _report_deleted(self, until: datetime | None) -> None:
         """Copies whose note the log itself lacks. A signer stores a note before it copies it.
 
-        Only the last one of an epoch may be lost honestly, with a restore that ended the epoch.
+        Only the last one of an epoch may be lost honestly, with a restore that ended the epoch: a new key alone loses
+        nothing.
         """
-        newest = max(self._last_stored, default=0)
+        lossy = self.restored | self.signers.lost
         for epoch, one in self._copied:
             if one.size in self._stored or (until is not None and one.at >= until):
                 continue
             message = f"The checkpoint of {one.size} leaves, signed at {one.at}, is not in the audit log"
-            if epoch < newest and one.size > self._last_stored.get(epoch, 0):
+            if epoch in lossy and one.size > self._last_stored.get(epoch, 0):
                 self._report.notices.append(f"{message}: the restore that ended epoch {epoch} may have lost it.")
             else:
                 self._report.find("checkpoint", f"{message}, though an outside copy holds it: it was deleted.")

@@ -22,6 +22,8 @@ DASH = "—"
 SIGNATURE = 92
 # What the second line of a note begins with in which a key names the one that signs after it.
 HANDOVER = "next key "
+# And of one that orders the removal of rows: the last seal whose rows go, the tree's size and its root there.
+PRUNE = "prune "
 
 
 class BadNote(ValueError):
@@ -122,6 +124,19 @@ def open_handover(note: str, keys: Sequence[VerifierKey]) -> tuple[VerifierKey, 
     if name != key.name or not line.startswith(HANDOVER):
         raise BadNote("does not name another key of its log")
     return VerifierKey.parse(line.removeprefix(HANDOVER)), key
+
+
+def prune_order(name: str, through: int, size: int, root: bytes) -> str:
+    """The text that a key signs to order the removal of the rows up to a seal."""
+    return f"{name}\n{PRUNE}{through} {size} {base64.b64encode(root).decode()}\n"
+
+
+def open_order(note: str, keys: Sequence[VerifierKey], through: int, size: int, root: bytes) -> str:
+    """The label of the key that signed the order to remove the rows up to a seal, in a note of that order."""
+    text, key = open_text(note, keys)
+    if text != prune_order(key.name, through, size, root):
+        raise BadNote("orders something else")
+    return key.label
 
 
 def open_text(note: str, keys: Sequence[VerifierKey]) -> tuple[str, VerifierKey]:

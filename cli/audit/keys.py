@@ -13,9 +13,9 @@ from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 
 
-async def seal_and_warn(atlas: Atlas, *, without_key: bool = False) -> None:
+async def seal_and_warn(atlas: Atlas) -> None:
     """Seal and sign what is committed. A refusal is only a warning: rows that were sealed before can still be read."""
-    refused = await seal_first(atlas.pool, atlas.settings, without_key=without_key)
+    refused = await seal_first(atlas.pool, atlas.settings)
     if refused is not None:
         warn(refused)
 

@@ -64,16 +64,17 @@ def prune_log(
     """Remove the rows of old seals for good; their leaves stay, so verification and old proofs still work."""
 
     async def work(settings: Settings) -> PrunedRows | None:
+        _require_key(settings)
         async with open_atlas(settings) as atlas:
             await seal_and_warn(atlas)
             conn = await connect(atlas.owner_url, application="atlas audit prune")
             try:
-                pruned = await prune(conn, older_than=older_than, actor=caller())
+                pruned = await prune(conn, older_than=older_than, actor=caller(), key=signing_key(settings))
             finally:
                 await conn.close()
             if pruned is not None:
                 # Until the record of the pruning is sealed, the removed rows count as missing.
-                await seal_and_warn(atlas, without_key=True)
+                await seal_and_warn(atlas)
             return pruned
 
     pruned = execute(work)
@@ -157,7 +158,7 @@ async def _key_of_epoch(
     return key, facts
 
 
-def _require_key(settings: Settings, *, new_key: bool, old_key: Path | None) -> None:
+def _require_key(settings: Settings, *, new_key: bool = False, old_key: Path | None = None) -> None:
     path = key_file(settings)
     if new_key and (settings.atlas_audit_key_file is not None or old_key is not None):
         raise Refused(

@@ -20,7 +20,7 @@ from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.proof import check_proof
-from atlas.audit.verify import LastVerified, never_sealed, verify
+from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.audit.over_http import verify as verify_over_http
 from atlas.cli.connect import either
@@ -140,7 +140,7 @@ async def _verify_database(
                 return report
 
             report = await read_first(settings, conn, walk)
-        report.findings.extend(await check_guards(conn))
+        report.findings += [*await unnamed_key(conn), *await check_guards(conn)]
         if refused is not None:
             report.find("signer", refused.message)
         await _record(conn, report, incremental=since is not None, state=state)

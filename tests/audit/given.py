@@ -1,5 +1,6 @@
 """Accounts for tests: events of several tenants, sealed and signed."""
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -45,6 +46,14 @@ class Installation:
 
     async def sign(self, conn: Any) -> None:
         await publish(conn, self.key, self.copies)
+
+
+async def prune_through(owner: Any, installation: Installation, through: int) -> None:
+    """Remove the rows of the seals up to one, whatever their age."""
+    row = await owner.fetchrow("select size, root from atlas.audit_seal where n = $1", through)
+    order = installation.key.order_prune(through, row["size"], row["root"])
+    facts = json.dumps({"order": order})
+    await owner.execute("select atlas.audit_prune($1, 'user', 'dana', $2::text::jsonb)", through, facts)
 
 
 def event(number: int, *, tenant_id: UUID | None = None, action: str = "THING_CHANGED", **more: Any) -> Event:

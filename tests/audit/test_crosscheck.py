@@ -187,7 +187,7 @@ async def test_an_engine_that_was_switched_behind_the_audit_log_back_is_found(co
 async def test_a_gate_whose_event_was_removed_by_order_has_nothing_to_be_compared_with(conn, owner, jobs, installation):
     await seal(conn)
     await installation.sign(conn)
-    assert await prune(owner, older_than=timedelta(0), actor=DANA) is not None
+    assert await prune(owner, older_than=timedelta(0), actor=DANA, key=installation.key) is not None
     assert await cross_check(conn) == []
 
     await conn.execute(
@@ -403,7 +403,7 @@ async def test_things_whose_first_events_were_removed_by_order_are_compared_with
 ):
     await seal(conn)
     await installation.sign(conn)
-    assert await prune(owner, older_than=timedelta(0), actor=DANA) is not None
+    assert await prune(owner, older_than=timedelta(0), actor=DANA, key=installation.key) is not None
     assert await cross_check(conn) == []
 
     await edit_tenant(conn, await find_tenant(conn, "acme"), {"name": "Acme"}, actor=DANA)

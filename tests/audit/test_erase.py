@@ -14,7 +14,7 @@ from atlas.audit.seal import seal
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verify import verify
 from atlas.postgres.pg_ctl import BIN
-from tests.audit.given import CALLER, TENANTS, audit_log, event
+from tests.audit.given import CALLER, TENANTS, audit_log, event, prune_through
 
 
 async def given_mails(conn) -> None:
@@ -153,7 +153,7 @@ async def test_values_that_were_erased_or_removed_by_order_are_not_missing(conn,
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []
-    await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
+    await prune_through(owner, installation, 1)
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []

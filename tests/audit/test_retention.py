@@ -21,7 +21,7 @@ from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
-from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, seal_in_small_batches, write
+from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, prune_through, seal_in_small_batches, write
 from tests.pgbouncer import direct_url
 
 
@@ -49,7 +49,7 @@ async def pruned(conn, owner, installation):
     await seal(conn)
     sealed = dict(await owner.fetch("select n, sealed_at from atlas.audit_seal"))
     await grown_old(owner, middle)
-    done = await prune(owner, older_than=timedelta(days=180), actor=CALLER)
+    done = await prune(owner, older_than=timedelta(days=180), actor=CALLER, key=installation.key)
     await owner.execute("alter table atlas.audit_seal disable trigger all")
     for n, at in sealed.items():
         await owner.execute("update atlas.audit_seal set sealed_at = $2 where n = $1", n, at)
@@ -65,8 +65,8 @@ async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, 
     other = await connect(direct_url(database_url))
     waits = "select exists (select from pg_locks where pid = $1 and not granted)"
     async with owner.transaction():
-        await prune(owner, older_than=timedelta(days=10), actor=CALLER)
-        second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=CALLER))
+        await prune(owner, older_than=timedelta(days=10), actor=CALLER, key=installation.key)
+        second = asyncio.create_task(prune(other, older_than=timedelta(days=10), actor=CALLER, key=installation.key))
         while not await owner.fetchval(waits, other.get_server_pid()):
             await asyncio.sleep(0.02)
     with pytest.raises(Conflict, match="were removed by another process at the same time"):
@@ -128,17 +128,24 @@ async def test_rows_that_are_gone_without_an_order_are_missing(conn, owner, prun
     assert sum("missing" in finding.message for finding in report.findings) >= done.through_seal - 1
 
 
+FORGED_ORDER = """
+insert into atlas.audit_log (actor_type, actor_id, action, entity_type, entity_id, meta, body)
+select 'user', 'dana', 'AUDIT_PRUNED', 'audit_seal', '2', meta,
+  atlas.audit_body(null, 'user', 'dana', 'info', 'AUDIT_PRUNED', 'audit_seal', '2', '', meta)
+from jsonb_build_object('through_seal', 2) meta"""
+
+
 async def test_an_order_that_was_never_carried_out_is_found(conn, owner, installation):
     await audit_log(conn, installation, seals=3)
     await owner.execute("insert into atlas.audit_pruned (through_seal) values (2)")
     words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
     assert ["but no event orders it" in words[0], "are there, though recorded as removed" in words[1]] == [True, True]
 
-    await record(conn, event(1, action="AUDIT_PRUNED", through_seal=2))
+    await owner.execute(FORGED_ORDER)
     await seal(conn)
     await installation.sign(conn)
-    [finding] = (await verify(conn, installation.keys)).findings
-    assert "are there, though recorded as removed" in finding.message
+    words = [finding.message for finding in (await verify(conn, installation.keys)).findings]
+    assert ["that no key has signed" in words[0], "are there, though recorded as removed" in words[1]] == [True, True]
 
 
 FORGED_HEADER = """
@@ -191,14 +198,14 @@ async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, prun
 @pytest.mark.parametrize("sealed", [False, True])
 async def test_rows_removed_during_a_verification_are_not_missing(conn, owner, installation, monkeypatch, sealed):
     await audit_log(conn, installation, seals=5)
-    read, orders = AuditReader.rows, ["select atlas.audit_prune(5, 'user', 'dana', '{}')"]
+    read, orders = AuditReader.rows, [5]
 
     async def interrupted(self, seal, before):
         async for rows in read(self, seal, before):
             yield rows
             if seal.n == 3 and orders:  # in the middle of a batch
                 assert len(rows) < seal.count - 1
-                await owner.execute(orders.pop())
+                await prune_through(owner, installation, orders.pop())
                 if sealed:
                     await seal_batch(owner)
 
@@ -240,7 +247,7 @@ async def test_nothing_that_no_checkpoint_covers_is_removed(conn, owner, install
     await write(conn, 3)
     await seal(conn)
     await grown_old(owner, 1)
-    assert await prune(owner, older_than=timedelta(days=1), actor=CALLER) is None
+    assert await prune(owner, older_than=timedelta(days=1), actor=CALLER, key=installation.key) is None
     with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError, match="not covered by a checkpoint"):
         await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
     assert await conn.fetchval("select count(*) from atlas.audit_log") == 3
@@ -395,7 +402,7 @@ async def test_rows_of_an_epoch_without_a_window_go_by_order(conn, owner, instal
     await new_epoch(owner, reason="before the first seal", actor=CALLER)
     await seal(conn)
     await installation.sign(conn)
-    await owner.execute("select atlas.audit_prune(1, 'user', 'dana', '{}')")
+    await prune_through(owner, installation, 1)
     await seal(conn)
     await installation.sign(conn)
     report = await verify(conn, installation.keys, installation.notes)
@@ -432,7 +439,7 @@ async def test_an_epoch_without_an_event_is_found(conn, owner, installation, cha
         await seal(conn)
     await installation.sign(conn)
     through = await conn.fetchval("select max(n) from atlas.audit_seal where epoch = 2")
-    await owner.execute("select atlas.audit_prune($1, 'user', 'dana', '{}')", through)  # the second's event goes
+    await prune_through(owner, installation, through)  # the second's event goes
     await seal(conn)
     await installation.sign(conn)
     assert (await verify(conn, installation.keys)).findings == []

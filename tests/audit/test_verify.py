@@ -12,7 +12,7 @@ from atlas.audit.verifier.copies import NEWEST, read_copies
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import Checkpoint
 from atlas.audit.verify import LastVerified, verify
-from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write
+from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, prune_through, write
 
 
 async def unguarded(owner, *tables: str) -> None:
@@ -104,7 +104,7 @@ async def test_rows_that_were_removed_beyond_the_mark_are_not_missing(conn, owne
     marks = []
     for through in (0, 1, 4):  # before the mark there is no order, then one that does not reach it, then one beyond
         if through:
-            await owner.execute(f"select atlas.audit_prune({through}, 'user', 'dana', '{{}}')")
+            await prune_through(owner, installation, through)
         await write(conn, 3)
         await seal(conn)
         await installation.sign(conn)
@@ -354,7 +354,7 @@ async def test_the_last_checkpoint_of_an_epoch_may_be_lost_with_its_restore(conn
     await owner.execute(
         "delete from atlas.audit_checkpoint where size = (select max(size) from atlas.audit_checkpoint)"
     )
-    await new_epoch(owner, reason="restored", actor=CALLER)
+    await new_epoch(owner, reason="restored", actor=CALLER, facts={"lost": {"kept_size": 1}})
     await seal(conn)
     await installation.sign(conn)
     report = await verify(conn, installation.keys, installation.notes)

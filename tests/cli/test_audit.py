@@ -82,7 +82,7 @@ async def test_an_unchanged_audit_log_verifies_and_a_changed_one_does_not(audit,
     done = await audit("verify", "--json")
     assert done.code == 0, done
     assert done.document["ok"]
-    assert done.document["rows"] == 6
+    assert done.document["rows"] == 7  # with the one that names the key
     assert (await audit("verify", "--incremental")).code == 0
 
     await owner.execute("alter table atlas.audit_log disable trigger all")
@@ -220,7 +220,7 @@ async def test_an_export_is_verified_without_a_database(audit, key, tmp_path):
     nowhere = {"DATABASE_URL": "postgresql://127.0.0.1:1/none"}
     offline = ("verify", "--export", str(file), "--key", str(key), "--json")
     done = await audit(*offline, **nowhere)
-    assert (done.code, done.document["rows"]) == (0, 6)
+    assert (done.code, done.document["rows"]) == (0, 7)  # with the one that names the key
 
     file.write_text(file.read_text().replace("change 1", "change 7"))
     assert (await audit(*offline, **nowhere)).code == 1
@@ -338,28 +338,32 @@ async def test_old_rows_are_removed_by_order(audit, key, owner):
     await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '31 days'")
     await owner.execute("update atlas.tenants set created_at = created_at - interval '31 days'")
     done = await audit("prune", "--older-than", "30d")
-    assert "7 rows were removed, up to seal" in done.stdout  # with the verdict
+    assert "8 rows were removed, up to seal" in done.stdout  # with the verdict and the name of the key
 
 
-async def test_an_order_is_sealed_at_once_also_where_the_key_is_not(audit, key, owner, tmp_path):
+async def test_an_order_needs_the_key_and_is_sealed_at_once(audit, key, owner, tmp_path):
     await audit("verify")
+    private = tmp_path / "home" / "keys" / "audit.key"
+    private.rename(private.with_suffix(".away"))
+    assert "Run the command where the key is" in (await audit("prune", "--older-than", "400d")).stderr
+    private.with_suffix(".away").rename(private)
+
     await owner.execute("alter table atlas.audit_seal disable trigger all")
     sealed = await owner.fetch(
-        "update atlas.audit_seal set sealed_at = sealed_at - interval '31 days' returning n, sealed_at"
+        "update atlas.audit_seal set sealed_at = sealed_at - interval '401 days' returning n, sealed_at"
     )
-    await owner.execute("update atlas.tenants set created_at = created_at - interval '31 days'")
-    (tmp_path / "home" / "keys" / "audit.key").unlink()
-    assert "6 rows were removed" in (await audit("prune", "--older-than", "30d")).stdout
+    await owner.execute("update atlas.tenants set created_at = created_at - interval '401 days'")
+    assert "7 rows were removed" in (await audit("prune", "--older-than", "400d")).stdout
 
     for row in sealed:
         await owner.execute(
-            "update atlas.audit_seal set sealed_at = $2::timestamptz + interval '31 days' where n = $1",
+            "update atlas.audit_seal set sealed_at = $2::timestamptz + interval '401 days' where n = $1",
             row["n"],
             row["sealed_at"],
         )
     await guard_again(owner)
     done = await audit("verify", "--json")
-    assert (done.document["findings"], done.document["pruned"]) == ([], 6)
+    assert (done.document["findings"], done.document["pruned"]) == ([], 7)
 
 
 async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):

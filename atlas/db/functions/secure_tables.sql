@@ -84,12 +84,13 @@ begin
   -- Deleting audit rows and beginning an epoch is the owner's.
   for one in
     select p.oid::regprocedure as signature, p.proname as name from pg_proc p
-    where p.pronamespace = here::regnamespace and p.proname in ('audit_erase', 'audit_prune', 'audit_new_epoch')
+    where p.pronamespace = here::regnamespace and p.proname in ('audit_erase', 'audit_prune', 'audit_new_epoch', 'audit_name_key')
   loop
     execute format('revoke execute on function %s from public', one.signature);
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb, text[]) to %I', engine_role);
+  execute format('grant execute on function audit_name_key(text) to %I', engine_role);
   -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; one
   -- changes what rows refer to, and checks that all of them are the tenant's; one counts the tenants that compete; two pause and resume what is its own.
   for one in
