@@ -42,19 +42,28 @@ lint-python:
 	@.venv/bin/python -m tests.docs.typed_examples .venv/examples
 	.venv/bin/mypy --strict .venv/examples
 
-# The description of the API, and the types that the web pages make of it.
+# The description of the API, and the types that the web pages make of it. Both stay as old as they are while it is the same.
 described:
-	.venv/bin/python -c 'import json, atlas.api.app as api; print(json.dumps(api.read_description()))' > .venv/openapi.json
-	cd web && $(NODE) npm run --silent types >/dev/null
+	@.venv/bin/python -c 'import json, atlas.api.app as api; print(json.dumps(api.read_description()))' > .venv/openapi.new
+	@cmp -s .venv/openapi.new .venv/openapi.json || cp .venv/openapi.new .venv/openapi.json
+	@[ web/src/api/schema.d.ts -nt .venv/openapi.json ] || { cd web && $(NODE) npm run --silent types >/dev/null; }
 
-lint-api: described
+# These run again when a file or folder that they read has changed since they passed.
+PAGES := $(shell find web/* -name node_modules -prune -o -name dist -prune -o -print)
+lint-api lint-types lint-web: lint-%: described
+	@$(MAKE) --no-print-directory .venv/passed-$*
+
+.venv/passed-api: .venv/openapi.json api/spectral.yaml web/package-lock.json
 	$(NODE) web/node_modules/.bin/spectral lint --quiet --fail-severity=warn --ruleset api/spectral.yaml .venv/openapi.json
+	@touch $@
 
-lint-types: described
+.venv/passed-types: $(PAGES)
 	cd web && $(NODE) npm run --silent typecheck
+	@touch $@
 
-lint-web: described
+.venv/passed-web: $(PAGES)
 	cd web && $(NODE) npm run --silent lint && $(NODE) npm run --silent test
+	@touch $@
 
 # Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
 test tests other-tests browser-tests proof pooler-tests: export PYTHONDONTWRITEBYTECODE :=
