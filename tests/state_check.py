@@ -197,7 +197,12 @@ def _name(url: str) -> str:
 
 
 def _sort(operation: str) -> str:
-    return ID.sub("-", operation)
+    """A route without its ids, or a command with the names of its options."""
+    if not operation.startswith("atlas "):
+        return ID.sub("-", operation)
+    words = operation.split()
+    options = {word.partition("=")[0] for word in words if word.startswith("--")}
+    return " ".join([*words[:3], *sorted(options)])
 
 
 def _subject(message: str) -> str:

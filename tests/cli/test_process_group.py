@@ -78,6 +78,7 @@ async def test_a_signal_stops_the_programs_in_reverse_order_and_ends_with_0(star
     assert stopped(tmp_path) == ["third", "second", "first"]
 
 
+@pytest.mark.long
 async def test_neighbours_of_one_kind_stop_together_after_those_that_started_later(start, tmp_path):
     parent = await start("first:meets:second", "second:meets:first", "third", grace=60)
 
@@ -109,6 +110,7 @@ async def test_a_program_that_ends_is_started_again_and_the_others_go_on(start, 
     assert (b"exit status 3" if end == "exit" else b"signal 9 (Killed)") in words
 
 
+@pytest.mark.long
 async def test_a_program_that_refuses_to_begin_stops_the_others_and_is_a_failure(start, tmp_path):
     parent = await start("first", "second:ends:1")
     (tmp_path / "go").touch()
@@ -120,6 +122,7 @@ async def test_a_program_that_refuses_to_begin_stops_the_others_and_is_a_failure
     assert b"program refused to run" in words
 
 
+@pytest.mark.long
 async def test_programs_that_may_end_are_waited_for_and_end_well(start, tmp_path):
     parent = await start("first:ends:0", "second:ends:0")
     (tmp_path / "go").touch()
@@ -128,6 +131,7 @@ async def test_programs_that_may_end_are_waited_for_and_end_well(start, tmp_path
     assert stopped(tmp_path) == []
 
 
+@pytest.mark.long
 async def test_a_program_that_may_end_but_refuses_is_still_a_failure(start, tmp_path):
     parent = await start("first:ends:0", "second:ends:1", "third")
     (tmp_path / "go").touch()
@@ -156,6 +160,7 @@ async def test_a_program_that_does_not_stop_in_time_is_killed_and_the_rest_still
     assert b"did not stop in time and is killed" in words
 
 
+@pytest.mark.long
 async def test_a_second_signal_does_not_wait_for_anyone(start, tmp_path):
     parent = await start("first:stubborn", "second:stubborn", grace=600)
 

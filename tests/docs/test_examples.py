@@ -17,7 +17,7 @@ RUN_ELSEWHERE = {
     "testing.md": ROOT / "tests" / "testing" / "test_page.py",
 }
 # The pages that people read first; `make proof` runs all.
-READ_FIRST = {"README.md", "jobs.md", "handlers.md", "limits.md"}
+READ_FIRST = {"README.md", "jobs.md"}
 # Pages for programs in Python, which a newcomer tries beside `atlas up`.
 UNDER_UP = ("jobs.md", "prisma.md", "scheduler.md", "workflows.md")
 # One shows what a login sees that does not exist.

@@ -74,6 +74,7 @@ def test_the_rail_shows_what_a_role_may_read(visit: Visit):
         expect(enqueuer.get_by_role("link", name=name)).to_have_count(0)
 
 
+@pytest.mark.long
 def test_everything_is_reached_by_the_keyboard(visit: Visit):
     page = visit("/")
     expect(page.get_by_role("status").get_by_text("live")).to_be_visible()
@@ -106,6 +107,7 @@ def test_a_chosen_tenant_stays_chosen_from_page_to_page(visit: Visit):
     expect(page).to_have_url(re.compile(r"/jobs\?tenant=acme$"))
 
 
+@pytest.mark.long
 def test_the_theme_is_kept(visit: Visit):
     page = visit("/", theme="light")
     expect(page.locator("body")).to_have_css("background-color", LIGHT)

@@ -43,6 +43,7 @@ def rows(page: Page):
     return page.get_by_role("grid", name="Jobs").get_by_role("row")
 
 
+@pytest.mark.long
 def test_the_whole_story_of_a_mail(visit: Visit):
     page = visit("/jobs", role="tenant_admin", tenant="acme")
     page.get_by_role("button", name="New job").first.click()
@@ -205,7 +206,9 @@ def ran(page: Page) -> list[str]:
     return found + ([] if "/jobs" in page.url or "/dead-letters" in page.url else [page.url])
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "theme", [pytest.param("light", marks=pytest.mark.long), pytest.param("dark", marks=pytest.mark.slow)]
+)
 def test_full_pages_have_no_serious_violation_and_fit_a_phone(site: Site, visit: Visit, theme):
     tenant = site.world.acme.id
     made = given_jobs(

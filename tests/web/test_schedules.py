@@ -47,6 +47,7 @@ def test_a_schedule_is_previewed_added_fired_disabled_and_removed(visit: Visit):
     expect(page.get_by_role("row", name=re.compile("Day report"))).to_have_count(0)
 
 
+@pytest.mark.long
 def test_an_event_is_published_and_listed_with_its_context(visit: Visit):
     page = visit("/schedules?tab=events", role="tenant_admin", tenant="acme")
     page.get_by_role("button", name="Publish an event").click()
