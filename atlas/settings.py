@@ -150,6 +150,8 @@ class Settings:
     atlas_secret_key_file: Path | None = None
     atlas_audit_key_file: Path | None = None
     atlas_checkpoint_dir: Path | None = None
+    # How long rows of the audit log stay at least.
+    atlas_audit_min_age_days: int = 365
 
     outbound_email_provider: tuple[str, ...] | None = None
     outbound_email_from: str | None = None
@@ -212,6 +214,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("atlas_concurrency", "atlas_batch"), _number(int, 1, 10_000)),
     "atlas_grace_seconds": _number(float, 0, 3600),
     "atlas_command_program": _program,
+    "atlas_audit_min_age_days": _number(int, 0, 36_500),
     "outbound_email_provider": _providers,
     **dict.fromkeys(("resend_api_key", "ms_tenant_id", "ms_client_id", "ms_client_secret"), _sendable),
     "smtp_port": _number(int, 1, 65535),

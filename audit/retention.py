@@ -36,18 +36,34 @@ class PrunedRows:
     rows: int
 
 
-async def prune(conn: Connection, *, older_than: timedelta, actor: Actor, key: SigningKey) -> PrunedRows | None:
-    """Remove the rows of seals older than that, with their personal values. None: there were none.
+async def prunable_seal(conn: Connection, older_than: timedelta) -> int | None:
+    """The last seal older than that whose rows may be removed."""
+    seal: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
+    return seal
 
-    Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED` event records it, with a note
-    that orders it, signed by the key: who can write to the database cannot order it.
+
+async def prune(
+    conn: Connection,
+    *,
+    older_than: timedelta,
+    actor: Actor,
+    key: SigningKey,
+    through: int | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> PrunedRows | None:
+    """Remove the rows of seals older than that, or of those of them up to `through`. None: there were none.
+
+    Their personal values go too. Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED`
+    event records it with `facts`, and with a note that orders it, signed by the key: who can write to the database
+    cannot order it.
     """
     try:
         async with conn.transaction():
-            through: int | None = await fetch_value(conn, CANDIDATE, older_than=older_than)
-            if through is None:
+            newest = await prunable_seal(conn, older_than)
+            if newest is None or (through is not None and through > newest):
                 return None
-            signed = {"order": await _order(conn, key, through)}
+            through = newest if through is None else through
+            signed = {**(facts or {}), "order": await _order(conn, key, through)}
             rows: int = await fetch_value(
                 conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, signed)
             )

@@ -78,7 +78,8 @@ def read_time(option: str, text: str, *, ahead: bool = False) -> datetime:
         duration = parse_duration(text)
         return datetime.now(UTC) + duration if ahead else datetime.now(UTC) - duration
     try:
-        time = datetime.fromisoformat(text)
+        # As RFC 3339 has it, and as Atlas prints it.
+        time = datetime.fromisoformat(text.strip().upper().removesuffix(" UTC"))
     except ValueError:
         wanted = f"is not a time {FROM_NOW if ahead else AGO}"
         raise InvalidInput("The command", [FieldError(option, f"{text!r} {wanted}")]) from None

@@ -18,7 +18,7 @@ from atlas.audit.keys import (
     signing_key,
 )
 from atlas.audit.personal_data import erase
-from atlas.audit.retention import PrunedRows, new_epoch, prune
+from atlas.audit.retention import PrunedRows, new_epoch
 from atlas.audit.sealer import sign_epoch
 from atlas.audit.tree_head import named_as_log
 from atlas.audit.verifier.format import Finding
@@ -30,6 +30,7 @@ from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
 from atlas.cli.tenant_names import tenant_id
 from atlas.db.pool import Connection, connect
+from atlas.engine.audit_prune import PruneReview, prune_by_policy
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 
@@ -59,31 +60,49 @@ def prune_log(
     older_than: Annotated[
         timedelta, typer.Option(parser=parse_duration, metavar="DURATION", help="Rows sealed longer ago than this.")
     ],
+    reason: Annotated[str, typer.Option(help="Why, for the person who approves it.")] = "",
     json: Json = False,
 ) -> None:
-    """Remove the rows of old seals for good; their leaves stay, so verification and old proofs still work."""
+    """Remove the rows of old seals for good; their leaves stay, so verification and old proofs still work.
 
-    async def work(settings: Settings) -> PrunedRows | None:
+    Where policy has the workflow `audit.prune` reviewed, a second person approves it first. Run it again afterwards.
+    """
+
+    async def work(settings: Settings) -> PrunedRows | PruneReview | None:
         _require_key(settings)
         async with open_atlas(settings) as atlas:
             await seal_and_warn(atlas)
             conn = await connect(atlas.owner_url, application="atlas audit prune")
             try:
-                pruned = await prune(conn, older_than=older_than, actor=caller(), key=signing_key(settings))
+                min_age = timedelta(days=settings.atlas_audit_min_age_days)
+                signer = signing_key(settings)
+                pruned = await prune_by_policy(
+                    conn, older_than=older_than, min_age=min_age, actor=caller(), key=signer, reason=reason
+                )
             finally:
                 await conn.close()
-            if pruned is not None:
+            if isinstance(pruned, PrunedRows):
                 # Until the record of the pruning is sealed, the removed rows count as missing.
                 await seal_and_warn(atlas)
             return pruned
 
     pruned = execute(work)
+    if isinstance(pruned, PruneReview):
+        say({"pruned": None, "review": pruned}, _review_message(pruned), json=json)
+        return
     message = (
         "No seal is that old."
         if pruned is None
         else f"{pruned.rows} rows were removed, up to seal {pruned.through_seal}."
     )
     say({"pruned": pruned}, message, json=json)
+
+
+def _review_message(review: PruneReview) -> str:
+    return (
+        f"Nothing was removed: a second person must approve it by {review.expires_at:%Y-%m-%d %H:%M} UTC."
+        f" Another than {review.requested_by} runs `atlas workflow approve {review.approval_id}`; then run this again."
+    )
 
 
 def begin_epoch(

@@ -84,6 +84,7 @@ def test_providers_are_an_ordered_list(monkeypatch):
         ("ATLAS_LEASE_SECONDS", "inf", "must be between 0.2 and 3600"),
         ("ATLAS_POLL_MS", "1", "must be between 10 and 60000"),
         ("ATLAS_CONCURRENCY", "0", "must be between 1 and 10000"),
+        ("ATLAS_AUDIT_MIN_AGE_DAYS", "-1", "must be between 0 and 36500"),
         ("ATLAS_BATCH", "-1", "must be between 1 and 10000"),
         ("ATLAS_GRACE_SECONDS", "-1", "must be between 0 and 3600"),
         ("ATLAS_COMMAND_PROGRAM", "zoltag", "is not the absolute path of a program"),

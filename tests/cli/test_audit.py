@@ -205,7 +205,7 @@ async def test_commands_that_go_on_warn_that_the_signer_refused(audit, key, owne
         "alter table atlas.audit_seal_tenant disable trigger all; delete from atlas.audit_seal_tenant where n > 1"
     )
 
-    for call in (["export", "--out", str(tmp_path / "second")], ["proof", "1"], ["prune", "--older-than", "30d"]):
+    for call in (["export", "--out", str(tmp_path / "second")], ["proof", "1"], ["prune", "--older-than", "400d"]):
         done = await audit(*call)
         assert done.code == 0, done
         assert "warning: The signer refuses" in done.stderr
@@ -333,11 +333,11 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
 
 async def test_old_rows_are_removed_by_order(audit, key, owner):
     await audit("verify")
-    assert (await audit("prune", "--older-than", "30d", "--json")).document == {"pruned": None}
+    assert (await audit("prune", "--older-than", "400d", "--json")).document == {"pruned": None}
     await owner.execute("alter table atlas.audit_seal disable trigger all")
-    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '31 days'")
-    await owner.execute("update atlas.tenants set created_at = created_at - interval '31 days'")
-    done = await audit("prune", "--older-than", "30d")
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '401 days'")
+    await owner.execute("update atlas.tenants set created_at = created_at - interval '401 days'")
+    done = await audit("prune", "--older-than", "400d")
     assert "8 rows were removed, up to seal" in done.stdout  # with the verdict and the name of the key
 
 

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import TypeAdapter
 
+from atlas.api.models.common import Timestamp
 from atlas.cli.parameters import read_time
 from atlas.errors import InvalidInput
 from tests.support import some
@@ -20,6 +22,13 @@ def test_a_duration_is_a_time_ago_or_from_now(ahead, sign):
 def test_an_instant_without_a_zone_is_in_utc():
     assert read_time("--since", "2027-03-01T06:00+02:00") == datetime(2027, 3, 1, 4, tzinfo=UTC)
     assert read_time("--since", "2027-03-01") == datetime(2027, 3, 1, tzinfo=UTC)
+    spellings = ("T06:00Z", "T06:00:00Z", "t06:00:00z", "T06:00:00.000000000Z", " 06:00:00 UTC", " 06:00:00Z")
+    for spelling in spellings:
+        assert read_time("--until", f"2027-03-01{spelling}") == datetime(2027, 3, 1, 6, tzinfo=UTC)
+        if spelling != " 06:00:00 UTC":
+            assert TypeAdapter(Timestamp).validate_python(f"2027-03-01{spelling}") == datetime(
+                2027, 3, 1, 6, tzinfo=UTC
+            )
     with pytest.raises(InvalidInput, match="'soon' is not a time such as 5m"):
         read_time("--since", "soon")
 

@@ -1,0 +1,106 @@
+"""Old rows of the audit log go by rule: not before a least age, and with a second person where policy wants one."""
+
+from datetime import timedelta
+
+import orjson
+import pytest
+
+from atlas.actors import Actor
+from atlas.audit.checkpoint import publish
+from atlas.audit.crosscheck import cross_check
+from atlas.audit.keys import signing_key
+from atlas.audit.retention import PrunedRows
+from atlas.audit.seal import seal
+from atlas.engine.audit_prune import WORKFLOW, PruneReview, prune_by_policy
+from atlas.engine.policy.rules import add_rule, remove_rule
+from atlas.engine.workflows.approvals import decide_approval
+from atlas.errors import Conflict, Refused
+from atlas.settings import load_settings
+from tests.audit.given import write
+from tests.support import DANA
+
+YEAR = timedelta(days=365)
+OLD = timedelta(days=400)
+ERIN = Actor("user", "erin")
+
+
+@pytest.fixture
+def key(tmp_path):
+    return signing_key(load_settings(atlas_home=tmp_path))
+
+
+@pytest.fixture
+def ask(key):
+    async def ask(conn, *, older_than=OLD, actor=DANA):
+        options = {"older_than": older_than, "min_age": YEAR, "actor": actor, "key": key}
+        return await prune_by_policy(conn, **options, reason="tidy")
+
+    return ask
+
+
+@pytest.fixture
+async def log(owner, key, tmp_path):
+    """An audit log with two old seals."""
+    for _ in range(2):
+        await write(owner, 5)
+        await seal(owner)
+        await publish(owner, key, tmp_path / "checkpoints")
+    await owner.execute("alter table atlas.audit_seal disable trigger all")
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '2 years'")
+    await owner.execute("alter table atlas.audit_seal enable always trigger audit_seal_append_only")
+    return owner
+
+
+async def test_rows_younger_than_the_least_age_stay(log, ask):
+    with pytest.raises(Refused, match="stay for 365 days at least"):
+        await ask(log, older_than=timedelta(days=364))
+
+    assert isinstance(await ask(log, older_than=YEAR), PrunedRows)
+
+
+async def test_policy_wants_a_second_person_or_forbids_it(log, ask):
+    await add_rule(log, label="two", effect="review", workflow=WORKFLOW, actor=DANA)
+    rows = await log.fetchval("select count(*) from atlas.audit_log")
+
+    review = await ask(log)
+    assert isinstance(review, PruneReview)
+    assert await ask(log, actor=ERIN) == review
+    with pytest.raises(Refused, match="dana asked for this and may not decide it"):
+        await decide_approval(log, review.approval_id, True, actor=DANA)
+    assert await log.fetchval("select count(*) from atlas.audit_log") > rows
+
+    await decide_approval(log, review.approval_id, True, actor=ERIN)
+    with pytest.raises(Conflict, match="is for newer rows"):
+        await log.execute("update atlas.approvals set detail = detail || '{\"through_seal\": 9}'")
+        await ask(log)
+    await log.execute(
+        "update atlas.approvals set detail = detail || jsonb_build_object('through_seal', $1::int)", review.through_seal
+    )
+    pruned = await ask(log)
+    assert isinstance(pruned, PrunedRows)
+    assert pruned.through_seal == review.through_seal
+    meta = orjson.loads(await log.fetchval("select meta from atlas.audit_log where action = 'AUDIT_PRUNED'"))
+    assert (meta["approval"], meta["requested_by"], meta["approved_by"]) == (str(review.approval_id), "dana", "erin")
+    assert await cross_check(log) == []
+    # The approval was for those rows alone.
+    assert await ask(log) is None
+
+    await add_rule(log, label="never", effect="block", workflow=WORKFLOW, actor=DANA)
+    with pytest.raises(Refused, match="Policy forbids it"):
+        await ask(log)
+
+
+async def test_a_request_that_was_rejected_or_expired_is_made_anew(log, ask):
+    await add_rule(log, label="two", effect="review", workflow=WORKFLOW, actor=DANA)
+    first = await ask(log)
+    await decide_approval(log, first.approval_id, False, actor=ERIN)
+    second = await ask(log)
+    await decide_approval(log, second.approval_id, True, actor=ERIN)
+    await log.execute("update atlas.approvals set expires_at = now() where id = $1", second.approval_id)
+
+    third = await ask(log)
+
+    assert isinstance(third, PruneReview)
+    assert len({first.approval_id, second.approval_id, third.approval_id}) == 3
+    await remove_rule(log, "two", actor=DANA)
+    assert isinstance(await ask(log), PrunedRows)
