@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 import asyncpg
+import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -157,6 +158,7 @@ class Metrics(Collector):
         yield _gauge("atlas_oldest_due_seconds", "Age of the oldest due job.", self._facts["oldest"] or 0.0)
         yield _gauge("atlas_seal_lag_seconds", "Age of the oldest audit row without a seal.", self._lag)
         yield from self._of_forwarders()
+        yield from self._of_audit_log()
         yield _gauge(
             "atlas_database_connections", "Connections to the database, by all programs.", self._facts["backends"]
         )
@@ -182,6 +184,21 @@ class Metrics(Collector):
             seconds.add_metric([forwarder.name], forwarder.lag_seconds)
         yield rows
         yield seconds
+
+    def _of_audit_log(self) -> Iterator[Metric]:
+        """The last verification by a scheduler, and the copies of checkpoints outside; nothing before the first."""
+        if self._facts["audit_whole"] is not None:
+            yield _gauge("atlas_audit_whole", "1 if the last verification found nothing.", self._facts["audit_whole"])
+        if self._facts["audit_verified_age"] is not None:
+            age = self._facts["audit_verified_age"]
+            yield _gauge("atlas_audit_verified_age_seconds", "Age of the last verification that found nothing.", age)
+        ages = orjson.loads(self._facts["copy_ages"] or "{}")
+        copied = GaugeMetricFamily(
+            "atlas_checkpoint_copy_age_seconds", "Age of the newest copy of a checkpoint.", labels=["place"]
+        )
+        for place, age in ages.items():
+            copied.add_metric([place], age)
+        yield copied
 
     def _histogram(self, name: str, description: str, times: str) -> Metric:
         family = HistogramMetricFamily(name, description, labels=["job_type"])

@@ -19,6 +19,7 @@ _WEB_ADDRESS = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[
 # Part of the names of roles and channels, which Postgres cuts at 63 bytes.
 _SCHEMA = re.compile(r"[a-z][a-z0-9_]{0,47}")
 _LOOPBACK = re.compile(r"http://(127\.|localhost[:/]|localhost$|\[::1\])")
+_BUCKET = re.compile(r"//[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9._/-]*)?")
 _SECRET = re.compile("SECRET|KEY|URL|PASSWORD|TOKEN")
 # The beginning of the variables that name the senders of agents.
 AGENT = "agent_email_"
@@ -79,6 +80,22 @@ def _networks(text: str) -> Networks:
         return tuple(ip_network(part.strip()) for part in text.split(","))
     except ValueError as error:
         raise ValueError(f"must list addresses or networks, such as 127.0.0.1,10.0.0.0/8 ({error})") from None
+
+
+def _copy_places(text: str) -> tuple[str, ...]:
+    return tuple(_copy_place(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _copy_place(text: str) -> str:
+    kind, _, rest = text.partition(":")
+    if (kind == "file" and rest.startswith("/")) or (kind == "s3" and _BUCKET.fullmatch(rest)):
+        return text
+    if kind == "tsa":
+        # What is sent to it is public.
+        return f"tsa:{_web_address(rest)}"
+    if kind in ("http", "https"):
+        return _safe_address(text)
+    raise ValueError("must list places: file:/folder, https://server/path, s3://bucket/prefix, tsa:https://authority")
 
 
 def _providers(text: str) -> tuple[str, ...]:
@@ -150,6 +167,17 @@ class Settings:
     atlas_secret_key_file: Path | None = None
     atlas_audit_key_file: Path | None = None
     atlas_checkpoint_dir: Path | None = None
+    # Places outside that checkpoints are copied to, how often, and for how long a bucket locks them; 0 days: no lock.
+    atlas_checkpoint_copies: tuple[str, ...] | None = None
+    atlas_checkpoint_copy_minutes: float = 60
+    atlas_checkpoint_lock_days: int = 365
+    atlas_checkpoint_token: str | None = None
+    atlas_bucket_endpoint: str = "https://s3.amazonaws.com"
+    atlas_bucket_region: str = "us-east-1"
+    atlas_bucket_access_key_id: str | None = None
+    atlas_bucket_secret_access_key: str | None = None
+    # Between two verifications by a scheduler; 0: none.
+    atlas_audit_verify_hours: float = 24
     # How long rows of the audit log stay at least.
     atlas_audit_min_age_days: int = 365
 
@@ -214,7 +242,15 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("atlas_concurrency", "atlas_batch"), _number(int, 1, 10_000)),
     "atlas_grace_seconds": _number(float, 0, 3600),
     "atlas_command_program": _program,
-    "atlas_audit_min_age_days": _number(int, 0, 36_500),
+    "atlas_checkpoint_copies": _copy_places,
+    "atlas_checkpoint_copy_minutes": _number(float, 0.1, 10_080),
+    "atlas_bucket_endpoint": _safe_address,
+    **dict.fromkeys(
+        ("atlas_checkpoint_token", "atlas_bucket_access_key_id", "atlas_bucket_secret_access_key"), _sendable
+    ),
+    "atlas_bucket_region": _sendable,
+    "atlas_audit_verify_hours": _number(float, 0, 8_784),
+    **dict.fromkeys(("atlas_audit_min_age_days", "atlas_checkpoint_lock_days"), _number(int, 0, 36_500)),
     "outbound_email_provider": _providers,
     **dict.fromkeys(("resend_api_key", "ms_tenant_id", "ms_client_id", "ms_client_secret"), _sendable),
     "smtp_port": _number(int, 1, 65535),

@@ -1,4 +1,4 @@
-"""Alerts for operators: lost workers, silent hosts, a silent engine, failures, lost audit rows, a held horizon."""
+"""Alerts for operators: lost workers, silent hosts, a silent engine, failures, the audit log, a held horizon."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -20,6 +20,8 @@ HOST_SILENT_SECONDS = 120.0
 INTENT_STUCK_SECONDS = 60.0
 ENGINE_SILENT_SECONDS = 60.0
 WORKER_LOST_SECONDS = 600.0
+# A place of copies may be away for so long.
+COPY_LATE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ async def find_alerts(conn: Connection) -> list[Alert]:
         intent_stuck=INTENT_STUCK_SECONDS,
         engine_silent=ENGINE_SILENT_SECONDS,
         worker_lost=WORKER_LOST_SECONDS,
+        copy_late=COPY_LATE_SECONDS,
     )
     holders = await find_holders(conn)
     return [

@@ -31,7 +31,7 @@ ADDRESSES = {
     "intents_stuck": "/intents",
     "engine_silent": "/system/status",
     "failures_rise": "/jobs?status=failed",
-    "audit_lost_end": "/audit/status",
+    **dict.fromkeys(("audit_lost_end", "audit_damaged", "checkpoint_not_copied"), "/audit/status"),
     "horizon_held": "/system/findings",
 }
 

@@ -8,6 +8,7 @@ from atlas.db.notifications import Listener
 from atlas.db.pool import Pool
 from atlas.engine.running_programs import report_running
 from atlas.errors import AtlasError
+from atlas.scheduler.audit_tasks import AuditTasks
 from atlas.scheduler.firing import TriggerTask
 from atlas.scheduler.leader import Leader
 from atlas.scheduler.maintenance import Maintenance
@@ -16,8 +17,8 @@ from atlas.scheduler.tasks import TaskScheduler
 from atlas.settings import Settings
 
 CHANNELS = ("gate", "events", "triggers")
-# Triggers, nine maintenance tasks, the sealer, the recurring functions, and their runs.
-CONNECTIONS = 14
+# Triggers, nine maintenance tasks, the sealer, two more for the audit log, the recurring functions, and their runs.
+CONNECTIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ async def run_scheduler(parts: SchedulerParts, stop: asyncio.Event) -> None:
     triggers = TriggerTask(parts.pool, Leader(parts.url, tasks), tasks)
     tasks.add(SEAL_SECONDS, Sealer(parts.pool, parts.settings).seal)
     Maintenance(parts.pool, stop).add_to(tasks)
+    AuditTasks(parts.pool, parts.settings).add_to(tasks)
     listener = Listener(parts.url, CHANNELS, lambda channel, payload: triggers.task.wake())
     listener.start()
     try:

@@ -44,6 +44,20 @@ select 'audit_lost_end', 'audit log', value->>'message'
 from atlas.system_state
 where key = 'audit_lost_end'
 union all
+select 'audit_damaged', 'audit log', s.value->>'message'
+from atlas.system_state s
+where s.key = 'audit_verification'
+  and s.value->>'status' in ('damaged', 'failed')
+union all
+select 'checkpoint_not_copied', c.key,
+  'Checkpoints have not been copied to ' || c.key || ' since '
+    || to_char((c.value->>'failing_since')::timestamptz at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC: ' || (c.value->>'error')
+from atlas.system_state s
+cross join lateral jsonb_each(s.value) c
+where s.key = 'checkpoint_copies'
+  and c.value->>'error' is not null
+  and (c.value->>'failing_since')::timestamptz < clock_timestamp() - make_interval(secs => :copy_late)
+union all
 -- In this hour and the one before, compared with the day before them.
 select 'failures_rise', t.slug || ' ' || r.job_type,
   r.bad || ' of the last ' || r.runs || ' attempts at ' || r.job_type || ' for ' || t.slug || ' failed.'

@@ -113,6 +113,7 @@ async def test_metrics_show_depth_rates_times_and_the_process(world, operator, a
     assert now[("atlas_seal_lag_seconds",)] > 0
     assert now["atlas_audit_forward_lag_rows", ("forwarder", "siem")] == 0
     assert now["atlas_audit_forward_lag_seconds", ("forwarder", "siem")] == 0
+    assert ("atlas_audit_whole",) not in now  # nothing was verified yet
     assert now[("atlas_workers",)] == 0
     assert now["atlas_horizon_held_seconds", ("kind", "session")] == 0
     assert now[("atlas_dead_rows",)] >= 0

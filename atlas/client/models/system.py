@@ -11,13 +11,8 @@ from atlas.client.models.base import ApiModel, known
 FindingKind: TypeAlias = Annotated[
     str,
     known(
-        "worker_lost",
-        "host_silent",
-        "intents_stuck",
-        "engine_silent",
-        "failures_rise",
-        "audit_lost_end",
-        "horizon_held",
+        *("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise"),
+        *("audit_lost_end", "audit_damaged", "checkpoint_not_copied", "horizon_held"),
     ),
 ]
 

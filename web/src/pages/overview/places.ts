@@ -16,6 +16,8 @@ const PLACES: Record<string, Where> = {
   webhooks_disabled: { label: "Settings", to: "/settings" },
   seal_lag: { label: "Audit", to: "/audit" },
   audit_lost_end: { label: "Audit", to: "/audit" },
+  audit_damaged: { label: "Audit", to: "/audit" },
+  checkpoint_not_copied: { label: "Audit", to: "/audit" },
   worker_lost: { label: "Workers", to: "/workers" },
   host_silent: { label: "Workers", to: "/workers" },
   horizon_held: { label: "Workers", to: "/workers" },

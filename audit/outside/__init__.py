@@ -1,0 +1,1 @@
+"""Copies of checkpoints in places where the administrator of the database cannot change them."""
