@@ -46,7 +46,8 @@ async def prune_by_policy(
 ) -> PrunedRows | PruneReview | None:
     """Remove the rows of seals older than that, or request the review that policy wants. None: no seal is that old.
 
-    The connection is of the owner of the tables, and the key signs the order. Called again after the approval, it removes what was approved.
+    The connection is of the owner of the tables, and the key signs the order. Called again after the approval, it
+    removes what was approved.
     """
     if older_than < min_age:
         raise Refused(
