@@ -187,7 +187,7 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
     if rules.whole and caller.tenant_id is not None:
         raise Forbidden("This is about the whole installation.", remedy="It needs a token that belongs to no tenant.")
     check_query(request, names)
-    leaves_event = scope["method"] not in READING or rules.own_pages or rules.takes
+    leaves_event = scope["method"] not in READING or (rules.own_pages and not rules.replica)
     scope["atlas.call"] = await open_call(api, caller, request, scope["atlas.request_id"], leaves_event=leaves_event)
 
 

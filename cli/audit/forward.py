@@ -116,7 +116,8 @@ def _print(progress: Progress, *, json: bool) -> None:
 
 def _document(status: ForwarderStatus) -> dict[str, Any]:
     document = asdict(status)
-    return {**document, "total_sent": document.pop("sent"), "is_behind": status.is_behind}
+    total = document.pop("sent")
+    return {**document, "total_sent": total, "is_behind": status.is_behind}
 
 
 def _table(found: Sequence[ForwarderStatus]) -> Any:

@@ -20,7 +20,7 @@ async def check_forwarders(conn: Connection) -> list[Diagnosis]:
     return [
         finding(
             "audit forward",
-            "; ".join(lags) or f"{len(forwarders)} forwarders have sent what is sealed",
+            "; ".join(lags) or f"all of {len(forwarders)} forwarders keep up",
             warn=bool(behind),
             remedy="Run `atlas audit forward DESTINATION --follow` and read its log; "
             "`atlas audit forward --remove NAME` forgets one that is no longer used.",

@@ -57,6 +57,15 @@ async def test_the_last_address_that_is_no_proxys_counts(world, conn):
     assert await recorded(world, conn, PROXY, "10.0.0.7, 10.0.0.8") == "10.0.0.7"
 
 
+async def test_a_request_that_only_reads_stores_no_address(world, conn):
+    async with client_from(world, "192.0.2.1", **world.headers("all", "operator")) as client:
+        for path in ("/jobs", "/tenants", "/insights/export", "/tokens"):
+            assert (await client.get(path)).status_code == 200, path
+        assert await conn.fetchval("select count(*) from atlas.audit_private") == 0
+        await client.get("/audit/export")  # It leaves an event.
+    assert await conn.fetchval("select value from atlas.audit_private") == "192.0.2.1"
+
+
 async def test_what_is_no_address_is_never_recorded(world, conn):
     for text in ("unknown", "<script>", "203.0.113.7'; --", "1.2.3.4, x", "", "203.0.113.256"):
         assert await recorded(world, conn, PROXY, text) == PROXY

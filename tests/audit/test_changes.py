@@ -7,6 +7,8 @@ from atlas.audit.personal_data import erase
 from atlas.audit.seal import seal
 from atlas.audit.verify import verify
 from atlas.engine.commands.definitions import add_definition, edit_definition
+from atlas.engine.jobs.gate import switch, switch_engine
+from atlas.engine.jobs.pauses import pause
 from atlas.engine.tenants import add_tenant, edit_tenant
 from atlas.engine.triggers.store import add_trigger, edit_trigger
 from atlas.engine.webhooks.store import add_webhook, edit_webhook
@@ -30,6 +32,18 @@ async def test_an_edit_holds_each_value_before_and_after(conn):
         "limits.in_flight": {"before": 5, "after": 7},
         "name": {"before": "Acme", "after": "Ltd"},
     }
+
+
+async def test_a_switch_or_a_pause_holds_what_it_was_before(conn):
+    await switch(conn, online=True, actor=DANA)
+    await switch(conn, online=False, actor=DANA, reason="disks")
+    shown = {"online": {"before": True, "after": False}, "reason": {"before": None, "after": "disks"}}
+    assert await changes_of(conn, "ATLAS_OFFLINE") == shown
+    await switch_engine(conn, enabled=False, actor=DANA)
+    assert await changes_of(conn, "ENGINE_DISABLED") == {"engine_enabled": {"before": True, "after": False}}
+    for reason in ("slow", "broken"):
+        await pause(conn, "type", "EMAIL_SEND", actor=DANA, reason=reason)
+    assert await changes_of(conn, "PAUSED") == {"reason": {"before": "slow", "after": "broken"}}
 
 
 async def test_secrets_are_in_no_event_and_what_people_wrote_can_be_erased(conn, installation):

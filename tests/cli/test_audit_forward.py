@@ -17,8 +17,12 @@ async def test_what_is_sealed_is_forwarded_once_and_the_status_shows_it(atlas, c
     again = await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem")
     assert again.stdout == f"0 rows were forwarded to {file}; 0 sealed rows are left.\n"
 
+    await seal(conn)  # the event of the forwarder
+    third = (await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem", "--json")).document
+    assert (third["sent"], third["total_sent"]) == (1, 6)
+
     [shown] = (await atlas("audit", "forward", "--status", "--json")).document["forwarders"]
-    assert (shown["name"], shown["total_sent"], shown["lag_seconds"], shown["is_behind"]) == ("siem", 5, 0, False)
+    assert (shown["name"], shown["total_sent"], shown["lag_seconds"], shown["is_behind"]) == ("siem", 6, 0, False)
     assert (await atlas("audit", "forward", "--remove", "siem")).code == 0
     assert "There is no forwarder siem" in (await atlas("audit", "forward", "--remove", "siem")).refusal
     unwritable = await atlas("audit", "forward", "ftp://example.org/")
