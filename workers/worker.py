@@ -18,7 +18,7 @@ from atlas.db.failures import shown
 from atlas.db.notifications import Listener
 from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
-from atlas.engine.jobs.lease import held, serve_types
+from atlas.engine.jobs.lease import canceled, serve_types
 from atlas.engine.jobs.local_wakeup import on_new_jobs
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.start_right import StartRights
@@ -360,9 +360,10 @@ class Worker:
         if not self._executor.running:
             return
         async with borrow(self._pool, within=RESPONSE_SECONDS) as conn:
-            canceled = set(await held(conn, self.id, canceled_only=True))
+            ids = [slot.job.id for slot in self._executor.running if slot.job is not None]
+            asked = set(await canceled(conn, self.id, ids))
         for slot in self._executor.running:
-            if slot.job is not None and (slot.job.id, slot.job.attempt) in canceled:
+            if slot.job is not None and (slot.job.id, slot.job.attempt) in asked:
                 self._executor.stop_one(slot, "cancel")
 
     # What the parts call

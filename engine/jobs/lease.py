@@ -30,6 +30,7 @@ DRAIN = statement("engine/jobs/sql/drain_worker.sql")
 RETIRE = statement("engine/jobs/sql/retire_worker.sql")
 REAP = statement("engine/jobs/sql/reap.sql")
 HELD = statement("engine/jobs/sql/held.sql")
+CANCELED = statement("engine/jobs/sql/canceled.sql")
 UNDONE = statement("engine/jobs/sql/undone.sql")
 EXPIRE = statement("engine/jobs/sql/expire.sql")
 PROMOTE = statement("engine/jobs/sql/promote.sql")
@@ -121,9 +122,14 @@ async def reap(conn: Connection, *, limit: int = REAP_BATCH) -> list[ReapedJob]:
     return [ReapedJob(*row) for row in await fetch(conn, REAP, limit=limit)]
 
 
-async def held(conn: Connection, worker_id: str, *, canceled_only: bool = False) -> list[tuple[UUID, int]]:
-    """The jobs (id, attempt) that this worker holds according to the database, all or those that were canceled."""
-    rows = await fetch(conn, HELD, worker=worker_id, canceled_only=canceled_only)
+async def held(conn: Connection, worker_id: str) -> list[tuple[UUID, int]]:
+    """The jobs (id, attempt) that this worker holds according to the database."""
+    return [(row["id"], row["attempt_count"]) for row in await fetch(conn, HELD, worker=worker_id)]
+
+
+async def canceled(conn: Connection, worker_id: str, job_ids: Sequence[UUID]) -> list[tuple[UUID, int]]:
+    """Of these jobs of this worker, those (id, attempt) that were asked to stop."""
+    rows = await fetch(conn, CANCELED, worker=worker_id, ids=job_ids)
     return [(row["id"], row["attempt_count"]) for row in rows]
 
 

@@ -5,14 +5,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+import orjson
 import pytest
 
 from atlas.cli.doctor.horizon import check_horizon
 from atlas.db.pool import connect
+from atlas.db.statements import Statement
 from atlas.engine.alerts import find_alerts
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.xmin_horizon import HorizonHolder, find_holders, rounded
 from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import given_job, given_worker
@@ -156,6 +163,35 @@ async def test_a_held_horizon_is_an_alert_and_the_reason_why_a_due_job_waits(con
     # Operators see who it is; a tenant does not.
     assert [one.reason for one in (with_few_dead_rows, with_many, of_tenant)] == ["next", "horizon", "next"]
     assert f"select pg_terminate_backend({pid})" in with_many.text
+
+
+async def test_the_sweep_and_the_look_for_cancellations_read_no_entries_of_finished_jobs(conn, database_url):
+    await switch(conn, online=True, actor=DANA)
+    worker = await given_worker(conn, "report.build")
+    async with session(database_url, "begin isolation level repeatable read", "select 1"):
+        await enqueue_many(conn, [NewJob("report.build") for _ in range(1000)], actor=DANA)
+        jobs = await claim(conn, worker, limit=1000)
+        await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in jobs])
+        living = await pages(conn, REAP, limit=100)
+        of_worker = await pages(conn, CANCELED, worker=worker.id, ids=[jobs[0].id])
+        walked = await pages(conn, HELD, worker=worker.id)
+        await retire_worker(conn, worker.id)
+        await reap(conn)
+        dead = await pages(conn, REAP, limit=100)
+
+    # The rows of a thousand entries are on some forty pages.
+    assert walked > 30 > max(living, of_worker, dead)
+
+
+async def pages(conn, query: Statement, **values: object) -> int:
+    """How many pages a statement reads."""
+    transaction = conn.transaction()
+    await transaction.start()
+    # The first call of a session reads the catalogs too.
+    for _ in range(2):
+        found = await conn.fetchval(f"explain (analyze, buffers, format json)\n{query.sql}", *query.bind(values))
+    await transaction.rollback()
+    return orjson.loads(found)[0]["Plan"]["Shared Hit Blocks"]
 
 
 def test_a_growing_number_changes_its_rounded_form_now_and_then():

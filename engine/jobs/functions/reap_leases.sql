@@ -1,6 +1,9 @@
 -- Takes back the jobs of workers whose lease expired, and jobs whose own lease did. Safe in any number at once.
 -- The first and the second loss requeue the job; the third is poison, unless workers die of something else. A job that was asked to stop is
 -- canceled.
+-- While something holds the xmin horizon, the entries of finished jobs stay in the index of running ones. Those of living workers are never
+-- read: the jobs of unknown workers are between the ids of known ones. Those of a dead worker are read until it holds nothing, and then
+-- it is marked: no claim commits under it any more.
 -- What to lock is found first, and then locked by the key in the order of ids: in one step the planner may walk over all jobs in that order.
 -- Locks: worker, job rows (skipping locked ones). Called by engine/jobs/lease.py.
 create or replace function reap_leases(p_limit int) returns table (id uuid, worker_id text, verdict text) language plpgsql volatile
@@ -12,9 +15,17 @@ begin
   for w in
     select x.worker_id from job_workers x where x.dead_at is null and x.lease_expires_at < clock_timestamp()
     union
-    select distinct j.claimed_by from jobs j
+    select x.worker_id from job_workers x where x.dead_at is not null and x.cleared_at is null
+    union
+    select u.claimed_by
+    from (select lag(x.worker_id, 1, '') over (order by x.worker_id) as after, x.worker_id as before from job_workers x) k
+    cross join lateral (
+      select distinct j.claimed_by from jobs j
+      where j.status = 'running' and j.lease_expires_at is null and j.claimed_by > k.after and j.claimed_by < k.before) u
+    union
+    select j.claimed_by from jobs j
     where j.status = 'running' and j.lease_expires_at is null
-      and not exists (select from job_workers y where y.worker_id = j.claimed_by and y.dead_at is null)
+      and j.claimed_by > coalesce((select max(x.worker_id) from job_workers x), '')
   loop
     -- Not got: a claim of that worker is in flight, or another reaper is at it. The next sweep looks again.
     continue when not pg_try_advisory_xact_lock(lock_class('worker'), hashtext(w));
@@ -39,6 +50,12 @@ begin
       where k.id = any (array(select h.id from held h order by h.id limit p_limit))
         and case when k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null then true else false end
       order by k.id for update skip locked));
+    -- In a newer snapshot than what was taken back: what others had locked, or was over the limit, is found by the next sweep.
+    update job_workers x
+    set cleared_at = clock_timestamp()
+    where x.worker_id = w
+      and x.dead_at is not null
+      and not exists (select from jobs j where j.claimed_by = w and j.status = 'running');
   end loop;
   return query
   with held as materialized (

@@ -8,7 +8,7 @@ from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim, solo_waits
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish, take_turn
-from atlas.engine.jobs.lease import heartbeat, held, promote, reap, record_undone
+from atlas.engine.jobs.lease import canceled, heartbeat, held, promote, reap, record_undone
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.verdicts import decide
@@ -59,7 +59,8 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     jobs += await claim(conn, several, limit=100)
     await report_progress(conn, worker.id, jobs[0].id, jobs[0].attempt, percent=1, message=None)
     await heartbeat(conn, worker.id, lease=60, running=5)
-    await held(conn, worker.id, canceled_only=True)
+    await held(conn, worker.id)
+    await canceled(conn, worker.id, [job.id for job in jobs])
     await solo_waits(conn, ["hot", "other"])
     await record_undone(conn, worker.id, [(job.id, job.attempt + 1) for job in jobs])
     await take_turn(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
