@@ -177,8 +177,9 @@ def remove_server(run: str) -> None:
 def remove_leftovers(parent: Path, prefix: str, *, hours: int) -> None:
     """Remove what runs that ended so long ago left behind."""
     for folder in parent.glob(f"{prefix}*"):
-        stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
-        with suppress(FileNotFoundError):  # another run has removed it
+        # Another run has removed it, or it belongs to another user.
+        with suppress(FileNotFoundError, PermissionError):
+            stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
             if stopped and time.time() - folder.stat().st_mtime > hours * 3600:
                 shutil.rmtree(folder, ignore_errors=True)
 
