@@ -7,14 +7,16 @@ import json
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import orjson
 
 # A value of so many times its limit is refused unconverted.
 FAR_LARGER = 8
-FEW_VALUES = 16
-_SIZED = frozenset({str, list, tuple, dict})
+# How many values of an object and of a list are looked at for that, and how deep.
+FEW_VALUES, FEW_ITEMS, DEEPEST = 16, 3, 4
+_CONTAINERS = frozenset({list, tuple, dict})
 # The escape itself, not an escaped backslash before the same letters.
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -36,15 +38,29 @@ class TooLarge(Exception):
 
 
 def refuse_far_larger(value: Any, limit: int) -> None:
-    """Raise TooLarge for what is plainly several times `limit`, without converting it.
+    """Raise TooLarge for what is several times `limit`, without converting it: that would hold the event loop.
 
-    It looks at a value and the values in it, no deeper: this is done for every output.
+    This is done for every output. So a few of the values in it speak for the rest, and only what seems to be too large
+    is counted.
     """
-    bound = FAR_LARGER * limit
-    parts = value.values() if type(value) is dict and len(value) <= FEW_VALUES else (value,)
-    for part in parts:
-        if type(part) in _SIZED and len(part) * (1 if type(part) is str else 2) > bound:
-            raise TooLarge(bound, is_bound=True)
+    kind = type(value)
+    size = len(value) if kind is str else _estimated(value, DEEPEST) if kind in _CONTAINERS else 0
+    if size > FAR_LARGER * limit:
+        _refuse_far_larger_inside(value, limit)
+
+
+def _estimated(value: Any, deepest: int) -> float:
+    """About how many characters and values there are in a container."""
+    count, size = len(value), 0.0
+    few = FEW_VALUES if type(value) is dict else FEW_ITEMS
+    parts = value.values() if type(value) is dict else value
+    for part in parts if count <= few else islice(parts, few):
+        kind = type(part)
+        if kind is str:
+            size += len(part)
+        elif kind in _CONTAINERS and deepest:
+            size += _estimated(part, deepest - 1)
+    return count + (size if count <= few else size * count / few)
 
 
 def _refuse_far_larger_inside(value: Any, limit: int) -> None:
@@ -53,9 +69,11 @@ def _refuse_far_larger_inside(value: Any, limit: int) -> None:
     size, rest = 0, [value]
     while rest and size <= bound:
         part = rest.pop()
-        if type(part) in _SIZED:
+        if type(part) is str:
             size += len(part)
-            if type(part) is not str and size <= bound:
+        elif type(part) in _CONTAINERS:
+            size += len(part)
+            if size <= bound:
                 rest.extend(part.values() if type(part) is dict else part)
     if size > bound:
         raise TooLarge(bound, is_bound=True)

@@ -1,5 +1,7 @@
 """What Postgres refuses is replaced, and nothing else."""
 
+from unittest.mock import Mock
+
 import orjson
 import pytest
 
@@ -34,14 +36,21 @@ def test_a_nul_is_distinguished_from_an_escaped_backslash():
     "value",
     [
         {"x": "a" * 900},
-        ["a"] * 450,
+        ["a"] * 850,
+        {"rows": [{"cells": ["a" * 30, "b" * 30]} for _ in range(20)]},
         [*({"x": "a" * 9} for _ in range(90)), "\udce9"],
     ],
 )
 def test_what_is_far_larger_than_the_limit_is_refused_before_it_is_converted(value, monkeypatch):
+    monkeypatch.setattr("atlas.db.pg_json.orjson", Mock(dumps=Mock(side_effect=TypeError)))
     monkeypatch.setattr("atlas.db.pg_json._repaired", None)
     with pytest.raises(TooLarge, match="more than 800"):
         stored_json(value, limit=100)
+
+
+def test_what_only_seems_to_be_far_larger_is_stored():
+    value = [["a" * 100] * 3, *([] for _ in range(100))]
+    assert stored_json(value, limit=1000) == orjson.dumps(value).decode()
 
 
 def test_what_is_a_little_larger_than_the_limit_is_refused_with_its_size():
