@@ -36,6 +36,7 @@ from atlas.workers.fast_lane import FastLane
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.outcomes import NOT_STORABLE, record_one_by_one
 from atlas.workers.reconcile import Reconciler
+from atlas.workers.resume_places import ResumePlaces
 from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
 
@@ -108,6 +109,7 @@ class ClaimLoop:
         self._token_timer: asyncio.TimerHandle | None = None
         self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
         self._fast_lane = FastLane(pool, lease, demand, take=self._take_ahead)
+        self._places = ResumePlaces(pool, lease, looked=self.hint)
         self._tasks: list[asyncio.Task[None]] = []
         self.outcomes: Counter[str] = Counter()
         self.before_finish: Callable[[], Awaitable[None]] | None = None
@@ -115,7 +117,10 @@ class ClaimLoop:
     def start(self) -> None:
         """Begin to claim."""
         self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._wakes]
-        self._fast = asyncio.create_task(self._serve_fast_lane(), name="fast lane")
+        self._beside = [
+            asyncio.create_task(self._repeat(self._fast_lane.serve), name="fast lane"),
+            asyncio.create_task(self._repeat(self._places.serve), name="look for places"),
+        ]
 
     @property
     def is_claiming(self) -> bool:
@@ -135,7 +140,7 @@ class ClaimLoop:
         await asyncio.wait(self._tasks, timeout=self._lease.seconds)
         if self._token_timer is not None:
             self._token_timer.cancel()
-        tasks = [*self._tasks, self._fast]
+        tasks = [*self._tasks, *self._beside]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -168,7 +173,10 @@ class ClaimLoop:
 
     def new_job(self, payload: str = "") -> None:
         """There are new jobs. The payload names the tenant and the type of one, if there is one."""
-        if self._may_claim_ahead and self._fast_lane.offer(payload):
+        if self._places.are_used:
+            self._places.hint(payload)
+            self.hint()
+        elif self._may_claim_ahead and self._fast_lane.offer(payload):
             self._demand.hint()
         else:
             self.hint()
@@ -214,10 +222,10 @@ class ClaimLoop:
         is_free = self._phase is Phase.CLAIMING and self._drain.most_jobs is None
         return is_free and not (self._reconciler.is_due or self._reconciler.is_running)
 
-    async def _serve_fast_lane(self) -> None:
+    async def _repeat(self, serve: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self._fast_lane.serve()
+                await serve()
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
                 await self._rest_after(error)
                 self._wake_all()
@@ -317,9 +325,14 @@ class ClaimLoop:
     async def _finish_and_claim(
         self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request, usage: WorkerTime | None
     ) -> TurnResult:
+        if self._places.are_used:
+            for job in filter(None, (self._held.get(row.job_id) for row in finishes if row.is_released)):
+                self._places.comes_back(job)
+        # A drain ends when nothing is left, and places do not show that.
+        resume = None if self._drain.when_empty or not request.jobs else self._places.request()
         try:
             # A connection that does not respond must not outlive the lease.
-            return await take_turn(
+            turn = await take_turn(
                 conn,
                 claimant,
                 finishes,
@@ -327,6 +340,7 @@ class ClaimLoop:
                 prefetch=request.prefetch,
                 alone=request.alone,
                 after=self._after,
+                resume=None if resume is None else resume.text,
                 usage=usage,
                 within=self._lease.seconds,
             )
@@ -334,6 +348,9 @@ class ClaimLoop:
             return await record_one_by_one(
                 conn, claimant, finishes, self._held, reason=error, within=self._lease.seconds
             )
+        if resume is not None:
+            self._places.returned(resume, turn, asked=request.jobs)
+        return turn
 
     async def _check_gate(self, conn: Connection, turn: TurnResult) -> None:
         """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""

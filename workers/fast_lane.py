@@ -67,10 +67,10 @@ class FastLane:
         claimant, in_flight = self._lease.claimant, self._demand.in_flight
         if not payload or claimant is None or not self._is_ready or not in_flight.calls:
             return False
-        job = _read(payload)
+        job = read_new_job(payload)
         if job is None:
             return False
-        tenant_id, job_type = job
+        tenant_id, job_type, _ = job
         if any(tenant_id in tenants for tenants in self._served) or not self._demand.has_room_ahead:
             return False
         if not self.idle.is_set() and self._wanted == (tenant_id, job_type):
@@ -136,10 +136,14 @@ class FastLane:
 
 
 @lru_cache(maxsize=1024)
-def _read(payload: str) -> tuple[UUID, str] | None:
-    """The tenant and the type of an enqueued job; None for any other text: every login may send notifications."""
-    tenant, _, job_type = payload.partition(" ")
+def read_new_job(payload: str) -> tuple[UUID, str, int] | None:
+    """The tenant, the type and the priority of an enqueued job; None for any other text.
+
+    Every login may send notifications.
+    """
+    place, _, job_type = payload.partition(" ")
+    tenant, _, priority = place.partition("/")
     try:
-        return UUID(tenant), job_type
+        return UUID(tenant), job_type, int(priority or 0)
     except ValueError:
         return None

@@ -7,19 +7,20 @@ repeated after a deadlock or a broken connection.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from atlas.db.pool import Connection
-from atlas.db.statements import Statement, fetch_value, retry_deadlocks, statement
+from atlas.db.statements import Statement, fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.logs import job_facts
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 CLAIM_OF_TENANT = statement("engine/jobs/sql/claim_of_tenant.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
+READY_PLACES = statement("engine/jobs/sql/ready_places.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ class ClaimedJob:
         )
 
 
+class ReadyPlace(NamedTuple):
+    """Ready jobs of one tenant, type and priority that were created since then, in seconds of the epoch."""
+
+    job_type: str
+    tenant_id: UUID
+    priority: int
+    since: float
+
+
 @dataclass(slots=True)
 class TurnResult:
     """What one round trip brought: the jobs it claimed, and the finishes it refused.
@@ -103,6 +113,11 @@ class TurnResult:
     next_token: float | None = None
     # The version of the pauses under which it claimed; 0 if there were none.
     pauses: int = 0
+    # Many dead index entries stand before the jobs.
+    is_slow: bool = False
+    # For a claim with places: the newest job that was claimed of each, and until when all that fell due is ready.
+    places: list[ReadyPlace] = field(default_factory=list)
+    due_until: float | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -126,15 +141,16 @@ async def claim_for_slots(
     prefetch: int = 0,
     alone: bool = False,
     after: UUID | None = None,
+    resume: str | None = None,
     within: float | None = None,
 ) -> TurnResult:
     """Claim up to `slots` jobs to run now and `prefetch` more to run next.
 
-    `after` is where the last claim among many tenants ended.
+    `after` is where the last claim among many tenants ended, `resume` the places to go on from, as JSON.
 
     `alone` says that nothing else is held: a job that was lost twice may then be the only one that is claimed.
     """
-    values = claim_values(claimant, slots, prefetch, alone=alone, after=after)
+    values = claim_values(claimant, slots, prefetch, alone=alone, after=after, resume=resume)
     return await run_turn(conn, CLAIM, values, within=within)
 
 
@@ -151,7 +167,14 @@ async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
     return bool(await fetch_value(conn, SOLO_WAITS, types=list(job_types)))
 
 
-def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool, after: UUID | None) -> dict[str, Any]:
+async def ready_places(conn: Connection, job_types: Sequence[str] | None) -> list[ReadyPlace]:
+    """Where the ready jobs of these types begin. It takes long where dead index entries stand before them."""
+    return [ReadyPlace(*row) for row in await fetch(conn, READY_PLACES, types=job_types)]
+
+
+def claim_values(
+    claimant: Claimant, slots: int, prefetch: int, *, alone: bool, after: UUID | None, resume: str | None
+) -> dict[str, Any]:
     """The claiming half of the statement's values."""
     return {
         "worker": claimant.id,
@@ -162,6 +185,7 @@ def claim_values(claimant: Claimant, slots: int, prefetch: int, *, alone: bool, 
         "alone": alone,
         "fair": claimant.is_fair,
         "after": after,
+        "resume": resume,
     }
 
 
@@ -211,6 +235,12 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
                 turn.contested, turn.after = True, row[2]
             case "paused":
                 turn.pauses = row[5]
+            case "slow":
+                turn.is_slow = True
+            case "place" if row[3] is None:
+                turn.due_until = row[14]
+            case "place":
+                turn.places.append(ReadyPlace(row[3], row[2], row[5], row[14]))
             case "not_charged":
                 turn.not_charged.append(row[2])
             case _:

@@ -72,6 +72,11 @@ class Finish:
     detail: str | None = None
     private: str | None = None
 
+    @property
+    def is_released(self) -> bool:
+        """True if the job is ready again, with the place that it had."""
+        return self.status == "queued" and not self.delay
+
 
 class WorkerTime(NamedTuple):
     """What tenants have used of a worker: seconds of its slots, and how many jobs ended in them."""
@@ -107,6 +112,7 @@ async def take_turn(
     prefetch: int = 0,
     alone: bool = False,
     after: UUID | None = None,
+    resume: str | None = None,
     usage: WorkerTime | None = None,
     within: float | None = None,
 ) -> TurnResult:
@@ -116,9 +122,10 @@ async def take_turn(
     """
     if not finishes and usage is None:
         return await claim_for_slots(
-            conn, claimant, slots=slots, prefetch=prefetch, alone=alone, after=after, within=within
+            conn, claimant, slots=slots, prefetch=prefetch, alone=alone, after=after, resume=resume, within=within
         )
-    values = claim_values(claimant, slots, prefetch, alone=alone, after=after) | (usage or WorkerTime())._asdict()
+    values = claim_values(claimant, slots, prefetch, alone=alone, after=after, resume=resume)
+    values |= (usage or WorkerTime())._asdict()
     values |= _columns(sorted(finishes, key=_by_id))
     return await run_turn(conn, TURN, values, within=within)
 

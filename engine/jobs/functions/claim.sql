@@ -5,16 +5,23 @@
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
 -- p_tenant: only its jobs, of one type, if nothing is due, careful, limited or paused, and if it has used no more than its share, or a tenth
 -- of a second: the clock of the shares goes in steps.
+-- p_resume: the caller knows 'slow' and 'place'. With `places` (type, tenant, priority, seconds of the epoch) only those are looked at, each from
+-- its time on, and with `due_since` only what fell due since then: index entries of claimed jobs are not walked over again and again while a
+-- transaction holds the xmin horizon. See workers/resume_places.py.
 -- Statistics are old, or say nothing of a column, and sessions keep plans that were made while the table was empty. So no plan here depends on
 -- them: a probe asks in the order of the one index that has it, sorting is off, and a guard stands in a case, opaque to the planner. A probe
 -- with `exists` would drop its order, and walk over all that is queued along another index.
 -- Locks: gate, worker, job rows (skipping locked ones), limits, limit. Called by engine/jobs/claim.py and by turn.
 create or replace function claim(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_tenant uuid default null
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_tenant uuid default null, p_resume jsonb default null
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off as $$
 #variable_conflict use_column
+declare
+  read_before constant bigint := case when p_resume is not null then claim_entries_read() end;
+  signal turn_row;
+  returned bigint;
 begin
   if p_lease is not null then
     -- Workers claim in a statement alone; such a claim may be a part of its caller's transaction.
@@ -22,7 +29,7 @@ begin
   end if;
   -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
   -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
-  if cardinality(p_types) = 1 and p_after is null and current_setting('transaction_isolation') = 'read committed'
+  if cardinality(p_types) = 1 and p_after is null and not coalesce(p_resume ? 'places', false) and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
      and (p_lease is not null or pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker))) then
     return query
@@ -73,7 +80,12 @@ begin
       timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false,
       case when start_by is not null then extract(epoch from start_by - clock_timestamp())::float8 end,
       case when finish_by is not null then extract(epoch from finish_by - clock_timestamp())::float8 end;
-    if found then
+    get diagnostics returned = row_count;
+    if p_resume is not null and claim_entries_read() - read_before > 2000 + 8 * returned then
+      signal.kind := 'slow';
+      return next signal;
+    end if;
+    if returned > 0 then
       return;
     end if;
     -- Where it found nothing, most often nothing is there. The general way would take eight times as long to find that out.
@@ -104,5 +116,10 @@ begin
   if p_tenant is not null then
     return;
   end if;
-  return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after);
+  return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after, p_resume);
+  get diagnostics returned = row_count;
+  if p_resume is not null and claim_entries_read() - read_before > 2000 + 8 * returned then
+    signal.kind := 'slow';
+    return next signal;
+  end if;
 end $$;

@@ -1,7 +1,7 @@
 -- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited, held or paused.
 -- Arguments, rows and locks are those of claim, which calls it; its plans depend on no statistics either.
 create or replace function claim_careful(
-  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid
+  p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_resume jsonb
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_bitmapscan = off set enable_sort = off set enable_incremental_sort = off set jit = off as $$
@@ -28,6 +28,11 @@ declare
   contested boolean;
   has_more boolean;
   next_after uuid := p_after;
+  -- With places to go on from: what fell due before was promoted by an earlier claim.
+  promoted int := 0;
+  promoted_places jsonb;
+  resume jsonb := case when p_resume ? 'places' then p_resume end;
+  due_since timestamptz := coalesce(to_timestamp((p_resume->>'due_since')::float8), '-infinity');
 begin
   if not may_claim(case when p_lease is null then p_worker end) then
     signal.kind := 'closed';
@@ -35,7 +40,8 @@ begin
     return;
   end if;
   select
-    (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() order by j.next_retry_at limit 1),
+    (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() and j.next_retry_at >= due_since
+     order by j.next_retry_at limit 1),
     (select bool_or(e.parent_run_id is null)
      from (select j.parent_run_id from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp()
            order by j.start_by limit 200) e),
@@ -62,7 +68,8 @@ begin
     perform expire_jobs(greatest(200, 2 * want), false);
   end if;
   if some_are_due then
-    perform promote_due(greatest(200, 2 * want));
+    select p.moved, p.places into promoted, promoted_places from promote_due(greatest(200, 2 * want), due_since) p;
+    resume := resume || jsonb_build_object('promoted', promoted_places);
   end if;
   -- What was promoted just now may be held.
   if some_are_due or some_are_held then
@@ -106,7 +113,7 @@ begin
       return next signal;
     end if;
     select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
-    from pick_ready(p_types, want, p_fair, p_after, paused_types, paused_tenants) r;
+    from pick_ready(p_types, want, p_fair, p_after, paused_types, paused_tenants, resume) r;
     if contested then
       signal.kind := 'shared';
       signal.tenant_id := next_after;
@@ -144,6 +151,19 @@ begin
           on s.tenant_id = o.tenant_id
         order by s.at + o.before * s.cost, o.priority desc, o.created_at limit want);
     end if;
+  end if;
+  if resume is not null then
+    if promoted < greatest(200, 2 * want) then
+      -- All that had fallen due by then is ready.
+      signal.kind := 'place';
+      signal.start_within := extract(epoch from statement_timestamp());
+      return next signal;
+      signal.start_within := null;
+    end if;
+    return query
+    select 'place'::turn_kind, null::uuid, j.tenant_id, j.job_type, null::jsonb, j.priority, null::int, null::int, null::int, null::int, null::uuid,
+      null::uuid, null::text, null::uuid, null::boolean, extract(epoch from max(j.created_at))::float8, null::float8
+    from jobs j where j.ctid = any (picked) and not j.careful group by j.tenant_id, j.job_type, j.priority;
   end if;
   return query
   update jobs

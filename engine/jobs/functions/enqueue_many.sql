@@ -101,7 +101,9 @@ begin
       select distinct coalesce(l.id, l.rate), coalesce(l.tenant_id, every_tenant)
       from unnest(limits, rates, p_tenant) l(id, rate, tenant_id) where coalesce(l.id, l.rate) is not null;
     end if;
-    perform pg_notify(current_schema() || '_jobs', coalesce(every_tenant::text || ' ' || every_type, ''));
+    perform pg_notify(current_schema() || '_jobs', coalesce(case
+      when p_priority is null then every_tenant::text || ' ' || every_type
+      when p_priority[1] = all (p_priority) then every_tenant::text || '/' || p_priority[1] || ' ' || every_type end, ''));
     if p_dedupe_hash is null then
       return;
     end if;

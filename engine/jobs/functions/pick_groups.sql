@@ -1,11 +1,13 @@
 -- Locks up to p_want of the best jobs of these ready groups (see ready_groups) and returns their addresses. With p_fair tenants share them
 -- by what they have used (see shares), and priority orders the jobs of one; otherwise priority and age order all jobs.
+-- A group with a priority is only its jobs of that priority that were created since p_since: see resume_places.
 -- `has_more`: some may have more than was taken. Called by pick_ready.
 -- A lane is what has one order: a tenant, or everything. Of each group in a lane some jobs are locked; those that come before the last one of
 -- every group that may have more are the next of the lane. A group whose jobs were all taken is read four times as deep in the next round:
 -- that locks about half as many jobs again as are taken, where one read of all would lock as many times the jobs as there are groups.
-create or replace function pick_groups(p_types text[], p_tenants uuid[], p_want int, p_fair boolean, out picked tid[], out has_more boolean)
-language plpgsql volatile
+create or replace function pick_groups(
+  p_types text[], p_tenants uuid[], p_priorities int[], p_since timestamptz[], p_want int, p_fair boolean, out picked tid[], out has_more boolean
+) language plpgsql volatile
 set search_path from current as $$
 declare
   lanes uuid[];
@@ -65,15 +67,24 @@ begin
       order by g.i);
     with locked as materialized (
       select g.i, g.lane, a.at, a.priority, a.created_at, a.nth = g.depth and g.depth < quota[g.lane] + taken[g.lane] as is_last
-      from unnest(p_types, p_tenants, lane_of, depth) with ordinality g(job_type, tenant_id, lane, depth, i)
+      from unnest(p_types, p_tenants, p_priorities, p_since, lane_of, depth)
+        with ordinality g(job_type, tenant_id, priority, since, lane, depth, i)
       cross join lateral (
         select b.*, row_number() over () as nth
         from (
           -- Those of the rounds before are locked by this claim, which does not pass over them.
-          select j.ctid as at, j.priority, j.created_at from jobs j
-          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
-            and j.job_type = g.job_type and j.tenant_id = g.tenant_id
-          order by j.priority desc, j.created_at limit g.depth for update skip locked) b) a
+          select * from (
+            select j.ctid as at, j.priority, j.created_at from jobs j
+            where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+              and j.job_type = g.job_type and j.tenant_id = g.tenant_id and g.priority is null
+            order by j.priority desc, j.created_at limit g.depth for update skip locked) every
+          union all
+          select * from (
+            select j.ctid as at, j.priority, j.created_at from jobs j
+            where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+              and j.job_type = g.job_type and j.tenant_id = g.tenant_id
+              and j.priority = g.priority and j.created_at >= g.since
+            order by j.priority desc, j.created_at limit g.depth for update skip locked) resumed) b) a
       where quota[g.lane] > 0),
     ranked as (
       select l.*, row_number() over (partition by l.lane order by l.priority desc, l.created_at, l.at) as place from locked l),

@@ -3,16 +3,17 @@
 -- again, some at a time until there is enough, and 64 at most; p_after becomes where the next claim goes on, null after all were seen.
 -- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
 -- What is of a paused type or tenant is left out, and costs no more than its type or tenant does.
+-- With p_resume its places are all that is looked at.
 -- Runs under the plan settings of claim_careful, which calls it.
 create or replace function pick_ready(
-  p_types text[], p_limit int, p_fair boolean, inout p_after uuid, p_paused_types text[], p_paused_tenants uuid[], out picked tid[], out contested boolean,
+  p_types text[], p_limit int, p_fair boolean, inout p_after uuid, p_paused_types text[], p_paused_tenants uuid[], p_resume jsonb, out picked tid[], out contested boolean,
   out has_more boolean
 ) language plpgsql volatile
 set search_path from current as $$
 declare
   none constant uuid := '00000000-0000-0000-0000-000000000000';
   start constant uuid := coalesce(p_after, none);
-  types text[] := coalesce(p_types, ready_types());
+  types text[];
   max_tenants int;
   -- Null up to the last tenant, then where it began.
   until uuid;
@@ -22,15 +23,27 @@ declare
   seen int := 0;
   saw_all boolean;
 begin
+  contested := false;
+  has_more := false;
+  picked := '{}';
+  if p_resume is not null then
+    select * into groups from resume_places(p_resume, p_types, p_paused_types, p_paused_tenants);
+    contested := p_fair and groups.tenant_count > 1;
+    p_after := null;
+    if groups.tenant_count > 0 then
+      select * into of_these from pick_groups(groups.types, groups.tenants, groups.priorities, groups.since, p_limit, contested);
+      picked := of_these.picked;
+      has_more := of_these.has_more and cardinality(picked) < p_limit;
+    end if;
+    return;
+  end if;
+  types := coalesce(p_types, ready_types());
   if cardinality(p_paused_types) > 0 then
     types := array(select y from unnest(types) y where y <> all (p_paused_types));
   end if;
   -- Looking at a group costs about as much as claiming a job, and the next claim goes on with the others.
   max_tenants := case when p_fair then least(64, greatest(2 + 6 / greatest(1, cardinality(types)), p_limit / (5 * greatest(1, cardinality(types)))))
                       else 1000000 end;
-  contested := false;
-  has_more := false;
-  picked := '{}';
   p_after := start;
   loop
     select * into groups from ready_groups(types, p_after, until, max_tenants, p_paused_tenants);
@@ -53,7 +66,7 @@ begin
     end if;
     contested := contested or p_fair and groups.tenant_count > 1;
     if groups.tenant_count > 0 then
-      select * into of_these from pick_groups(groups.types, groups.tenants, p_limit - cardinality(picked), contested);
+      select * into of_these from pick_groups(groups.types, groups.tenants, null, null, p_limit - cardinality(picked), contested);
       picked := picked || of_these.picked;
       has_more := has_more or of_these.has_more;
       p_after := groups.tenants[cardinality(groups.tenants)];

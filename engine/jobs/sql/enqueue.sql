@@ -21,5 +21,6 @@ with made as (
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
 select :tenant_id, :actor_type::text::atlas.actor_type, :actor_id, 'JOB_CREATED', 'job', m.id, :meta, :body
 from made m
--- the wake-up is sent with the commit, and says whose job of which type it is
-returning entity_id, pg_notify('atlas_jobs', :tenant_id::text || ' ' || :job_type);
+-- the wake-up is sent with the commit, and says whose job of which priority and type it is
+returning entity_id, pg_notify('atlas_jobs',
+  :tenant_id::text || coalesce('/' || nullif(:priority::int, 0)::text, '') || ' ' || :job_type);

@@ -5,4 +5,4 @@ select kind, id, tenant_id, job_type, input, attempt_count, retry_count, max_ret
 from atlas.turn(
   :worker, :slots, :prefetch, :types, :lease,
   :ids, :attempts, :statuses, :outputs, :errors, :delays, :used, :costs, :actions, :levels, :messages, :metas, :bodies, :details,
-  :privates, :alone, :fair, :after, :tenants, :seconds, :jobs);
+  :privates, :alone, :fair, :after, :tenants, :seconds, :jobs, :resume::text::jsonb);

@@ -1,0 +1,29 @@
+-- Where the ready jobs of these types begin: by type, tenant and priority, when the oldest was created. Walks from place to place along the index.
+-- While a transaction holds the xmin horizon it also walks over the entries of all jobs that were claimed since, which takes long. So a worker
+-- asks seldom, beside its claims. Looks across tenants: a worker serves them all. Called by engine/jobs/claim.py.
+create or replace function ready_places(p_types text[]) returns table (job_type text, tenant_id uuid, priority int, created_at timestamptz)
+language sql volatile
+set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off set enable_incremental_sort = off as $$
+  with recursive walk as (
+    select f.* from unnest(coalesce(p_types, ready_types())) y(job_type)
+    cross join lateral (
+      select j.job_type, j.tenant_id, j.priority, j.created_at from jobs j
+      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = y.job_type
+      order by j.tenant_id, j.priority desc, j.created_at limit 1) f
+    union all
+    select n.* from walk w
+    cross join lateral (
+      select * from (
+        (select j.job_type, j.tenant_id, j.priority, j.created_at from jobs j
+         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+           and j.job_type = w.job_type and j.tenant_id = w.tenant_id and j.priority < w.priority
+         order by j.priority desc, j.created_at limit 1)
+        union all
+        (select j.job_type, j.tenant_id, j.priority, j.created_at from jobs j
+         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+           and j.job_type = w.job_type and j.tenant_id > w.tenant_id
+         order by j.tenant_id, j.priority desc, j.created_at limit 1)) o
+      limit 1) n)
+  select * from walk
+$$;

@@ -1,0 +1,81 @@
+"""While a snapshot is held, claims go on from their last place, and what enters the queue with an older one still runs."""
+
+import asyncio
+
+import pytest
+
+from atlas.engine.jobs.claim import ClaimedJob, ReadyPlace, TurnResult
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.ids import new_id
+from atlas.workers.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, ResumePlaces
+from tests.support import DANA, until
+
+JOB = ClaimedJob(new_id(), SYSTEM_TENANT, "mine", "{}", 1, 0, None, 0, None, None, None, None)
+
+
+@pytest.fixture
+async def places():
+    places = ResumePlaces(None, None, looked=lambda: None)
+    places.are_used = True
+    return places
+
+
+def place(since: float, priority: int = 0) -> ReadyPlace:
+    return ReadyPlace("mine", SYSTEM_TENANT, priority, since)
+
+
+def test_a_claim_that_was_sent_before_an_older_job_was_found_does_not_hide_it(places):
+    places._since["mine", SYSTEM_TENANT, 0] = 100.0
+    sent = places.request()
+    places._since["mine", SYSTEM_TENANT, 0] = 10.0
+
+    places.returned(sent, TurnResult(claimed=[JOB], places=[place(200.0)]), asked=1)
+    assert places.request().since == {("mine", SYSTEM_TENANT, 0): 10.0}
+    places.returned(places.request(), TurnResult(claimed=[JOB], places=[place(200.0)]), asked=1)
+    assert places.request().since == {("mine", SYSTEM_TENANT, 0): 200.0 - LATE_COMMIT_SECONDS}
+
+
+def test_a_priority_that_comes_later_gets_a_place_when_its_job_is_enqueued(places):
+    places._since["mine", SYSTEM_TENANT, 0] = 100.0
+    places.hint(f"{SYSTEM_TENANT}/7 mine")
+    assert places.request().since["mine", SYSTEM_TENANT, 7] == 0.0
+
+
+def test_a_job_that_comes_back_is_looked_for_from_the_head_until_all_were_seen(places):
+    places._since["mine", SYSTEM_TENANT, 3] = 100.0
+    places.comes_back(JOB)
+    sent = places.request()
+    assert sent.since == {("mine", SYSTEM_TENANT, None): None}
+
+    places.returned(sent, TurnResult(claimed=[JOB], places=[place(50.0, 3)], due_until=300.0), asked=1)
+    assert places.request().since == sent.since
+    places.returned(sent, TurnResult(claimed=[JOB], places=[place(60.0, 3)], due_until=300.0), asked=2)
+    assert ("mine", SYSTEM_TENANT, None) not in places.request().since
+
+
+def test_many_places_are_looked_at_by_several_claims(places):
+    keys = [("mine", SYSTEM_TENANT, n) for n in range(2 * CLAIM_PLACES + 1)]
+    places._since.update(dict.fromkeys(keys, 100.0))
+    asked = [places.request() for _ in range(3)]
+    assert {key for sent in asked for key in sent.since} == set(keys)
+
+    nothing = [TurnResult() for _ in range(3)]
+    for sent, turn in zip(asked, nothing, strict=True):
+        places.returned(sent, turn, asked=1)
+    assert [turn.again for turn in nothing] == [True, True, False]
+
+
+async def test_what_commits_late_runs_beside_a_held_snapshot(pool, owner, given, serving):
+    async with owner.transaction(isolation="repeatable_read"):
+        await owner.fetch("select count(*) from atlas.jobs")
+        await given("test.noop", *({} for _ in range(4000)))
+        async with serving("test.noop") as worker:
+            await until(lambda: worker.finished == 4000)
+            async with pool.acquire() as conn, conn.transaction():
+                await enqueue(conn, NewJob("test.noop", {}), actor=DANA)
+                for n in range(20):
+                    await given("test.noop", {"n": n})
+                    await asyncio.sleep(3 * LATE_COMMIT_SECONDS / 20)
+            await until(lambda: worker.finished == 4021)
+            assert worker._claim_loop._places.are_used
