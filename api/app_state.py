@@ -9,6 +9,7 @@ from atlas.api.caller_addresses import CallerAddresses
 from atlas.api.client_address import TrustedProxies
 from atlas.api.db import Database
 from atlas.api.inbound_hooks import InboundHooks
+from atlas.api.limits.batches import BatchSlots
 from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
@@ -52,6 +53,7 @@ class AppState:
         self.addresses = CallerAddresses(self.db)
         self.refused_calls = RefusedCalls()
         self.rate_limiter = RateLimiter(rates, self.tenants)
+        self.batch_slots = BatchSlots()
         self.inbound_hooks = InboundHooks(self.db, rates)
         self.helper_shares = HelperShares(HELPERS)
         self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)

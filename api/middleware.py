@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from atlas.api.client_address import TrustedProxies, plain_address
+from atlas.api.limits.rates import rate_headers
 from atlas.logs import get_logger
 
 log = get_logger("api.requests")
@@ -127,6 +128,9 @@ def _headers(scope: Scope, given: list[tuple[bytes, bytes]], request_id: str) ->
     added = HEADERS[1:] if b"content-security-policy" in names else [*HEADERS]
     if b"x-request-id" not in names:
         added.append((b"x-request-id", request_id.encode()))
+    limits = scope.get("atlas.limits")
+    if limits:
+        added += rate_headers(limits)
     if scope["scheme"] == "https":
         added += TLS_HEADERS
     if b"cache-control" not in names:

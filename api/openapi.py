@@ -65,6 +65,14 @@ HEADERS: dict[str, dict[str, Any]] = {
         "schema": {**TEXT, "examples": ["5f3c9a7e1b2d4c6f8a0e9d7c5b3a1f2e"]},
     },
     "Retry-After": {"description": "Seconds until the next try.", "schema": {"type": "integer", "examples": [2]}},
+    "RateLimit-Policy": {
+        "description": "The limits of the caller's requests: a quota of `q` in `w` seconds each.",
+        "schema": {**TEXT, "examples": ['"token";q=2000;w=2, "tenant";q=4000;w=2']},
+    },
+    "RateLimit": {
+        "description": "What is left of them: `r` requests, or jobs in their bodies; whole again in `t` seconds.",
+        "schema": {**TEXT, "examples": ['"token";r=1999;t=1, "tenant";r=3999;t=1']},
+    },
     "WWW-Authenticate": {
         "description": "The credential that is needed.",
         "schema": {**TEXT, "examples": ['Bearer realm="atlas"']},
@@ -91,6 +99,8 @@ HEADERS: dict[str, dict[str, Any]] = {
     },
     "Upgrade": {"description": "The protocol to use.", "schema": {**TEXT, "enum": ["websocket"]}},
 }
+# Of responses to an authenticated caller.
+RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 # Headers of responses by status; every response has X-Request-Id.
 BY_STATUS = {401: "WWW-Authenticate", 426: "Upgrade", 429: "Retry-After", 503: "Retry-After"}
 OWN_HEADERS = {
@@ -247,6 +257,8 @@ def _describe_headers(operation: dict[str, Any]) -> None:
     named = {one["name"] for one in operation.get("parameters", ())}
     for status, response in operation["responses"].items():
         names = ["X-Request-Id", *([BY_STATUS[int(status)]] if int(status) in BY_STATUS else [])]
+        if operation.get("x-roles") and status != "401":
+            names += RATE_HEADERS
         if "Idempotency-Key" in named and status.startswith("2"):
             names.append("Idempotency-Replayed")
         names += OWN_HEADERS.get(f"{operation['operationId']} {status}", ())

@@ -178,7 +178,10 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
         return
     api: AppState = scope["app"].state.api
     caller = await api.callers.identify(request)
-    await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
+    limits = await api.rate_limiter.limits_of(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
+    scope["atlas.limits"] = limits
+    for limit in limits:
+        limit.take()
     if rules.own_pages and caller.session is not None:
         require_own_page(request, caller)
     if caller.role not in rules.roles:

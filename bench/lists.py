@@ -125,7 +125,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     "group": {"group_id": str(GROUP)},
     "group, failed": {"group_id": str(GROUP), "status": "failed"},
     "offset 10,000": {"offset": 10_000},
-    "queued, offset 10,000": {"status": "queued", "offset": 10_000},
+    "queued, offset 1,000": {"status": "queued", "offset": 1_000},
     "200 jobs": {"limit": 200},
     "200 dead letters": {"status": "dead_letter", "limit": 200},
     "by end": {"order": "ended"},

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field, StringConstraints
 
 from atlas.api.enqueue_batcher import EnqueueBatcher
+from atlas.api.limits.batches import breathe, chunks
 from atlas.api.models.common import Body, Id
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, start_of
 from atlas.api.paging import IdCursor, Limit, read_page
@@ -43,12 +44,17 @@ async def create(body: NewGroup, request: Request, call: Calling) -> JobGroupSho
     member.
     """
     bodies = [*body.jobs, *([] if body.then is None else [body.then])]
-    await _require_definitions(request.app.state.enqueue_batcher, call, bodies)
-    jobs = [_job_of(one, f"jobs.{nth}", call) for nth, one in enumerate(body.jobs)]
-    then = None if body.then is None else _job_of(body.then, "then", call)
-    async with call.transaction() as conn:
-        made = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
-        return _shown(await find_group(conn, made))
+    request.scope["atlas.limits"][-1].charge(max(1, len(bodies)))
+    async with call.api.batch_slots.taken(call.caller.share, len(bodies)):
+        await _require_definitions(request.app.state.enqueue_batcher, call, bodies)
+        jobs: list[NewJob] = []
+        for start, part in chunks(body.jobs):
+            jobs += [_job_of(each, f"jobs.{start + nth}", call) for nth, each in enumerate(part)]
+            await breathe()
+        then = None if body.then is None else _job_of(body.then, "then", call)
+        async with call.transaction() as conn:
+            made = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
+            return _shown(await find_group(conn, made))
 
 
 @router.get("", operation_id="list_groups", summary="List groups of jobs, newest first")

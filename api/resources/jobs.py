@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.field_errors import fields_of
+from atlas.api.limits.batches import ROWS, breathe, chunks
 from atlas.api.middleware import header
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
@@ -22,7 +23,7 @@ from atlas.bounds import MOST_VALUES
 from atlas.client.models.base import SearchedPage
 from atlas.client.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.db.pool import Connection
-from atlas.engine.admission import Admission, admitted
+from atlas.engine.admission import admitted
 from atlas.engine.jobs.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
@@ -46,7 +47,7 @@ ENDED_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDate
 T = TypeVar("T")
 
 _ONE = TypeAdapter(NewJobBody)
-_MANY = TypeAdapter(Annotated[list[NewJobBody], Query(max_length=MOST_JOBS)])
+_MANY = TypeAdapter(list[NewJobBody])
 
 
 @router.post(
@@ -65,26 +66,34 @@ async def create(request: Request) -> Response:
     """
     call: RequestContext = request.scope["atlas.call"]
     value = await read_body(request, CREATE_RULES)
-    bodies = _bodies(value)
-    correlation_id = header(request.scope, b"x-correlation-id")
-    if correlation_id is None:
-        correlation_id = given_traceparent(header(request.scope, b"traceparent"))
-    starts = [start_of(body, call.home, correlation_id) for body in bodies]
-    batcher: EnqueueBatcher = request.app.state.enqueue_batcher
-    admissions = [
-        await batcher.admission(call, one.job_type, one.tenant_id) if isinstance(one, NewJob) else None
-        for one in starts
-    ]
-    jobs = _admitted(bodies, starts, admissions)
-    first = jobs[0]
-    alone = not isinstance(value, list) and not call.is_joined
-    if alone and isinstance(first, NewJob) and is_plain(first):
-        one = await batcher.enqueue(call, first)
+    if isinstance(value, list):
+        return await _create_batch(request, call, value)
+    [job] = await _admit(request, call, [_body(value)])
+    if not call.is_joined and isinstance(job, NewJob) and is_plain(job):
+        batcher: EnqueueBatcher = request.app.state.enqueue_batcher
+        one = await batcher.enqueue(call, job)
         request.scope["atlas.facts"] = {"job_id": str(one.id)}
         return json_response(json_bytes(one), 201)
     async with call.transaction() as conn:
-        made = await make_starts(conn, call, jobs, call.home)
-    return json_response(json_bytes(made if isinstance(value, list) else made[0]), 201)
+        made = await make_starts(conn, call, [job], call.home)
+    return json_response(json_bytes(made[0]), 201)
+
+
+async def _create_batch(request: Request, call: RequestContext, values: list[Any]) -> Response:
+    if len(values) > MOST_JOBS:
+        raise InvalidInput("The list", [FieldError("", f"holds more than {MOST_JOBS:,} jobs")])
+    if not values:
+        raise InvalidInput("The list", [FieldError("", "is empty")])
+    request.scope["atlas.limits"][-1].charge(len(values))
+    async with call.api.batch_slots.taken(call.caller.share, len(values)):
+        bodies = await _batch_bodies(values)
+        jobs: list[Start] = []
+        for _, part in chunks(bodies):
+            jobs += await _admit(request, call, part)
+            await breathe()
+        async with call.transaction() as conn:
+            made = await make_starts(conn, call, jobs, call.home)
+    return json_response(json_bytes(made), 201)
 
 
 CREATE_RULES: RouteRules = rules_of(create)
@@ -166,30 +175,44 @@ async def show_summary(call: Calling) -> JobSummary:
     )
 
 
-def _bodies(value: Any) -> Sequence[NewJobBody]:
+def _body(value: Any) -> NewJobBody:
     try:
-        if not isinstance(value, list):
-            return [_ONE.validate_python(value)]
-        if len(value) > MOST_JOBS:
-            raise InvalidInput("The list", [FieldError("", f"holds more than {MOST_JOBS:,} jobs")])
-        if not value:
-            raise InvalidInput("The list", [FieldError("", "is empty")])
-        return _MANY.validate_python(value)
+        return _ONE.validate_python(value)
     except ValidationError as error:
         found = fields_of(error.errors(include_input=False, include_url=False), NewJobBody, value)
         raise InvalidInput("The job", found) from None
 
 
-def _admitted(
-    bodies: Sequence[NewJobBody], starts: Sequence[Start], admissions: Sequence[Admission | None]
-) -> list[Start]:
+async def _batch_bodies(values: list[Any]) -> list[NewJobBody]:
+    bodies: list[NewJobBody] = []
+    errors: list[Any] = []
+    for start, part in chunks(values):
+        try:
+            bodies += _MANY.validate_python(part)
+        except ValidationError as error:
+            for each in error.errors(include_input=False, include_url=False):
+                nth, *rest = each["loc"]
+                errors.append({**each, "loc": (int(nth) + start, *rest)})
+        await breathe()
+    if errors:
+        raise InvalidInput("The job", fields_of(errors, NewJobBody, values))
+    return bodies
+
+
+async def _admit(request: Request, call: RequestContext, bodies: Sequence[NewJobBody]) -> list[Start]:
     """The starts as they may be enqueued; raises the reason why one may not be."""
+    correlation_id = header(request.scope, b"x-correlation-id")
+    if correlation_id is None:
+        correlation_id = given_traceparent(header(request.scope, b"traceparent"))
+    batcher: EnqueueBatcher = request.app.state.enqueue_batcher
     found: list[Start] = []
-    for body, start, admission in zip(bodies, starts, admissions, strict=True):
-        job = start if admission is None or not isinstance(start, NewJob) else admitted(start, admission)
-        if body.definition_key and isinstance(job, NewJob) and job.definition_id is None:
-            raise NotFound("definition", body.definition_key)
-        found.append(job)
+    for body in bodies:
+        start = start_of(body, call.home, correlation_id)
+        if isinstance(start, NewJob):
+            start = admitted(start, await batcher.admission(call, start.job_type, start.tenant_id))
+            if body.definition_key and start.definition_id is None:
+                raise NotFound("definition", body.definition_key)
+        found.append(start)
     return found
 
 
@@ -197,7 +220,10 @@ async def make_starts(conn: Connection, call: RequestContext, starts: Sequence[S
     """Enqueue admitted jobs, and request workflows for a tenant, all or none."""
     jobs = [one for one in starts if isinstance(one, NewJob)]
     intents = [one for one in starts if isinstance(one, NewIntent)]
-    made = iter(await make(conn, jobs, call.actor) if jobs else [])
+    rows: list[Made] = []
+    for _, part in chunks(jobs, ROWS):
+        rows += await make(conn, part, call.actor)
+    made = iter(rows)
     if intents:
         await request_workflows(conn, tenant_id, intents, requested_by=call.actor)
     now: Any = await conn.fetchval("select clock_timestamp()") if intents else None

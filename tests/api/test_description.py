@@ -108,6 +108,7 @@ async def test_every_response_has_described_headers(spec):
         for status, response in one["responses"].items():
             names = set(response["headers"])
             assert "X-Request-Id" in names
+            assert ("RateLimit" in names) == (bool(one.get("x-roles")) and status != "401"), one["operationId"]
             assert ("Retry-After" in names) == (status in ("429", "503")), one["operationId"]
             assert names <= known.keys(), one["operationId"]
     assert all(one["description"] and one["schema"] for one in known.values())

@@ -1,10 +1,17 @@
 """Rate limits: by token, by tenant, and for wrong credentials by address; no tenant slows another one down."""
 
+import asyncio
+import re
+
 import httpx
 import pytest
 
+import atlas.api.limits.batches
 from atlas.api.app import create_app
+from atlas.api.limits.batches import BatchSlots
 from atlas.api.limits.rates import Buckets, Rates
+from atlas.api.problems import TooManyRequests
+from atlas.api.resources.jobs import _batch_bodies
 from tests.api.conftest import furnish, running
 
 
@@ -115,6 +122,81 @@ async def test_guessing_tokens_is_slow_and_does_not_stop_valid_ones(world_at):
     elsewhere = httpx.ASGITransport(world.app, client=("10.9.9.9", 1))
     async with httpx.AsyncClient(transport=elsewhere, base_url="http://atlas.test/api/v1") as other:
         assert (await other.get("/jobs", headers=world.headers("acme", "auditor"))).status_code == 200
+
+
+async def test_each_job_of_a_body_counts_towards_the_rate_of_its_tenant(world_at):
+    world = await world_at(tenant=0.01, burst_seconds=3000)
+    fast, other = world.client("acme", "enqueuer"), world.client("other", "enqueuer")
+    batch = [{"job_type": "x.work", "payload": {}}] * 20
+    group = {"jobs": batch[:5], "then": batch[0]}
+
+    # Thirty tokens: the body leaves ten, the group four, and the third body a debt of sixteen.
+    answers = [await fast.post("/jobs", json=batch), await fast.post("/groups", json=group)]
+    answers += [await fast.post("/jobs", json=batch), await fast.post("/jobs", json=batch[0])]
+
+    assert statuses(answers) == [201, 201, 201, 429]
+    left = [re.search(r'"tenant";r=(\d+);t=(\d+)$', answer.headers["ratelimit"]) for answer in answers]
+    assert [int(each[1]) for each in left] == [10, 4, 0, 0]
+    assert [round(int(each[2]), -2) for each in left] == [2000, 2600, 4600, 4600]
+    assert {answer.headers["ratelimit-policy"] for answer in answers} == {
+        '"token";q=3000000;w=3000, "tenant";q=30;w=3000'
+    }
+    assert 1600 < int(answers[-1].headers["retry-after"]) <= 1700
+    assert statuses([await other.post("/jobs", json=batch)]) == [201]
+
+
+async def test_a_tenant_has_one_large_batch_at_work_and_small_ones_pass(monkeypatch):
+    slots, order = BatchSlots(), []
+    first_is_in, first_may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(key, jobs, name, *, until=None):
+        async with slots.taken(key, jobs):
+            order.append(name)
+            first_is_in.set()
+            if until is not None:
+                await until.wait()
+
+    first = asyncio.create_task(hold("a", 1000, "first", until=first_may_end))
+    await first_is_in.wait()
+    second = asyncio.create_task(hold("a", 1000, "second"))
+    await asyncio.gather(hold("a", 10, "small"), hold("b", 1000, "other tenant"))
+    monkeypatch.setattr(atlas.api.limits.batches, "WAIT_SECONDS", 0.01)
+    with pytest.raises(TooManyRequests):
+        await hold("a", 1000, "late")
+    first_may_end.set()
+    await asyncio.gather(first, second)
+
+    assert sorted(order[1:3]) == ["other tenant", "small"]
+    assert (order[0], order[3:]) == ("first", ["second"])
+    assert slots._each == {}
+
+
+async def test_a_large_batch_lets_others_run_between_its_chunks():
+    ticks = 0
+
+    async def others():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    bodies = await _batch_bodies([{"job_type": "x.work", "payload": {"n": n}} for n in range(1000)])
+    beside.cancel()
+
+    assert len(bodies) == 1000
+    assert ticks >= 50
+
+
+async def test_every_mistake_of_a_large_batch_is_named_by_its_place(world_at):
+    world = await world_at()
+    batch = [{"job_type": "x.work", "payload": {}} for _ in range(100)]
+    batch[3]["payloat"] = batch[77]["payloat"] = {}
+
+    answer = await world.client("acme", "enqueuer").post("/jobs", json=batch)
+
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["3.payloat", "77.payloat"]
 
 
 def test_a_bucket_fills_at_its_rate_and_not_beyond_its_size():

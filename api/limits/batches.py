@@ -1,0 +1,64 @@
+"""Large batches: a body with many jobs must not keep others from the event loop, nor from the database.
+
+A tenant has one large batch at work in this process, and all tenants together have a few; the others wait in the order
+in which they came. What is done for each job is done in chunks, and between two of them the event loop serves others.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from atlas.api.problems import TooManyRequests
+
+T = TypeVar("T")
+
+# Jobs of a body from which on it is a large batch.
+LARGE_BATCH = 50
+MAX_AT_ONCE = 2
+# How long a batch waits for others of the same tenant, and for those of all.
+WAIT_SECONDS = 10.0
+AGAIN_SECONDS = 2.0
+# Jobs that are checked, and rows that are written, without a pause: some milliseconds.
+CHUNK = 20
+ROWS = 250
+
+
+class BatchSlots:
+    """Slots for large batches, in all and by key."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(MAX_AT_ONCE)
+        self._each: dict[Hashable, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def taken(self, key: Hashable, jobs: int) -> AsyncIterator[None]:
+        """Hold a slot for as long as the block lasts; a small batch needs none."""
+        if jobs < LARGE_BATCH:
+            yield
+            return
+        lock, calls = self._each.get(key, (asyncio.Lock(), 0))
+        self._each[key] = (lock, calls + 1)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS) as timer, lock, self._all:
+                timer.reschedule(None)
+                yield
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise TooManyRequests("with large batches at the same time", AGAIN_SECONDS) from None
+        finally:
+            lock, calls = self._each.pop(key)
+            if calls > 1:
+                self._each[key] = (lock, calls - 1)
+
+
+def chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[tuple[int, Sequence[T]]]:
+    """The parts of this size, each with the number of items before it."""
+    for start in range(0, len(items), size):
+        yield start, items[start : start + size]
+
+
+async def breathe() -> None:
+    """Let the event loop serve others between two chunks."""
+    await asyncio.sleep(0)
