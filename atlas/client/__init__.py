@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent, TriggerEvent
     from atlas.client.methods import AsyncPages, Pages
+    from atlas.client.models.access import AccessActivity, AccessCredential, AccessReport
     from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
     from atlas.client.models.audit import (
         AuditStatus,
@@ -118,6 +119,9 @@ if TYPE_CHECKING:
     from atlas.client.waiting import NotEnded, RunNotStarted
 
 __all__ = [
+    "AccessActivity",
+    "AccessCredential",
+    "AccessReport",
     "ApiConflict",
     "ApiError",
     "ApiForbidden",
@@ -244,6 +248,7 @@ _MODULES = (
     "errors",
     "frames",
     "methods",
+    "models.access",
     "models.approvals",
     "models.audit",
     "models.base",

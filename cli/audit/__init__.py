@@ -11,6 +11,7 @@ app = ModuleGroup(
         "export": "export:export_log",
         "verify": "verify:verify_log",
         "proof": "verify:proof",
+        "report": "report:app",
         "forward": "forward:forward_log",
         "erase": "maintain:erase_subject",
         "prune": "maintain:prune_log",

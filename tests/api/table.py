@@ -148,6 +148,7 @@ TABLE = {
     "GET /audit/checkpoints": READERS,
     "GET /audit/key": READERS,
     "GET /audit/export": READERS,
+    "GET /audit/reports/access": READERS,
     "GET /audit/{row_id}": READERS,
     "GET /audit/{row_id}/proof": READERS,
     "POST /audit/verifications": READERS,

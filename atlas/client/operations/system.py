@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from atlas.client.methods import listing, method, operation, stream
+from atlas.client.models.access import AccessReport
 from atlas.client.models.audit import (
     AuditStatus,
     CheckpointShown,
@@ -211,6 +212,10 @@ class SystemOperations(ApiCaller):
     @listing("/audit/checkpoints", by_tenant=False)
     def list_checkpoints(self) -> CheckpointShown:
         """The signed checkpoints, newest first."""
+
+    @operation("GET", "/audit/reports/access")
+    def report_access(self, *, month: str) -> AccessReport:
+        """Who could do what in a month such as 2026-11, who did, and which credentials nobody used."""
 
     @operation("POST", "/audit/verifications", keyed=False)
     def start_verification(self) -> VerificationShown:

@@ -1,0 +1,86 @@
+"""`atlas audit report access`: the access review of a month."""
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.cli.audit.export import Tenant
+from atlas.cli.connect import either
+from atlas.cli.output import Json, say, table
+from atlas.cli.over_http_rows import tenant_names
+from atlas.cli.runtime import connected
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.client.models.access import AccessCredential, AccessReport
+from atlas.engine.access_report import report_access, report_csv
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.cli.output import Shown
+    from atlas.client import AtlasClient
+
+app = typer.Typer(help="Reports for reviews.", no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def main() -> None:
+    """Reports for reviews."""
+
+
+@app.command("access")
+def access(
+    month: Annotated[
+        str | None, typer.Option(metavar="YYYY-MM", help="The month, in UTC; this one if not given.")
+    ] = None,
+    tenant: Tenant = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row for each credential and each action.")] = False,
+    json: Json = False,
+) -> None:
+    """Who could do what in a month, who did, and which credentials nobody used."""
+    if csv and json:
+        raise typer.BadParameter("is one form, --json another", param_hint="--csv")
+    chosen = month or f"{datetime.now(UTC):%Y-%m}"
+
+    async def work(settings: Settings) -> tuple[AccessReport, TenantNames]:
+        async with connected(settings) as conn:
+            report = await report_access(conn, chosen, tenant_id=await tenant_id(conn, tenant))
+            return report, await names_of(conn, [*report.credentials, *report.activity])
+
+    async def over_http(atlas: "AtlasClient") -> tuple[AccessReport, TenantNames]:
+        return await atlas.report_access(month=chosen), await tenant_names(atlas)
+
+    report, names = either(work, over_http, tenant=tenant)
+    if csv:
+        sys.stdout.write(report_csv(report))
+        return
+    say(report.model_dump(), _text(report, names), json=json)
+
+
+def _text(report: AccessReport, names: TenantNames) -> "list[Shown]":
+    dormant = [one for one in report.credentials if one.is_dormant]
+    people = {one.actor_id for one in report.activity if one.actor_type != "system"}
+    about = f"{len(report.credentials)} credentials, {len(dormant)} of them dormant"
+    headline = f"Access in {report.month} (UTC): {about}; {len(people)} people and programs acted."
+    credentials = [
+        (
+            one.kind,
+            one.subject,
+            one.role,
+            names.slug(one.tenant_id),
+            one.scope,
+            one.ends_at,
+            one.last_used_at,
+            _flag(one),
+        )
+        for one in report.credentials
+    ]
+    activity = [
+        (one.actor_id, names.slug(one.tenant_id), one.action, one.count, one.last_at) for one in report.activity
+    ]
+    columns = ("KIND", "SUBJECT", "ROLE", "TENANT", "SCOPE", "ENDS", "LAST USED", "")
+    return [headline, table(columns, credentials), table(("WHO", "TENANT", "ACTION", "COUNT", "LAST"), activity)]
+
+
+def _flag(credential: AccessCredential) -> str | None:
+    return "dormant" if credential.is_dormant else None
