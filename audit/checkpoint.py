@@ -134,15 +134,18 @@ async def _next(conn: Connection, head: Head, last: Signed | None, *, abandon: b
     name, size, root = head.key.name, head.size, head.root
     # A note that abandoned a longer tree may have been stored but not published; the next one says it again.
     unpublished = 0 if last is None or last.published else last.checkpoint.abandons
+    # The first signature says from where on removals need a signed order; later ones repeat it.
+    orders = size if last is None or last.checkpoint.orders is None else last.checkpoint.orders
     if abandon and last is not None:
-        return Checkpoint(name, size, root, head.now, abandons=max(last.size, size, unpublished))
+        abandons = max(last.size, size, unpublished)
+        return Checkpoint(name, size, root, head.now, abandons=abandons, orders=min(orders, size))
     if last is not None:
         if last.size > size:
             raise await _inconsistent(conn, last, size)
         proof = await TreeNodes(conn, size).consistency(last.size)
         if not consistent(last.size, bytes.fromhex(last.root), size, root, proof):
             raise await _inconsistent(conn, last, size)
-    return Checkpoint(name, size, root, head.now, abandons=unpublished)
+    return Checkpoint(name, size, root, head.now, abandons=unpublished, orders=orders)
 
 
 async def _inconsistent(conn: Connection, last: Signed, size: int) -> InconsistentTree:

@@ -125,7 +125,7 @@ from roles r
 union all
 select 'member', r.name, g.rolname::text, 'member'
 from roles r join pg_auth_members m on m.member = r.oid join pg_roles g on g.oid = m.roleid
-where not r.is_owner
+where not r.is_owner and g.rolname not in ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables')
 union all
 select 'definer', 'functions', p.proname::text, case
   when p.proowner in (select oid from roles) or p.proowner not in (select oid from owners) then pg_get_userbyid(p.proowner)::text

@@ -139,7 +139,7 @@ class Verification:
             if event["tenant_id"] is not None or NAMING.get(event["action"]) != event["entity_type"]:
                 return
             if event["action"] == "AUDIT_PRUNED":
-                self._orders.read(event, HEAD.unpack(head)[0])
+                self._orders.read(event, HEAD.unpack(head)[0], self._tree.size + max(len(self._rows) - 1, 0))
             self._checkpoints.signers.read(event)
             if event["action"] == "AUDIT_EPOCH":
                 self._events[int(event["meta"]["epoch"])] = HEAD.unpack(head)[3]

@@ -14,10 +14,11 @@ from .signers import SignerCheck
 
 @dataclass(frozen=True, slots=True)
 class PruneOrder:
-    """The event of an order: the last seal whose rows go, the epoch of the event's own row, and the signed note."""
+    """The event of an order: the last seal whose rows go, the epoch and leaf of its own row, and the signed note."""
 
     through: int
     epoch: int
+    leaf: int
     note: str
 
 
@@ -31,10 +32,10 @@ class OrderCheck:
         self._orders: list[PruneOrder] = []
         self._head: tuple[int, bytes] | None = None
 
-    def read(self, event: dict[str, Any], epoch: int) -> None:
-        """The event of an order, in a row of that epoch."""
+    def read(self, event: dict[str, Any], epoch: int, leaf: int) -> None:
+        """The event of an order, in a row of that epoch that is this leaf."""
         meta = event["meta"]
-        self._orders.append(PruneOrder(int(meta["through_seal"]), epoch, str(meta.get("order", ""))))
+        self._orders.append(PruneOrder(int(meta["through_seal"]), epoch, leaf, str(meta.get("order", ""))))
 
     def reach(self, seal: Seal) -> None:
         """The walk has reached this seal."""
@@ -54,8 +55,13 @@ class OrderCheck:
 
     def _check_notes(self, report: Report, size: int, root: bytes) -> None:
         orders = [order for order in self._orders if order.through == self.through]
-        if not any(self._is_signed(order, size, root) for order in orders):
-            message = f"The rows of the seals up to {self.through} were removed by an order that no key has signed"
+        if any(self._is_signed(order, size, root) for order in orders):
+            return
+        message = f"The rows of the seals up to {self.through} were removed by an order that no key has signed"
+        since = self._signers.orders
+        if any(since is None or order.leaf < since for order in orders):
+            report.notices.append(f"{message}: it is from before the signer asked for that.")
+        else:
             report.find("row", f"{message}: someone else than the holder of the key removed them.", seal=self.through)
 
     def _is_signed(self, order: PruneOrder, size: int, root: bytes) -> bool:

@@ -2,7 +2,8 @@
 
 A note is its text, an empty line, and a line for each signature: `— name base64(key id, signature)`.
 A checkpoint's text is the log's name, the tree's size, its root in base64, then lines of our own: `time …`, and
-`abandons SIZE` where the signer accepted that a failover or a restore lost a longer tree.
+`orders SIZE`, from which leaf on removals need an order that a key has signed, and `abandons SIZE` where the signer
+accepted that a failover or a restore lost a longer tree.
 """
 
 import base64
@@ -69,7 +70,7 @@ def key_id(name: str, public: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was signed: the tree's size and root, when, and the size of the tree it abandons, if any.
+    """What was signed: the tree's size and root, when, the leaf from which on orders are signed, and an abandoned size.
 
     `signer` is the label of the key whose signature was checked.
     """
@@ -79,11 +80,14 @@ class Checkpoint:
     root: bytes
     at: datetime
     abandons: int = 0
+    orders: int | None = None
     signer: str = field(default="", compare=False)
 
     def text(self) -> str:
         """The text to sign."""
         lines = [self.origin, str(self.size), base64.b64encode(self.root).decode(), f"time {self.at.isoformat()}"]
+        if self.orders is not None:
+            lines.append(f"orders {self.orders}")
         if self.abandons:
             lines.append(f"abandons {self.abandons}")
         return "\n".join(lines) + "\n"
@@ -95,7 +99,8 @@ class Checkpoint:
             origin, size, root, *more = text.rstrip("\n").split("\n")
             facts = dict(line.split(" ", 1) for line in more)
             at, abandons = datetime.fromisoformat(facts["time"]), int(facts.get("abandons", "0"))
-            checkpoint = cls(origin, int(size), base64.b64decode(root, validate=True), at, abandons)
+            orders = int(facts["orders"]) if "orders" in facts else None
+            checkpoint = cls(origin, int(size), base64.b64decode(root, validate=True), at, abandons, orders)
         except (ValueError, KeyError):
             raise BadNote("is not a checkpoint") from None
         if len(checkpoint.root) != HASH or checkpoint.at.tzinfo is None:

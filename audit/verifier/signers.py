@@ -24,6 +24,8 @@ class SignerCheck:
         self._handovers: set[tuple[str, str]] = set()
         # Epochs whose end was lost, as the event of the next one says.
         self.lost: set[int] = set()
+        # The leaf from which on removals need a signed order, as the checkpoints say; None if none says so.
+        self.orders: int | None = None
 
     def named(self, epoch: int) -> str | None:
         """The key of an epoch, by the events."""
@@ -55,6 +57,8 @@ class SignerCheck:
     def signed(self, epoch: int, checkpoint: Checkpoint) -> None:
         """A checkpoint of this epoch that agrees with the log."""
         self._signed.setdefault(epoch, {}).setdefault(checkpoint.signer, checkpoint.size)
+        if checkpoint.orders is not None:
+            self.orders = checkpoint.orders if self.orders is None else min(self.orders, checkpoint.orders)
 
     def finish(self) -> None:
         """Report keys that should not have signed, how many have, and how each came to sign.
