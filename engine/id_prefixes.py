@@ -1,6 +1,7 @@
 """Ids by their beginning: the ids of a kind of row between two ids."""
 
-from typing import Literal
+from collections.abc import Collection
+from typing import Literal, get_args
 from uuid import UUID
 
 from atlas.db.pool import Connection
@@ -11,6 +12,8 @@ IDS = statement("engine/sql/ids_between.sql")
 IdKind = Literal[
     "any", "job", "group", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"
 ]
+
+KINDS = tuple(kind for kind in get_args(IdKind) if kind != "any")
 
 # Of those that begin alike, how many are named.
 MOST_NAMED = 8
@@ -23,8 +26,18 @@ def prefix_bounds(prefix: str) -> tuple[UUID, UUID]:
 
 
 async def ids_between(
-    conn: Connection, kind: IdKind, low: UUID, high: UUID, *, tenant_id: UUID | None = None
+    conn: Connection,
+    kind: IdKind,
+    low: UUID,
+    high: UUID,
+    *,
+    tenant_id: UUID | None = None,
+    among: Collection[str] = KINDS,
 ) -> list[UUID]:
-    """The ids of a kind from `low` to `high`, in their order: those that an error names and one more."""
-    found = await fetch(conn, IDS, kind=kind, low=low, high=high, tenant_id=tenant_id, most=MOST_NAMED + 1)
+    """The ids of a kind from `low` to `high`, in their order: those that an error names and one more.
+
+    A kind that is not `among` these has none, and `any` looks through these alone.
+    """
+    kinds = [each for each in among if kind in (each, "any")]
+    found = await fetch(conn, IDS, kinds=kinds, low=low, high=high, tenant_id=tenant_id, most=MOST_NAMED + 1)
     return [row["id"] for row in found]

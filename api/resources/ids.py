@@ -5,12 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from atlas.api.models.common import ID_PREFIX
-from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.client.models.system import IdsShown
-from atlas.engine.id_prefixes import IdKind, ids_between, prefix_bounds
+from atlas.engine.id_prefixes import KINDS, IdKind, ids_between, prefix_bounds
 
 router = APIRouter(prefix=f"{PREFIX}/ids", route_class=GuardedRoute, tags=["system"])
 
@@ -22,15 +21,16 @@ _ROLES = {"job": PEOPLE, "group": PEOPLE, "run": PEOPLE, "token": MANAGERS}
 @requires(*PEOPLE)
 async def find(
     call: Calling,
-    kind: Annotated[IdKind, Query(description="What has the id; `any` looks through all of them.")],
+    kind: Annotated[IdKind, Query(description="What has the id; `any` looks through all that the caller may list.")],
     prefix: Annotated[
         str, Query(pattern=ID_PREFIX, min_length=4, description="The first digits, with or without dashes.")
     ],
 ) -> IdsShown:
-    """For people who type the beginning of an id: at most 9 are returned, so one in the list is the only one."""
-    allowed = _ROLES.get(kind, READERS)
-    if call.caller.role not in allowed:
-        raise Forbidden(f"The role {call.caller.role} may not do this.", remedy=f"It is for: {', '.join(allowed)}.")
+    """For people who type the beginning of an id: at most 9 are returned, so one in the list is the only one.
+
+    Nothing is found of a kind that the caller may not list, and `any` looks through the others.
+    """
+    among = [each for each in KINDS if call.caller.role in _ROLES.get(each, READERS)]
     async with call.transaction(read_only=True) as conn:
-        found = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id)
+        found = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id, among=among)
     return IdsShown(ids=found)
