@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from atlas.logs import get_logger
+from atlas.private_folder import make_private
 
 FILE = "programs.json"
 # The token that `atlas up` prints, beside it.
@@ -84,7 +85,7 @@ def reporting(home: Path, names: Sequence[str], *, address: str | None = None) -
     """Report on these programs, and where their API is. Of several processes with the same home, the first one does."""
     file = None
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        make_private(home)
         file = os.open(home / FILE, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -24,6 +24,7 @@ from atlas.audit.verifier.tree import consistent
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.errors import AtlasError, SettingsError
+from atlas.private_folder import make_private
 
 STORE = statement("audit/sql/checkpoint_store.sql")
 
@@ -241,7 +242,7 @@ def _state_file(key: SigningKey) -> Path:
 def _exclusively(key: SigningKey) -> Iterator[bool]:
     """One process signs at a time; False if another is signing."""
     with _writing_beside(key):
-        key.folder.mkdir(parents=True, exist_ok=True)
+        make_private(key.folder)
         lock = (key.folder / f"{key.stem}.lock").open("a")
     with lock:
         try:

@@ -32,6 +32,7 @@ from atlas.audit.verifier.signed_notes import (
 )
 from atlas.database_home import database_home
 from atlas.errors import SettingsError
+from atlas.private_folder import make_private
 from atlas.settings import Settings
 
 
@@ -193,7 +194,7 @@ def _folder(settings: Settings) -> Path:
 
 def _make(path: Path) -> None:
     """Make a key that only its owner can read. Of two processes that make one at once, the first to link it wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     write_privately(scratch, pem)
@@ -210,7 +211,7 @@ def publish_key(key: SigningKey) -> None:
     path = key.folder / f"{key.stem}.pub"
     text = key.public + "\n"
     if not path.exists() or path.read_text() != text:
-        key.folder.mkdir(parents=True, exist_ok=True)
+        make_private(key.folder)
         _retire(path, but=key.public)
         path.write_text(text)
 

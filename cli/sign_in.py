@@ -11,6 +11,7 @@ from atlas.db.pool import Connection
 from atlas.engine.sessions import make_link
 from atlas.engine.tokens import add_token, authenticate, ensure_operator_token
 from atlas.errors import Conflict, SettingsError
+from atlas.private_folder import make_private
 from atlas.settings import Settings
 from atlas.up_report import OPERATOR_TOKEN, api_address
 
@@ -59,6 +60,6 @@ async def operator_token(conn: Connection, settings: Settings, *, actor: Actor) 
 
 
 def _write_secret(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file.parent)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
         handle.write(text + "\n")

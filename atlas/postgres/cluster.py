@@ -20,6 +20,7 @@ from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
 from atlas.postgres.guardian import GUARDIAN_LOCK, START_LOCK, USERS_LOCK, ensure_guarded, register_user
 from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
+from atlas.private_folder import make_private
 
 SOCKET_PATH_LIMIT = 90
 # How long a server may take to stop after its last user.
@@ -66,7 +67,8 @@ async def start_embedded(home: Path, *, settings: dict[str, str] | None = None) 
 def _use(home: Path, settings: dict[str, str]) -> EmbeddedPostgres:
     folder = home / "postgres"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(home)
+        folder.mkdir(exist_ok=True)
         with _locked(home / START_LOCK):
             users = register_user(home)
             socket_dir = _ensure_running(home, folder, settings)

@@ -12,6 +12,7 @@ import orjson
 
 from atlas.database_home import database_home
 from atlas.errors import AtlasError
+from atlas.private_folder import make_private
 from atlas.settings import Settings, load_settings
 
 KEY_BYTES = 32
@@ -91,7 +92,7 @@ def load_key(file: Path) -> SecretKey:
 
 def _make(file: Path) -> None:
     """Write a new key. Of several processes that do so at once, one wins, and all use its key."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(file.parent)
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
         handle.write(secrets.token_hex(KEY_BYTES) + "\n")

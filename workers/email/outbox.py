@@ -6,9 +6,11 @@ A file appears whole or not at all. Its name is the id of the job, so that a job
 import os
 import secrets
 import threading
+from pathlib import Path
 from uuid import UUID
 
 from atlas.engine.outbox_files import ENDING, outbox_folder
+from atlas.private_folder import make_private
 from atlas.settings import Settings
 from atlas.workers.email.mime import render
 from atlas.workers.email.providers import NotSent, Outgoing
@@ -46,7 +48,7 @@ def write_mail(folder: str, tenant: str, job_id: UUID, content: bytes) -> None:
     try:
         handle = os.open(scratch, _CREATE, 0o600)
     except FileNotFoundError:
-        os.makedirs(f"{folder}/{tenant}", mode=0o700, exist_ok=True)
+        make_private(Path(folder, tenant))
         handle = os.open(scratch, _CREATE, 0o600)
     try:
         rest = memoryview(content)
