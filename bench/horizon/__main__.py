@@ -24,6 +24,8 @@ from bench.horizon.holders import Holder
 from bench.horizon.measure import LoadWindow, Measured, Measurement, Programs
 from bench.horizon.verdict import judge
 from bench.jobs.ground import ground
+from bench.peers.databases import own_database
+from bench.peers.measurement import load as load_peer
 
 # What holds the horizon here would be ended by the settings of the embedded server, or not be possible.
 SETTINGS = {
@@ -33,6 +35,8 @@ SETTINGS = {
     "max_wal_size": "16GB",
 }
 LONG_SECONDS = 3600
+# The rows that peers run too.
+BESIDE_PEERS = ("1500", "4000")
 console = Console()
 
 
@@ -76,10 +80,28 @@ async def main(options: argparse.Namespace) -> bool:
         try:
             for row in rows:
                 measured = await measure(server, row, options)
-                passed = show_verdict(row, measured) and passed
+                passed = show_verdict(row.name, measured) and passed
+                if options.peers and row.name in BESIDE_PEERS:
+                    show_verdict(f"pgqueuer, {row.name}", await measure_pgqueuer(server, row, options))
         finally:
             server.release()
     return passed
+
+
+async def measure_pgqueuer(server: EmbeddedPostgres, row: HorizonRow, options: argparse.Namespace) -> Measured:
+    """The same load and holder on pgqueuer."""
+    seconds, rate = options.seconds or row.seconds, options.rate or row.rate
+    holder = holders.nobody if options.unheld else row.holder
+    peer = load_peer("pgqueuer", None)
+    print(
+        f"\npgqueuer {peer.version}, {peer.settings}: {rate:,.0f} jobs/s for {seconds:,.0f} s. {holder.__doc__}\n{HEAD}"
+    )
+    async with own_database(server.url("postgres"), "pgqueuer") as url:
+        await peer.prepare(url)
+        program = ["-m", "bench.horizon.pgqueuer", url]
+        programs = Programs([*program, "work"], lambda rate, seconds: [*program, "offer", str(rate), str(seconds)])
+        measurement = Measurement(url, server_pid(server.folder / "data"), programs, show_window)
+        return await measurement.run(holder, rate, before=options.before, seconds=seconds)
 
 
 async def measure(server: EmbeddedPostgres, row: HorizonRow, options: argparse.Namespace) -> Measured:
@@ -114,9 +136,9 @@ def show_window(phase: str, ended: float, window: LoadWindow) -> None:
     )
 
 
-def show_verdict(row: HorizonRow, measured: Measured) -> bool:
+def show_verdict(name: str, measured: Measured) -> bool:
     """The criteria of a row. True if all hold."""
-    table = Table(row.name, "value", "bound", "")
+    table = Table(name, "value", "bound", "")
     criteria = list(judge(measured))
     for criterion in criteria:
         word = "pass" if criterion.passed else "[red]FAIL[/]"
@@ -137,6 +159,7 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, help="jobs offered each second, in place of each row's own rate")
     parser.add_argument("--before", type=float, default=60, help="seconds without a holder, measured first")
     parser.add_argument("--long", action="store_true", help="an hour for the rows beside an idle transaction")
+    parser.add_argument("--peers", action="store_true", help="measure pgqueuer as well on the first two rows")
     parser.add_argument("--unheld", action="store_true", help="hold nothing: the noise of this machine")
     configure_logs("error")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

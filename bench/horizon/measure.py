@@ -17,8 +17,7 @@ from bench.horizon.starts import quantile
 from bench.peers.databases import connected
 
 WINDOW_SECONDS = 15
-DEAD_ROWS = "select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables where relname = any($1::text[])"
-TABLES = ["jobs"]
+DEAD_ROWS = "select coalesce(sum(n_dead_tup), 0) from pg_stat_user_tables"
 
 
 @dataclass(slots=True)
@@ -103,8 +102,9 @@ class Measurement:
     async def run(self, holder: Holder, rate: float, *, before: float, seconds: float) -> Measured:
         """Measure without a holder first, then beside it."""
         async with self.working() as worker:
-            wakeup_before = await self._wake_up(worker)
             first = await self.offer(worker, "before", rate, WINDOW_SECONDS + before)
+            await self._drain()
+            wakeup_before = await self._wake_up(worker)
             async with holder(self._url):
                 beside = await self.offer(worker, "held", rate, seconds)
                 await self._drain()
@@ -170,7 +170,7 @@ class Measurement:
 
     async def _dead_rows(self) -> int:
         async with connected(self._url) as conn:
-            return int(await conn.fetchval(DEAD_ROWS, TABLES))
+            return int(await conn.fetchval(DEAD_ROWS))
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None

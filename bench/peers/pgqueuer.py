@@ -57,7 +57,7 @@ class Pgqueuer(JobQueue):
         async def noop(job: Job) -> None:
             tally.add()
 
-        async with self._working(database_url, noop):
+        async with self.working(database_url, noop):
             seconds = await tally.drained(database_url, UNFINISHED)
         expect("handler runs", tally.runs, jobs)
         expect("jobs logged as successful", await count(database_url, SUCCESSFUL), jobs)
@@ -69,13 +69,14 @@ class Pgqueuer(JobQueue):
         async def noop(job: Job) -> None:
             starts.note(json.loads(job.payload or b"")["n"])
 
-        async with self._working(database_url, noop), connected(database_url) as conn:
+        async with self.working(database_url, noop), connected(database_url) as conn:
             await asyncio.sleep(0.5)
             queries = Queries.from_asyncpg_connection(conn)
             return await starts.latencies(lambda number: queries.enqueue("noop", _payload(number)))
 
     @asynccontextmanager
-    async def _working(self, database_url: str, handler: Callable[[Job], Awaitable[None]]) -> AsyncIterator[None]:
+    async def working(self, database_url: str, handler: Callable[[Job], Awaitable[None]]) -> AsyncIterator[None]:
+        """A worker with this handler, for as long as the block."""
         async with asyncpg.create_pool(database_url, min_size=4, max_size=8) as pool:
             queue = PgQueuer.from_asyncpg_pool(pool)
             queue.entrypoint("noop")(handler)
