@@ -212,7 +212,7 @@ async def test_rows_that_were_removed_by_order_before_they_were_forwarded_are_pa
     await seal(conn)
     await installation.sign(conn)
     await grown_old(owner, 1)
-    assert await prune(owner, older_than=timedelta(days=180), actor=CALLER) is not None
+    assert await prune(owner, older_than=timedelta(days=180), actor=CALLER, key=installation.key) is not None
     await seal(conn)
     await add_forwarder(conn, "siem", "x", "json", actor=CALLER)
     await sent(pool, open_destination(str(tmp_path / "a"), "json"))

@@ -500,7 +500,7 @@ async def test_the_address_of_a_caller_stays_while_rows_of_its_time_are_left(con
     await record(conn, Event("THING_CHANGED", "thing", "2", Actor("user", "dana", shared)))
     await seal(conn)
     await grown_old(owner, 1)
-    assert await prune(owner, older_than=timedelta(days=180), actor=CALLER) is not None
+    assert await prune(owner, older_than=timedelta(days=180), actor=CALLER, key=installation.key) is not None
 
     assert [row["value"] for row in await conn.fetch("select value from atlas.audit_private")] == ["192.0.2.8"]
     await seal(conn)

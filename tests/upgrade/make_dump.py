@@ -68,7 +68,7 @@ async def _fill(url: str, other_url: str, home: Path) -> list[str]:
     async with pool.acquire() as conn:
         await seal(conn)
         await installation.sign(conn)
-        await prune(owner, older_than=timedelta(0), actor=DANA)
+        await prune(owner, older_than=timedelta(0), actor=DANA, key=installation.key)
         tenant = await given_full_tenant(conn)
         await given_claimed(conn, "running", tenant_id=tenant.id)
         await _move_tenant(other_url, conn, home)
