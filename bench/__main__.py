@@ -15,7 +15,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all of them if none is named")
     parser.add_argument("--peers", action="store_true", help="measure the comparable queues in the same run")
     parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
+    parser.add_argument("--gate", action="store_true", help="jobs alone: fail if a ratio is far below the stored one")
+    parser.add_argument("--store", action="store_true", help="with --gate: store the ratios of this run instead")
     chosen = parser.parse_args()
+    if chosen.gate and not chosen.names:
+        chosen.names = ["jobs"]
     unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
@@ -32,7 +36,7 @@ def main() -> int:
 def _options(name: str, chosen: argparse.Namespace) -> list[str]:
     if name != "jobs":
         return []
-    return [f"--{option}" for option in ("peers", "quick") if getattr(chosen, option)]
+    return [f"--{option}" for option in ("peers", "quick", "gate", "store") if getattr(chosen, option)]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from rich.table import Table
 from atlas.cli.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
+from bench import drift
 from bench.jobs import crowd, drain, enqueue, latency, shapes
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes
@@ -38,11 +40,13 @@ class FigureRow:
     asked: str = ""
 
 
-async def main() -> None:
+async def main() -> int:
     """Measure everything, print the table, keep the JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
     parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
+    parser.add_argument("--gate", action="store_true", help="fail if a ratio is far below the stored one")
+    parser.add_argument("--store", action="store_true", help="with --gate: store the ratios of this run instead")
     chosen = parser.parse_args()
     configure_logs("error")
     relax_garbage_collection()  # as `atlas worker` does
@@ -55,6 +59,34 @@ async def main() -> None:
         release()
     _show(rows)
     _keep(rows)
+    return _compare_with_stored(rows, is_stored=chosen.store) if chosen.gate else 0
+
+
+def _compare_with_stored(rows: list[FigureRow], *, is_stored: bool) -> int:
+    """Compare the ratios with the stored ones, or store them. Returns 1 if one became much worse."""
+    # Of a bound from above, less is better.
+    ratios = {
+        f"{row.what} beside {row.beside}" if row.asked.startswith("≥") else row.what: row.ratio
+        if row.asked.startswith("≥")
+        else 1 / row.ratio
+        for row in rows
+        if row.ratio is not None and row.asked[:1] in ("≥", "≤")
+    }
+    if is_stored:
+        drift.store(ratios)
+        console.print(f"stored {len(ratios)} ratios of a machine with {drift.machine()}")
+        return 0
+    try:
+        worse = drift.drifted(ratios)
+    except LookupError as error:
+        console.print(str(error))
+        return 1
+    for sentence in worse:
+        console.print(sentence)
+    console.print(
+        "The gate is closed: something became slower." if worse else "The gate is open: nothing became slower."
+    )
+    return 1 if worse else 0
 
 
 async def _server() -> tuple[str, Any]:
@@ -169,6 +201,7 @@ if __name__ == "__main__":
     try:
         import uvloop
 
-        uvloop.run(main())
+        code = uvloop.run(main())
     except ImportError:
-        asyncio.run(main())
+        code = asyncio.run(main())
+    sys.exit(code)

@@ -1,0 +1,20 @@
+"""Drift: ratios are compared with those of the same kind of machine."""
+
+import pytest
+
+from bench import drift
+
+
+def test_a_ratio_far_below_the_stored_one_is_named(tmp_path):
+    path = tmp_path / "ratios.json"
+    drift.store({"drain": 0.9, "shapes": 0.9, "enqueue": 0.7}, path=path)
+
+    assert drift.drifted({"drain": 0.8, "shapes": 0.35, "enqueue": 0.9}, path=path) == [
+        "shapes: 0.35 is below 0.85 of the stored 0.90"
+    ]
+    assert drift.drifted({"drain": 0.9, "shapes": 0.9}, path=path) == ["enqueue: not measured, 0.70 is stored"]
+
+
+def test_a_machine_without_stored_ratios_is_told_how_to_store_them(tmp_path):
+    with pytest.raises(LookupError, match="--store"):
+        drift.drifted({"drain": 1.0}, path=tmp_path / "ratios.json")
