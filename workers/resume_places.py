@@ -7,8 +7,8 @@ claims look only at jobs that are younger, or a little older: a transaction that
 
 What comes back with an older place is found by a look from the head: a job that was retried by hand or lost by another
 worker, or whose transaction took long. Jobs that fall due are looked at by the claim that makes them ready. A look
-takes long itself, so it is made beside the claims, and seldom: for a fiftieth of the time, but at least every half
-minute.
+takes long itself, so it is made beside the claims, and seldom: for a twentieth of the time, but at least every 20
+seconds.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from atlas.workers.worker_lease import WorkerLease
 
 # How late a transaction may commit what it enqueued and be found by the next claim.
 LATE_COMMIT_SECONDS = 0.5
-LOOK_REST = 50
+LOOK_REST = 20
 MIN_REST_SECONDS = 1.0
-MAX_REST_SECONDS = 30.0
+MAX_REST_SECONDS = 20.0
 # After two looks that take less, claims begin at the head again.
 FAST_LOOK_SECONDS = 0.01
 FAST_LOOKS = 2

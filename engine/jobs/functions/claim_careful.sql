@@ -164,6 +164,13 @@ begin
     select 'place'::turn_kind, null::uuid, j.tenant_id, j.job_type, null::jsonb, j.priority, null::int, null::int, null::int, null::int, null::uuid,
       null::uuid, null::text, null::uuid, null::boolean, extract(epoch from max(j.created_at))::float8, null::float8
     from jobs j where j.ctid = any (picked) and not j.careful group by j.tenant_id, j.job_type, j.priority;
+    if promoted > 0 and cardinality(picked) >= want then
+      -- Some of those that became ready may be left, before the places of the caller.
+      return query
+      select 'place'::turn_kind, null::uuid, (e->>1)::uuid, e->>0, null::jsonb, (e->>2)::int, null::int, null::int, null::int, null::int, null::uuid,
+        null::uuid, null::text, null::uuid, null::boolean, min((e->>3)::float8), null::float8
+      from jsonb_array_elements(promoted_places) e group by e->>1, e->>0, e->>2;
+    end if;
   end if;
   return query
   update jobs

@@ -86,3 +86,15 @@ async def test_a_claim_says_when_it_walks_over_many_claimed_jobs(conn, owner):
         [place] = await ready_places(conn, ["mine"])
         turn = await claim_from(conn, worker, [place])
         assert ([job.id for job in turn.claimed], turn.is_slow) == ([late], False)
+
+
+async def test_a_claim_names_the_places_of_due_jobs_that_it_left(conn):
+    waiting = [await given_job(conn, f"type.{n}", delay=timedelta(hours=1)) for n in range(12)]
+    worker = await given_worker(conn, *(f"type.{n}" for n in range(12)))
+    for job_id in waiting:
+        await make_due(conn, job_id)
+
+    first = await claim_from(conn, worker, [])
+    second = await claim_from(conn, worker, first.places, due_since=first.due_until)
+    assert {job.id for turn in (first, second) for job in turn.claimed} == set(waiting)
+    assert len(first.claimed) == 10
