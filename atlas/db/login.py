@@ -20,7 +20,7 @@ def login_statements() -> list[str]:
 
 
 async def make_login(conn: Connection) -> str:
-    """Make the login of an embedded server, whose socket lets no other user in, and return its name."""
+    """Make the login of an embedded server, and return its name."""
     login = role("app")
     for name, terms in ((role("engine"), "nologin"), (role("tenant"), "nologin"), (login, "login")):
         await conn.execute(_MAKE.format(name=name, terms=terms))

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
 from atlas.postgres.guardian import GUARDIAN_LOCK, START_LOCK, USERS_LOCK, ensure_guarded, register_user
+from atlas.postgres.password import password_of, protect_server
 from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
 from atlas.private_folder import make_private
 
@@ -37,7 +38,9 @@ class EmbeddedPostgres:
 
     def url(self, database: str = "atlas", *, login: str = "postgres") -> str:
         """The address of one of its databases, for a login; by default for its superuser."""
-        return f"postgresql://{login}@/{database}?host={quote(str(self.socket_dir), safe='')}"
+        password = password_of(self.folder.parent, login)
+        who = login if password is None else f"{login}:{password}"
+        return f"postgresql://{who}@/{database}?host={quote(str(self.socket_dir), safe='')}"
 
     def release(self) -> None:
         """Stop using it. The guardian stops the server after its last user."""
@@ -59,20 +62,27 @@ def remove_embedded(home: Path) -> None:
         (home / lock).unlink(missing_ok=True)
 
 
-async def start_embedded(home: Path, *, settings: dict[str, str] | None = None) -> EmbeddedPostgres:
-    """Use the server in `home/postgres`, making and starting it when needed."""
-    return await asyncio.to_thread(_use, home, settings or {})
+async def start_embedded(
+    home: Path, *, settings: dict[str, str] | None = None, asks_password: bool = False
+) -> EmbeddedPostgres:
+    """Use the server in `home/postgres`, making and starting it when needed.
+
+    With `asks_password` its local users need a password from then on: see `atlas.postgres.password`.
+    """
+    return await asyncio.to_thread(_use, home, settings or {}, asks_password)
 
 
-def _use(home: Path, settings: dict[str, str]) -> EmbeddedPostgres:
+def _use(home: Path, settings: dict[str, str], asks_password: bool) -> EmbeddedPostgres:
     folder = home / "postgres"
     try:
         make_private(home)
         folder.mkdir(exist_ok=True)
         with _locked(home / START_LOCK):
             users = register_user(home)
-            socket_dir = _ensure_running(home, folder, settings)
-            return EmbeddedPostgres(folder, socket_dir, users)
+            server = EmbeddedPostgres(folder, _ensure_running(home, folder, settings), users)
+            if asks_password:
+                protect_server(home, folder / "data", server.url("postgres"))
+            return server
     except OSError as error:
         writable = "Make the folder writable, or set ATLAS_HOME to one that is, or set DATABASE_URL."
         raise EmbeddedPostgresError(

@@ -11,8 +11,10 @@ from atlas.db.login import make_login
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import DatabaseError
 from atlas.postgres.cluster import EmbeddedPostgres, has_embedded, start_embedded
+from atlas.postgres.password import password_of, set_password
 
 DATABASE = "atlas"
+HAS_PASSWORD = "select rolpassword is not null from pg_authid where rolname = $1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +36,28 @@ async def use_embedded(home: Path, *, may_create: bool = False) -> EmbeddedDatab
             f"There is no database in {home}.",
             remedy="Start one with `atlas up`, or change to its folder, or set ATLAS_HOME, DATABASE_URL or ATLAS_URL.",
         )
-    server = await start_embedded(home)
+    server = await start_embedded(home, asks_password=True)
     try:
-        login = await _ensure_database(server.url("postgres"))
+        login = await _ensure_database(home, server.url("postgres"))
     except BaseException:
         server.release()
         raise
     return EmbeddedDatabase(server, server.url(DATABASE, login=login), server.url(DATABASE))
 
 
-async def _ensure_database(url: str) -> str:
-    """Make the embedded server's database and the login of the programs, and return the login's name."""
+async def _ensure_database(home: Path, url: str) -> str:
+    """Make the embedded server's database and the login of the programs with its password, and return its name."""
     conn = await connect(url)
     try:
         # Another process may create it between the two statements.
         with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
             if not await conn.fetchval("select exists (select from pg_database where datname = $1)", DATABASE):
                 await conn.execute(f'create database "{DATABASE}"')
-        return await make_login(conn)
+        login = await make_login(conn)
+        password = password_of(home, login)
+        if password is not None and not await conn.fetchval(HAS_PASSWORD, login):
+            await set_password(conn, login, password)
+        return login
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         raise explained(url, error) from error
     finally:
