@@ -157,6 +157,7 @@ async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn)
     ):
         assert set(schema_of(spec, model, "reason")["enum"]) == reasons
     kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)
+    kinds += re.findall(r"Alert\(\"(\w+)\"", (ROOT / "engine/alerts.py").read_text())
     assert set(schema_of(spec, "FindingShown", "kind")["enum"]) == set(kinds)
     for model, property in (("EnqueuedJob", "status"), ("Job", "status"), ("JobExplanation", "status")):
         assert set(schema_of(spec, model, property)["enum"]) == set(STATUSES)

@@ -1,7 +1,6 @@
 """Lists come in pages: every item once, in one order, also while new ones arrive."""
 
 import re
-from contextlib import AsyncExitStack
 
 import orjson
 import pytest
@@ -13,8 +12,7 @@ from atlas.engine.alerts import Alert, save_findings
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
 from tests.api.given import furnish_installation, furnish_tenant
-from tests.pgbouncer import without_pooler
-from tests.support import PROOF
+from tests.support import DANA, PROOF
 
 THINGS = 7
 # Lists that need no pages: a bounded number of times, groups or chosen jobs, counted runs, a token's own host, what is new in the audit log.
@@ -90,7 +88,7 @@ async def things(pool, world, settings, operator):
             await conn.execute(statement, *(ids[number - 1] for number in numbers))
         await save_findings(conn, [Alert("host_silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
         for n in range(THINGS):
-            await _Verification(new_id(), None, "dana", {"status": "whole", "done": n, "total": n}).keep(conn)
+            await _Verification(new_id(), None, DANA, {"status": "whole", "done": n, "total": n}).keep(conn)
     return found
 
 
@@ -217,20 +215,3 @@ async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, mo
             break
     assert seen == list(range(9, -1, -1))
     assert sizes == [6, 4]
-
-
-PLANS = """
-select coalesce(sum(custom_plans), 0)::int as custom, coalesce(sum(generic_plans), 0)::int as generic
-from pg_prepared_statements where statement like '%queued_tenants%' and statement not like '%pg_prepared%'
-"""
-
-
-@without_pooler("no statement stays prepared behind one")
-async def test_a_list_of_jobs_is_planned_once_on_a_connection(pool, admin):
-    for _ in range(3):
-        (await admin.get("/jobs")).raise_for_status()
-    async with AsyncExitStack() as stack:
-        held = [await stack.enter_async_context(pool.acquire()) for _ in range(pool.get_idle_size())]
-        plans = [dict(await conn.fetchrow(PLANS)) for conn in held]
-    assert sum(one["generic"] for one in plans) == 3
-    assert sum(one["custom"] for one in plans) == 0

@@ -31,7 +31,8 @@ class ApprovalShown(ApiModel):
     comment: str | None
     created_at: datetime
     subject: Document | None = Field(
-        description="Of a review: the workflow's version, the digest of its definition and the rules at the request."
+        description="Of a review: the workflow's version, the digest of its definition and the rules at the request.",
+        examples=[None],
     )
     workflow: str | None = Field(description="The workflow that asks, or is asked for; null once it was deleted.")
     input: Document | None = Field(description="Exactly what is decided about; null once it was deleted.")

@@ -68,7 +68,7 @@ begin
     perform expire_jobs(greatest(200, 2 * want), false);
   end if;
   if some_are_due then
-    select p.moved, p.places into promoted, promoted_places from promote_due(greatest(200, 2 * want), due_since) p;
+    select p.moved, p.places into promoted, promoted_places from promote_due_since(greatest(200, 2 * want), due_since) p;
     resume := resume || jsonb_build_object('promoted', promoted_places);
   end if;
   -- What was promoted just now may be held.
