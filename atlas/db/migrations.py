@@ -132,23 +132,28 @@ async def _locked(url: str) -> AsyncIterator[None]:
 
     The lock is that of a transaction, on a connection of its own: behind a pooler that of a session could stay behind.
     """
-    async with _connected(url) as conn, conn.transaction():
-        await _lock(conn)
-        yield
+    async with _connected(url) as conn:
+        transaction = await _lock(conn)
+        try:
+            yield
+        finally:
+            await transaction.rollback()
 
 
-async def _lock(conn: Connection) -> None:
-    """Try until the lock is ours.
+async def _lock(conn: Connection) -> Any:
+    """Try until the lock is ours. Returns the transaction that holds it.
 
-    An index that is built waits for every snapshot. Waiting for the lock in a statement would keep one. So would a
-    statement with parameters, until another one follows it in its transaction.
+    An index that is built waits for the end of every transaction that has a snapshot. So each try has a transaction of
+    its own, and the one that holds the lock has no snapshot any more after its second statement.
     """
     while True:
-        is_ours = await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK_KEY)
-        # However long it takes: the embedded server ends transactions that are idle for a minute.
-        await conn.execute("set local idle_in_transaction_session_timeout = 0; select")
-        if is_ours:
-            return
+        transaction = conn.transaction()
+        await transaction.start()
+        if await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK_KEY):
+            # However long it takes: the embedded server ends transactions that are idle for a minute.
+            await conn.execute("set local idle_in_transaction_session_timeout = 0; select")
+            return transaction
+        await transaction.rollback()
         await asyncio.sleep(TURN_SECONDS)
 
 

@@ -7,13 +7,17 @@ import asyncpg
 import pytest
 
 from atlas import __version__
-from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate, pending
+from atlas.db.migrations import FUNCTIONS, LOCK_KEY, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
 from tests.pgbouncer import direct_url
 from tests.support import until
 
 EVERYTHING = [*(migration.name for migration in load_migrations()), FUNCTIONS]
+
+WAITING = """
+select xact_start from pg_stat_activity
+where application_name = 'atlas migrate' and datname = current_database() and xact_start is not null"""
 
 
 async def fetch(url: str, sql: str):
@@ -93,6 +97,22 @@ async def test_an_index_is_built_while_others_write_and_other_processes_wait_to_
 
     assert sorted(applied) == [[], [], ["2_index"]]
     assert [row["indisvalid"] for row in await fetch(empty_url, IS_VALID)] == [True]
+
+
+async def test_a_process_that_waits_to_migrate_keeps_no_transaction(empty_url):
+    """An index that is built waits for the end of every transaction that it saw with a snapshot."""
+    conn = await asyncpg.connect(direct_url(empty_url))
+    try:
+        await conn.execute(f"select pg_advisory_lock({LOCK_KEY})")
+        waiting = asyncio.create_task(migrate(empty_url, [Migration("1_first", "create table a (b int)")]))
+        began: set[object] = set()
+        async with asyncio.timeout(60):
+            while len(began) < 2:
+                began |= {row["xact_start"] for row in await conn.fetch(WAITING)}
+        await conn.execute(f"select pg_advisory_unlock({LOCK_KEY})")
+        assert await waiting == ["1_first"]
+    finally:
+        await conn.close()
 
 
 async def test_an_index_whose_build_was_interrupted_is_built_again(empty_url):
