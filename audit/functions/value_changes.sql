@@ -1,5 +1,5 @@
--- The members of one object that differ in another, each with its value before and after, as `changes` in the event of an edit. Called by
--- pause_target and switch_gate; audit/changes.py does the same for edits that are made in Python.
+-- The members of one object that differ in another, each with its value before and after, as `changes` in the event of an edit. For edits
+-- that are made in Python the module of changes does the same. Called by pause_target and switch_gate.
 create or replace function value_changes(p_before jsonb, p_after jsonb) returns jsonb language sql immutable parallel safe
 return (
   select coalesce(jsonb_object_agg(k, jsonb_build_object('before', p_before->k, 'after', p_after->k)), '{}')

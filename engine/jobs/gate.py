@@ -123,7 +123,7 @@ async def switch(
             actor_id=actor.id,
             meta=orjson.dumps(actor.meta).decode(),
         )
-    return replace(gate_of(state), unblocked=unblocked)
+    return replace(gate_of(state), unblocked=tuple(unblocked))
 
 
 async def unblock_gate(conn: Connection, *, actor: Actor) -> Sequence[str]:

@@ -105,7 +105,8 @@ async def guard_again(owner: Any) -> None:
     for row in await owner.fetch(
         "select tgrelid::regclass::text as table, tgname from pg_trigger where tgname ~ '^audit_' and tgenabled = 'D'"
     ):
-        await owner.execute(f"alter table {row['table']} enable always trigger {row['tgname']}")
+        always = "" if row["tgname"] == "audit_log_own_events" else "always "
+        await owner.execute(f"alter table {row['table']} enable {always}trigger {row['tgname']}")
 
 
 async def roll_back(owner, *, below: int) -> None:
