@@ -7,42 +7,18 @@ from pydantic import Field
 from atlas.client.models.base import ApiModel, known
 from atlas.client.models.jobs import KnownJobStatus
 
-JobReason: TypeAlias = Annotated[
-    str,
-    known(
-        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *(
-            "stopping",
-            "running",
-            "failed",
-            "dead_letter",
-            "succeeded",
-            "canceled",
-            "expired",
-            "rate",
-            "paused",
-            "horizon",
-        ),
-    ),
-]
+# Why a job is where it is; a run has its job's reasons too.
+_OF_JOBS = (
+    *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
+    *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused", "horizon"),
+)
+JobReason: TypeAlias = Annotated[str, known(*_OF_JOBS)]
 RunReason: TypeAlias = Annotated[
     str,
     known(
         *("review", "blocked", "rejected", "gone", "engine_off", "engine_silent", "requested"),
         *("retrying", "sleeping", "approval", "event", "job", "child"),
-        *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
-        *(
-            "stopping",
-            "running",
-            "failed",
-            "dead_letter",
-            "succeeded",
-            "canceled",
-            "expired",
-            "rate",
-            "paused",
-            "horizon",
-        ),
+        *_OF_JOBS,
     ),
 ]
 TriggerReason: TypeAlias = Annotated[
