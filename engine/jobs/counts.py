@@ -1,14 +1,14 @@
 """Counts of jobs by tenant and status, for summaries of what is too much to be counted each time.
 
 The table is counted once. From then on the meter adds what the audit log says, so that enqueue, claim and finish do
-nothing for it. The count is repeated now and then, and where the server has inserted rows that the audit log does not
-know: then someone has loaded them past Atlas.
+nothing for it. The scheduler repeats the count, at most once an hour and the less often the longer it takes. It is also
+repeated where the server has inserted rows that the audit log does not know: then someone has loaded them past Atlas.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 
@@ -21,6 +21,8 @@ COUNT_JOBS = statement("engine/jobs/sql/count_jobs.sql")
 STATE = statement("engine/jobs/sql/counts_state.sql")
 
 COUNT_AGAIN_SECONDS = 3600.0
+# A count reads every job: of this many seconds, at most one is spent on repeating it.
+SECONDS_PER_COUNTED_SECOND = 1000.0
 # Rows that the counts do not know: fewer are transactions that were rolled back, or the lag of the server's figures.
 MOST_UNKNOWN = 1000
 MOST_UNKNOWN_SHARE = 0.01
@@ -34,11 +36,11 @@ Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 async def counts_are_due(conn: Connection) -> bool:
-    """Whether the table is to be counted anew."""
+    """Whether the scheduler counts the table anew."""
     state = await fetch_row(conn, STATE)
-    if state is None or state["age"] is None or state["age"] > COUNT_AGAIN_SECONDS:
+    if state is None or _is_uncounted(state):
         return True
-    return bool(state["unknown"] > max(MOST_UNKNOWN, state["jobs"] * MOST_UNKNOWN_SHARE))
+    return bool(state["age"] > max(COUNT_AGAIN_SECONDS, state["seconds"] * SECONDS_PER_COUNTED_SECOND))
 
 
 async def count_jobs(conn: Connection) -> bool:
@@ -54,13 +56,20 @@ async def update_counts(transaction: Transaction) -> bool:
     try:
         for _ in range(BATCHES):
             async with transaction() as conn:
-                if await counts_are_due(conn):
+                # A caller does not wait for a repetition.
+                state = await fetch_row(conn, STATE)
+                if state is None or _is_uncounted(state):
                     return await count_jobs(conn)
                 if await _meter(conn) is False:
                     return True
     except (asyncpg.PostgresError, AtlasError):
         pass
     return False
+
+
+def _is_uncounted(state: Mapping[str, Any]) -> bool:
+    """Whether the table was never counted in this cluster, or holds many rows that the counts do not know."""
+    return state["age"] is None or bool(state["unknown"] > max(MOST_UNKNOWN, state["jobs"] * MOST_UNKNOWN_SHARE))
 
 
 async def _meter(conn: Connection) -> bool | None:

@@ -1,6 +1,7 @@
 -- Counts the jobs of every tenant anew. False: the meter is at work. Counts and snapshot are of one statement: what commits later is
 -- added from the audit log by add_to_job_counts, which passes over what the snapshot shows.
 -- `changed` is the server's own figure of inserted less deleted rows, to notice rows that came or went without the audit log.
+-- `seconds` is how long the count took: it reads every job, and is repeated the less often the more there are.
 -- Locks: metering. Called by engine/jobs/counts.py.
 create or replace function count_jobs() returns boolean language plpgsql volatile
 set search_path from current set jit = off as $$
@@ -20,7 +21,8 @@ begin
     returning jobs)
   insert into system_state as s (key, value, updated_by)
   select 'job_counts', jsonb_build_object('cluster', system_identifier(), 'snapshot', pg_current_snapshot(), 'changed', changed,
-    'jobs', coalesce(sum(c.jobs), 0), 'counted_at', clock_timestamp()), 'job counts'
+    'jobs', coalesce(sum(c.jobs), 0), 'counted_at', clock_timestamp(),
+    'seconds', extract(epoch from clock_timestamp() - statement_timestamp())), 'job counts'
   from counted c
   on conflict (key) do update set value = excluded.value, updated_at = clock_timestamp();
   return true;

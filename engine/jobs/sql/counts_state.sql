@@ -1,8 +1,9 @@
--- How long ago the jobs of all tenants were counted, in seconds, null if never in this cluster; how many there are by the counts; and how many rows the
--- server has inserted less deleted since then that the counts do not know. Looks across tenants. SQL, because it reads the
+-- How long ago the jobs of all tenants were counted, in seconds, null if never in this cluster; how long that took; how many jobs there are by the
+-- counts; and how many rows the server has inserted less deleted since then that the counts do not know. Looks across tenants. SQL, because it reads the
 -- server's statistics.
 select case when (s.value->>'cluster')::bigint = atlas.system_identifier()
        then extract(epoch from clock_timestamp() - (s.value->>'counted_at')::timestamptz)::float8 end as age,
+  coalesce((s.value->>'seconds')::float8, 0) as seconds,
   k.jobs,
   (pg_stat_get_tuples_inserted('atlas.jobs'::regclass) - pg_stat_get_tuples_deleted('atlas.jobs'::regclass)
     - (s.value->>'changed')::bigint - (k.jobs - (s.value->>'jobs')::bigint))::bigint as unknown

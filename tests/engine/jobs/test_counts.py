@@ -31,6 +31,11 @@ select tenant_id, count(*) as jobs, count(*) filter (where status = 'succeeded')
   count(*) filter (where status = 'failed') as failed, count(*) filter (where status = 'canceled') as canceled,
   count(dead_lettered_at) as dead_letters
 from atlas.jobs group by 1 order by 1"""
+COUNTED_AT = "select value->>'counted_at' from atlas.system_state where key = 'job_counts'"
+AGED = """
+update atlas.system_state
+set value = value || jsonb_build_object('counted_at', now() - $1::float8 * interval '1 hour', 'seconds', $2::float8)
+where key = 'job_counts' returning value->>'counted_at'"""
 KEPT = "select * from atlas.job_counts where jobs <> 0 order by tenant_id"
 
 
@@ -134,6 +139,21 @@ async def test_rows_that_came_past_the_audit_log_are_noticed_and_counted(conn, p
     assert await update_counts(pool.acquire)
     assert await conn.fetchval("select sum(jobs) from atlas.job_counts") == 160
     assert not await counts_are_due(conn)
+
+
+@pytest.mark.parametrize(
+    ("hours", "seconds", "is_due"), [(0.5, 0.1, False), (2, 0.1, True), (2, 20.0, False), (6, 20.0, True)]
+)
+async def test_a_count_is_repeated_the_less_often_the_longer_it_took_and_by_no_caller(
+    conn, pool, hours, seconds, is_due
+):
+    await count_jobs(conn)
+    assert await conn.fetchval("select value->>'seconds' from atlas.system_state where key = 'job_counts'") is not None
+    counted_at = await conn.fetchval(AGED, hours, seconds)
+
+    assert await counts_are_due(conn) is is_due
+    assert await update_counts(pool.acquire)
+    assert await conn.fetchval(COUNTED_AT) == counted_at
 
 
 @pytest.mark.long
