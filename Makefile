@@ -15,7 +15,7 @@ NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 .PHONY: proof pooler-tests soak soak-faults cluster screenshots wheel bench
 
 setup: python
-	@"$(PYTHON)" -I cli/setup.py $(SETUP)
+	@"$(PYTHON)" -I tools/setup.py $(SETUP)
 
 python:
 	@"$(PYTHON)" -c '$(WILL_DO)' 2>/dev/null || { echo "error: no Python 3.11 or newer with its venv module was found." \
@@ -24,7 +24,7 @@ python:
 # Everything in the foreground; `make up ARGS="--app mypackage.jobs"` adds handlers of your own. What only developers
 # need is not installed.
 up: python
-	@"$(PYTHON)" -I cli/setup.py --run
+	@"$(PYTHON)" -I tools/setup.py --run
 	@.venv/bin/atlas up $(ARGS)
 
 # The linters and tests of the web pages, and what the browser tests take from npm, are installed for these.

@@ -28,7 +28,7 @@ ARROWS = {
     "integrations": {"engine", "atlas"},
     "cli": {"workers", "scheduler", "api", "engine", "audit", "atlas"},
 }
-BESIDE = {"bench", "tests"}
+BESIDE = {"bench", "tests", "tools"}
 # It names what users import, from every floor, and loads it when it is used.
 PUBLIC_NAMES = ROOT / "atlas" / "__init__.py"
 NOT_OURS = {".git", ".venv", ".types", "build", "generated", ".atlas", "node_modules", "__pycache__", "results", "dist"}
@@ -154,7 +154,7 @@ def test_neighbours_do_not_import_each_other():
         assert not ARROWS[floor] & {"workers", "scheduler", "api"}
 
 
-@pytest.mark.parametrize("floor", [*ARROWS, "bench"])
+@pytest.mark.parametrize("floor", [*ARROWS, "bench", "tools"])
 def test_every_folder_of_code_says_in_a_sentence_what_lives_in_it(floor):
     folders = {path.parent for path in files(ROOT / floor, ".py")}
     silent = [str(folder.relative_to(ROOT)) for folder in folders if not says_its_sentence(folder / "__init__.py")]
@@ -182,7 +182,7 @@ def header_of(path: Path) -> str:
 
 def test_no_class_name_stands_for_two_things():
     places: dict[str, list[str]] = defaultdict(list)
-    for floor in [*ARROWS, "bench"]:
+    for floor in [*ARROWS, "bench", "tools"]:
         for path in files(ROOT / floor, ".py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ClassDef):
@@ -265,7 +265,7 @@ OLD = "|".join(
     rf"{re.escape(folder)}\.{re.escape(name)}" for folder, names in OLD_NAMES.items() for name in names.split()
 )
 OLD_DOTTED = re.compile(rf"(?<![\w./])(?:atlas\.)?(?:{OLD})(?![\w(])")
-FOLDERS = "api|atlas|audit|bench|cli|docs|engine|examples|migrations|scheduler|testing|tests|workers"
+FOLDERS = "api|atlas|audit|bench|cli|docs|engine|examples|migrations|scheduler|testing|tests|tools|workers"
 OUR_PATH = re.compile(rf"(?<![\w./*{{}}>~-])(?:{FOLDERS})(?:/[a-z_0-9]+)+(?:\.[a-z]+)?(?![\w/*{{-])")
 TEXT = (".py", ".sql", ".md", ".toml", ".mjs", ".html", ".js", ".css", ".prisma", "Makefile")
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -9,10 +10,9 @@ from pathlib import Path
 from atlas.audit.keys import is_open_to_others, key_file
 from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
-from atlas.cli.setup import client_is_current
 from atlas.db.generated_prisma import FOLDER
 from atlas.settings import Settings
-from atlas.source import setup_command
+from atlas.source import IS_CHECKOUT, SOURCE, setup_command
 
 OLDEST_PYTHON = (3, 11)
 LITTLE_SPACE = 2**30
@@ -41,7 +41,8 @@ def _python() -> Diagnosis:
 
 
 def _prisma_client() -> Diagnosis:
-    current = client_is_current(FOLDER)
+    # An installed package was built with its client.
+    current = not IS_CHECKOUT or runpy.run_path(str(SOURCE / "tools" / "setup.py"))["client_is_current"](FOLDER)
     return finding(
         "prisma client",
         "generated from the current schema.prisma" if current else "not generated from the current schema.prisma",

@@ -9,10 +9,10 @@ import pytest
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
-from atlas.cli.setup import FLOORS
 from atlas.db.prisma import as_json, prisma_on
 from tests.pgbouncer import without_pooler
 from tests.support import ROOT
+from tools.setup import FLOORS
 
 DANA = Actor("user", "dana")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from atlas.cli import setup
 from tests.programs import needs_program
+from tools import setup
 
 SCHEMA = """
 generator client {

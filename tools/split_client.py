@@ -1,7 +1,7 @@
 """Splits the generated Prisma client into a file for each table, and lets the input of a new job be a plain dict.
 
-A step of the set-up: `python cli/split_client.py generated`. The classes of all tables take 0.1 s of CPU to import, and
-most commands use one or two. `models.Tenant` is in `models_Tenant.py` afterwards, and loaded when it is first used;
+A step of the set-up: `python tools/split_client.py generated`. The classes of all tables take 0.1 s of CPU to import,
+and most commands use one or two. `models.Tenant` is in `models_Tenant.py` afterwards, and loaded when it is first used;
 type checkers see an ordinary import. What only Prisma's own generator uses, the fields of partial types, is left out.
 
 It uses the standard library alone.

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from atlas.cli import setup
 from tests.support import ROOT
+from tools import setup
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def commands(monkeypatch) -> list[list[str]]:
 
 
 def test_packages_are_installed_once_and_again_when_pyproject_changes(checkout, commands, monkeypatch):
-    monkeypatch.setattr(setup, "_has_node", lambda: True)
+    monkeypatch.setattr(setup, "has_node", lambda: True)
     setup.ensure_packages()
     setup.ensure_packages()
     assert len(commands) == 1
@@ -52,7 +52,7 @@ def test_packages_are_installed_once_and_again_when_pyproject_changes(checkout, 
 
 
 def test_running_installs_no_tools_of_developers_and_is_content_with_them(checkout, commands, monkeypatch):
-    monkeypatch.setattr(setup, "_has_node", lambda: True)
+    monkeypatch.setattr(setup, "has_node", lambda: True)
     setup.ensure_packages(for_running=True)
     setup.ensure_packages(for_running=True)
     setup.ensure_packages()
@@ -78,7 +78,7 @@ def test_a_node_that_is_too_old_does_not_count(tmp_path, monkeypatch, version, w
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
 
-    assert setup._has_node() is will_do
+    assert setup.has_node() is will_do
 
 
 @pytest.fixture
@@ -167,15 +167,14 @@ def test_a_client_is_generated_anew_with_what_it_needs_to_be_shipped(checkout, m
     generated = checkout / "generated"
     generated.mkdir()
     (generated / "old.py").touch()
-    terms = checkout / ".venv" / "lib" / "python3" / "site-packages" / "prisma-1.dist-info"
-    terms.mkdir(parents=True)
-    (terms / "LICENSE").write_text("as is")
 
     def generate(doing, argv, **_):
         if "generate" in argv:
             generated.mkdir()
             for name in ("__init__.py", "client.py"):
                 (generated / name).write_text(f"# {name}\n")
+        if setup.COPY_LICENSE in argv:
+            (generated / "LICENSE").touch()
 
     monkeypatch.setattr(setup, "run_step", generate)
     setup.ensure_client()
@@ -238,7 +237,7 @@ def test_the_first_set_up_makes_the_pages_while_pip_installs_where_it_can(checko
         building.set()
         assert installed.wait(30)
 
-    for name, step in (("ensure_packages", install), ("make_pages", build), ("_has_node", lambda: has_node)):
+    for name, step in (("ensure_packages", install), ("make_pages", build), ("has_node", lambda: has_node)):
         monkeypatch.setattr(setup, name, step)
     for name in ("ensure_venv", "ensure_client", "ensure_type_links"):
         monkeypatch.setattr(setup, name, lambda: None)
@@ -253,7 +252,7 @@ def test_a_step_that_fails_is_named_and_not_marked_as_done(checkout, web, monkey
 
     monkeypatch.setattr(setup, "ensure_venv", lambda: None)
     monkeypatch.setattr(setup, "run_step", fail)
-    monkeypatch.setattr(setup, "_has_node", lambda: True)
+    monkeypatch.setattr(setup, "has_node", lambda: True)
 
     assert setup.main() == 1
     assert "-m pip install" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The set-up behind `make`: a virtual environment, the packages, the generated Prisma client, the web pages.
 
 It runs on the machine's own Python before anything is installed, so it uses the standard library alone.
+`build_backend.py` takes two of its steps, the client and the pages, for a package that is built without `make`.
 Each step leaves the hash of what it was made from; a step whose hash is current is not done again.
 """
 
@@ -28,6 +29,12 @@ GENERATED = ROOT / "generated"
 SPLIT_CLIENT = Path(__file__).with_name("split_client.py")
 # See atlas/db/generated_prisma.py.
 SPARED_IMPORT = "from atlas.db.generated_prisma import prepare_import\n\nprepare_import()\n"
+# Parts of the generated client are copied from the package prisma.
+COPY_LICENSE = """
+import shutil, sys
+from importlib.metadata import files
+[shutil.copy(file.locate(), sys.argv[1]) for file in files("prisma") if file.name == "LICENSE"]
+"""
 WEB = ROOT / "web"
 DIST = WEB / "dist"
 NODE_PACKAGES_MARK = "packages.sha256"
@@ -63,7 +70,7 @@ def do_steps(*, for_running: bool, for_linting: bool) -> None:
     ensure_venv()
     with ThreadPoolExecutor(max_workers=1) as beside:
         is_first = not PACKAGES_MARK.exists()
-        pages = beside.submit(make_pages, for_linting=for_linting) if is_first and _has_node() else None
+        pages = beside.submit(make_pages, for_linting=for_linting) if is_first and has_node() else None
         ensure_packages(for_running=for_running)
         ensure_client()
         ensure_type_links()
@@ -92,7 +99,7 @@ def ensure_packages(*, for_running: bool = False) -> None:
 
     The tools of its developers are left out `for_running`, unless they are there already.
     """
-    always = ["generate"] if _has_node() else ["generate", "node"]
+    always = ["generate"] if has_node() else ["generate", "node"]
     wanted = _packages_hash(["dev", *always])
     enough = {wanted, _packages_hash(always)} if for_running else {wanted}
     if _read(PACKAGES_MARK) in enough:
@@ -110,10 +117,10 @@ def _packages_hash(extras: list[str]) -> str:
     return _sha256(made_from + ",".join(extras).encode())
 
 
-def ensure_client() -> None:
-    """The Prisma client of the current `schema.prisma`, in `generated/`."""
+def ensure_client(python: str | Path | None = None) -> None:
+    """The Prisma client of the current `schema.prisma`, in `generated/`. `python`, or that of `.venv`, has Prisma."""
     if not client_is_current(GENERATED):
-        _generate()
+        _generate(python or PYTHON)
 
 
 def ensure_node_packages(*, for_linting: bool = False) -> None:
@@ -135,12 +142,14 @@ def ensure_node_packages(*, for_linting: bool = False) -> None:
 
 def ensure_pages() -> None:
     """The web pages in `web/dist`, built from the current sources. A build that fails leaves no mark."""
-    mark = DIST / PAGES_MARK
-    wanted = _pages_hash()
-    if _read(mark) == wanted:
-        return
-    run_step("building the web pages", ["npm", "run", "--silent", "build"], cwd=WEB, env=_node_environment())
-    mark.write_text(wanted)
+    if not pages_are_current():
+        run_step("building the web pages", ["npm", "run", "--silent", "build"], cwd=WEB, env=_node_environment())
+        (DIST / PAGES_MARK).write_text(_pages_hash())
+
+
+def pages_are_current() -> bool:
+    """True if `web/dist` was built from the current sources."""
+    return _read(DIST / PAGES_MARK) == _pages_hash()
 
 
 def _pages_hash() -> str:
@@ -158,7 +167,7 @@ def ensure_type_links() -> None:
     wanted = {path.name: path for path in (ROOT / "atlas").iterdir() if path.suffix in ("", ".py", ".typed")}
     wanted |= {floor: ROOT / floor for floor in FLOORS} | {"generated": GENERATED}
     _link_all(TYPES / "atlas", wanted)
-    _link_all(TYPES, {"bench": ROOT / "bench"})
+    _link_all(TYPES, {"bench": ROOT / "bench", "tools": ROOT / "tools"})
 
 
 def _link_all(folder: Path, wanted: dict[str, Path]) -> None:
@@ -176,17 +185,17 @@ def client_is_current(package: Path) -> bool:
     return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _wanted_client()
 
 
-def _generate() -> None:
+def _generate(python: str | Path) -> None:
     shutil.rmtree(GENERATED, ignore_errors=True)
-    generate = [str(VENV / "bin" / "prisma"), "generate", "--schema", str(ROOT / "schema.prisma")]
-    run_step("generating the Prisma client", generate, env={**_node_environment(), "npm_config_loglevel": "http"})
+    environment = {**_node_environment(), "npm_config_loglevel": "http"}
+    schema = str(ROOT / "schema.prisma")
+    run_step("generating the Prisma client", [python, "-m", "prisma", "generate", "--schema", schema], env=environment)
     face = GENERATED / "__init__.py"
     face.write_text(SPARED_IMPORT + face.read_text())
-    run_step("splitting the Prisma client", [PYTHON, str(SPLIT_CLIENT), str(GENERATED)])
-    for terms in VENV.glob("lib/python*/site-packages/prisma-*.dist-info/LICENSE"):
-        shutil.copy(terms, GENERATED)
+    run_step("splitting the Prisma client", [python, str(SPLIT_CLIENT), str(GENERATED)])
+    run_step("copying Prisma's license", [python, "-c", COPY_LICENSE, str(GENERATED)])
     # Compiled now: where no program may write bytecode, every one would compile it again, for 0.6 s of CPU.
-    run_step("compiling the Prisma client", [PYTHON, "-m", "compileall", "-q", str(GENERATED)])
+    run_step("compiling the Prisma client", [python, "-m", "compileall", "-q", str(GENERATED)])
     (GENERATED / CLIENT_MARK).write_text(_wanted_client())
 
 
@@ -224,7 +233,7 @@ def _goes_on(process: "subprocess.Popen[str]") -> bool:
     return False
 
 
-def _has_node() -> bool:
+def has_node() -> bool:
     """Whether the machine has a Node.js that is new enough."""
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
@@ -239,6 +248,7 @@ def _wanted_client() -> str:
 
 
 def _node_environment() -> dict[str, str]:
+    cache = VENV if VENV.exists() else ROOT / "build"
     return {
         **_trusted_certificates(),
         **os.environ,
@@ -248,9 +258,9 @@ def _node_environment() -> dict[str, str]:
         "PRISMA_SCHEMA_ENGINE_BINARY": os.devnull,
         "npm_config_ignore_scripts": "true",
         "CHECKPOINT_DISABLE": "1",
-        # Everything the set-up fetches stays in the checkout.
-        "PRISMA_BINARY_CACHE_DIR": str(VENV / "prisma-cli"),
-        "npm_config_cache": str(VENV / "npm-cache"),
+        # Everything that is fetched stays in the checkout.
+        "PRISMA_BINARY_CACHE_DIR": str(cache / "prisma-cli"),
+        "npm_config_cache": str(cache / "npm-cache"),
     }
 
 

@@ -6,10 +6,10 @@ from typing import get_args, get_origin
 
 import pytest
 
-from atlas.cli.split_client import split
 from atlas.db.generated_prisma import FOLDER
 from atlas.generated import actions, bases, models, types
 from atlas.generated.metadata import PRISMA_MODELS
+from tools.split_client import split
 
 GENERATED = '''
 from typing import TYPE_CHECKING
