@@ -68,11 +68,7 @@ lint-api lint-types lint-web: lint-%: described
 # Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
 test tests other-tests browser-tests proof pooler-tests: export PYTHONDONTWRITEBYTECODE :=
 
-# What the linters check after the style takes the processor time that the tests leave; all must pass.
-test: setup style
-	@nice $(MAKE) --no-print-directory lint & linting=$$!; $(MAKE) --no-print-directory tests; tested=$$?; \
-		wait $$linting || { echo "error: a linter failed; what it found is above the tests, or run: make lint" >&2; exit 1; }; \
-		exit $$tested
+test: setup tests
 
 # Tests wait for much of their time, so two cores have work for five processes. One of them has the browser tests: Playwright
 # keeps an event loop running, beside which no other can run. What failed beside others, on a machine that may be busy, is run

@@ -31,7 +31,7 @@ from tests.support import PROOF
 # Tests may fill tables with a million rows.
 MAX_JOBS, MAX_ROWS = 1_000, 5_000
 # How often changes by the same route or command are compared in a test process.
-MAX_COMPARISONS = 10**9 if PROOF else 5
+MAX_COMPARISONS = 10**9 if PROOF else 2
 # With that many findings of one sort, cross_check leaves some out.
 MAX_FINDINGS = 100
 CONNECT_SECONDS = 10

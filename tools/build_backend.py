@@ -34,13 +34,15 @@ def get_requires_for_build_sdist(config_settings: Config = None) -> list[str]:
 def build_wheel(wheel_directory: str, config_settings: Config = None, metadata_directory: str | None = None) -> str:
     """A wheel with the generated client and the web pages."""
     _generate()
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    wheel: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    return wheel
 
 
 def build_sdist(sdist_directory: str, config_settings: Config = None) -> str:
     """A source distribution with the generated client and the web pages."""
     _generate()
-    return build_meta.build_sdist(sdist_directory, config_settings)
+    archive: str = build_meta.build_sdist(sdist_directory, config_settings)
+    return archive
 
 
 def _generate() -> None:

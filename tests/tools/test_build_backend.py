@@ -17,7 +17,12 @@ NOT_IN_A_CHECKOUT = (
     *("build", "dist", "generated", "node_modules", "results", "*.egg-info"),
 )
 # One file of each: the typed client, the web pages, a migration, a statement.
-PARTS = ("generated/client.py", "web/dist/index.html", "migrations/migration_lock.toml", "engine/jobs/functions/claim.sql")
+PARTS = (
+    "generated/client.py",
+    "web/dist/index.html",
+    "migrations/migration_lock.toml",
+    "engine/jobs/functions/claim.sql",
+)
 BUILD_SDIST = "import sys; from tools import build_backend; build_backend.build_sdist(sys.argv[1])"
 
 
