@@ -59,6 +59,14 @@ def event_body(
     return f'{opening}{entity}{middle}{quoted},"meta":{meta}{closing}'.encode()
 
 
+def event_frame(
+    action: str, actor_type: str, actor_id: str, entity_type: str, tenant_id: UUID | None, meta: str
+) -> tuple[bytes, bytes]:
+    """The bytes before and after an entity's UUID, for a statement that writes many events alike but for it."""
+    opening, middle, closing = _frame(action, actor_type, actor_id, entity_type, "info", tenant_id)
+    return f'{opening}"'.encode(), f'"{middle}"","meta":{meta}{closing}'.encode()
+
+
 @lru_cache(maxsize=4096)
 def _frame(
     action: str, actor_type: str, actor_id: str, entity_type: str, level: str, tenant_id: UUID | None

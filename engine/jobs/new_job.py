@@ -100,12 +100,23 @@ def stored_key(key: str) -> str:
 
 def checked(job: NewJob) -> str:
     """The input as JSON text, or InvalidInput; the type's own model decides where this process knows it."""
+    check_options(job)
+    return checked_input(job)
+
+
+def check_options(job: NewJob) -> None:
+    """Refuse a job type that cannot be stored, and options beyond their limits."""
     key = canonical(job.job_type)
     if not key or len(key) > 200:
         raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
     if not key.isprintable():
         raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
     _check_limits(job)
+
+
+def checked_input(job: NewJob) -> str:
+    """The input as JSON text, or InvalidInput where the type's handler could not take it."""
+    key = canonical(job.job_type)
     text = job.input_json or input_text(key, job.input)
     if job.secrets is None:
         check_input(key, text)
@@ -166,7 +177,8 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
         written = orjson.dumps(input)
     except TypeError as error:
         raise InvalidInput(f"The input of {key}", [FieldError("input", f"is not plain JSON: {error}")]) from error
-    _check_size(key, written)
+    if len(written) > input_limit(key):
+        raise _too_large(key, written)
     # orjson writes null for NaN and infinities: looked for only where there is a null.
     if b"null" in written and _holds_no_number(input):
         raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
@@ -191,12 +203,11 @@ def _holds_no_number(value: Any) -> bool:
             return False
 
 
-def _check_size(key: str, written: bytes) -> None:
-    if len(written) > input_limit(key):
-        # The type's own model may name the field that is too large.
-        check_input(key, written.decode())
-        raise InvalidInput(
-            f"The input of {key}",
-            [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
-            remedy="Store large data elsewhere and enqueue where to find it.",
-        )
+def _too_large(key: str, written: bytes) -> InvalidInput:
+    # The type's own model may name the field that is too large.
+    check_input(key, written.decode())
+    return InvalidInput(
+        f"The input of {key}",
+        [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
+        remedy="Store large data elsewhere and enqueue where to find it.",
+    )

@@ -104,7 +104,7 @@ begin
     perform pg_notify(current_schema() || '_jobs', coalesce(case
       when p_priority is null then every_tenant::text || ' ' || every_type
       when p_priority[1] = all (p_priority) then every_tenant::text || '/' || p_priority[1] || ' ' || every_type end, ''));
-    if p_dedupe_hash is null then
+    if p_dedupe_hash is null or cardinality(made) = cardinality(p_id) then
       return;
     end if;
 
@@ -112,7 +112,7 @@ begin
     if rest is null then
       rest := array(select g from generate_subscripts(p_id, 1) g);
     end if;
-    rest := array(select r from unnest(rest) r where made is null or r <> all (made));
+    rest := array(select unnest(rest) except select unnest(made) order by 1);
     for holder in
       select r as n, j.id, j.input <> p_input[r] or j.job_type <> coalesce(p_type[r], every_type) as differs
       from unnest(rest) r

@@ -9,6 +9,7 @@ import asyncpg
 import orjson
 import pytest
 
+from atlas.actors import Actor
 from atlas.db.migrations import load_migrations
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
@@ -319,4 +320,59 @@ async def test_an_sql_caller_never_stores_a_secret_in_clear(conn):
         await conn.fetchrow(
             "select * from atlas.enqueue('system', 'sign.in', '{\"login\": {\"password\": \"hunter22\"}}')"
         )
+    assert await conn.fetchval("select count(*) from atlas.jobs") == 0
+
+
+ALL_OPTIONS = {
+    "priority": 7,
+    "delay": timedelta(hours=1),
+    "max_retries": 2,
+    "correlation_id": 'c-1 "quoted" \\ é',
+    "source": "event",
+    "source_ref": "order 17",
+    "timeout_seconds": 90,
+    "parent_run_id": uuid4(),
+}
+QUOTED = Actor("user", 'dana "\\" é', request_id="r-1")
+OF_THE_ROW = {"id", "input", "created_at", "updated_at", "next_retry_at", "scheduled_for"}
+
+
+@pytest.mark.parametrize("options", [{}, ALL_OPTIONS, {"run_at": datetime(2020, 1, 1, tzinfo=UTC)}])
+async def test_jobs_that_are_alike_are_stored_as_each_would_be(conn, options):
+    alike = [NewJob("report.build", {"n": n}, **options) for n in range(2)]
+    one_alone = NewJob("report.build", {"n": 2}, **options)
+    in_company = NewJob("report.build", {"n": 3}, **options)
+
+    await enqueue_many(conn, alike, actor=QUOTED)
+    await enqueue(conn, one_alone, actor=QUOTED)
+    await enqueue_many(conn, [in_company, NewJob("other.type", dedupe_key="k")], actor=QUOTED)
+
+    stored = [await _job_and_event(conn, job.id) for job in (*alike, one_alone, in_company)]
+    assert [job["input"] for job, _ in stored] == [f'{{"n": {n}}}' for n in range(4)]
+    shared = [({name: job[name] for name in job if name not in OF_THE_ROW}, event) for job, event in stored]
+    assert shared == [shared[0]] * 4
+    assert len({job["next_retry_at"] is None for job, _ in stored}) == 1
+    assert len({job["scheduled_for"] is None for job, _ in stored}) == 1
+
+
+async def _job_and_event(conn, job_id):
+    """A job's row, and what its event says but for the job's id."""
+    [event] = await conn.fetch("select body, meta from atlas.audit_log where entity_id = $1", str(job_id))
+    said = orjson.loads(event["body"])
+    assert said["meta"] == orjson.loads(event["meta"])
+    assert said.pop("entity_id") == str(job_id)
+    return dict(await load(conn, job_id)), said
+
+
+async def test_a_batch_of_an_unknown_tenant_is_refused_by_name(conn):
+    tenant = uuid4()
+
+    with pytest.raises(NotFound, match=str(tenant)):
+        await enqueue_many(conn, [NewJob("report.build", tenant_id=tenant) for _ in range(2)], actor=DANA)
+
+
+async def test_one_bad_input_refuses_a_batch_of_jobs_that_are_alike(conn):
+    with pytest.raises(InvalidInput, match="not finite"):
+        await enqueue_many(conn, [NewJob("report.build", {"n": n}) for n in (1.0, math.nan)], actor=DANA)
+
     assert await conn.fetchval("select count(*) from atlas.jobs") == 0
