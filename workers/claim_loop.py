@@ -168,6 +168,7 @@ class ClaimLoop:
 
     def hint(self) -> None:
         """There may be something to claim."""
+        self._places.hint()
         self._demand.hint()
         self._wake_one()
 
@@ -175,7 +176,8 @@ class ClaimLoop:
         """There are new jobs. The payload names the tenant and the type of one, if there is one."""
         if self._places.are_used:
             self._places.hint(payload)
-            self.hint()
+            self._demand.hint()
+            self._wake_one()
         elif self._may_claim_ahead and self._fast_lane.offer(payload):
             self._demand.hint()
         else:

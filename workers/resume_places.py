@@ -5,22 +5,23 @@ over all of them: after minutes it takes seconds. A claim says when it read many
 then on the worker remembers by type, tenant and priority when the newest job was created that it claimed, and its
 claims look only at jobs that are younger, or a little older: a transaction that enqueues may commit late.
 
-What comes back with an older place is found by a look from the head: a job that was retried by hand or lost by another
-worker, or whose transaction took long. Jobs that fall due are looked at by the claim that makes them ready. A look
-takes long itself, so it is made beside the claims, and seldom: for a twentieth of the time, but at least every 20
-seconds.
+Jobs that return to the queue with an older place are found in the order of their return: those that fell due, that a
+limit released, that an event woke or that were retried by hand. What has neither place is found by a look from the
+head: a job whose transaction took long, or that another worker gave back. A look takes long itself, so it is made
+beside the claims, and seldom: for a twentieth of the time, but at least every 20 seconds.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.claim import ClaimedJob, TurnResult, ready_places
+from atlas.engine.jobs.claim import ClaimedJob, TurnResult, find_places
 from atlas.workers.fast_lane import read_new_job
 from atlas.workers.worker_lease import WorkerLease
 
@@ -29,8 +30,7 @@ LATE_COMMIT_SECONDS = 0.5
 LOOK_REST = 20
 MIN_REST_SECONDS = 1.0
 MAX_REST_SECONDS = 20.0
-# After two looks that take less, claims begin at the head again.
-FAST_LOOK_SECONDS = 0.01
+# After two looks that read few index entries, claims begin at the head again.
 FAST_LOOKS = 2
 # Of more places those are forgotten that have no job at a look.
 MAX_PLACES = 2000
@@ -49,9 +49,14 @@ class Resume(NamedTuple):
 
     text: str
     since: dict[_Key, float | None]
+    # Of the jobs that are counted against limits.
+    limited: dict[_Key, float]
+    # How many hints were heard before, and whether only the places of some are sent.
+    hints: int = 0
+    is_part: bool = False
 
 
-_FROM_HEAD = Resume("{}", {})
+_FROM_HEAD = Resume("{}", {}, {})
 
 
 class ResumePlaces:
@@ -63,10 +68,18 @@ class ResumePlaces:
         self._looked = looked
         self._was_slow = asyncio.Event()
         self._since: dict[_Key, float | None] = {}
+        self._limited: dict[_Key, float] = {}
         self._due_since: float | None = None
         # Where the next claim begins among many places, and how many claims in a row found too little.
         self._next = 0
         self._too_few = 0
+        # Hints are numbered. `_hinted`: the places of new jobs, with the last hint of each; `_all_hinted`: the last
+        # hint that named none. Both until a claim that was sent later found no more jobs there.
+        self._hints = 0
+        self._hinted: dict[_Key, int] = {}
+        self._all_hinted: int | None = 0
+        # The first claim of those in a row that found too little had heard so many.
+        self._hints_before = 0
         # Types and tenants of the jobs that were claimed lately, and when.
         self._recent: dict[tuple[str, UUID], float] = {}
         self._next_sample = 0.0
@@ -76,9 +89,15 @@ class ResumePlaces:
         """What the next claim is to look at."""
         if not self.are_used:
             return _FROM_HEAD
-        since = self._some() if len(self._since) > CLAIM_PLACES else self._since.copy()
-        places = [(job_type, str(tenant), priority, first) for (job_type, tenant, priority), first in since.items()]
-        return Resume(orjson.dumps({"places": places, "due_since": self._due_since}).decode(), since)
+        # An idle worker looks at the places of new jobs alone.
+        since = self._of_hints() if self._all_hinted is None else {}
+        is_part = 0 < len(since) <= CLAIM_PLACES
+        if not is_part:
+            since = self._some() if len(self._since) > CLAIM_PLACES else self._since.copy()
+        # Those that were sent go to the end.
+        limited = dict(islice(self._limited.items(), CLAIM_PLACES))
+        resume = {"places": _rows(since), "careful": _rows(limited), "due_since": self._due_since}
+        return Resume(orjson.dumps(resume).decode(), since, limited, self._hints, is_part)
 
     def returned(self, sent: Resume, turn: TurnResult, *, asked: int) -> None:
         """Go on behind what a claim brought that asked for so many jobs."""
@@ -93,7 +112,10 @@ class ResumePlaces:
         left_some = turn.pauses or turn.again or turn.solo_waits or any(job.must_run_alone for job in turn.claimed[:1])
         if found_too_few and turn.due_until is not None and not left_some:
             self._saw_all(sent, turn.due_until - LATE_COMMIT_SECONDS)
-        for job_type, tenant, priority, newest in turn.places:
+        self._note_limited(sent, turn)
+        for job_type, tenant, priority, newest, is_limited in turn.places:
+            if is_limited:
+                continue
             key, whole = (job_type, tenant, priority), (job_type, tenant, None)
             if whole in sent.since and not found_too_few:
                 # Jobs of a lower priority may be left, whose place is not known.
@@ -104,9 +126,48 @@ class ResumePlaces:
                 self._since[key] = newest - LATE_COMMIT_SECONDS
         if turn.due_until is not None:
             self._due_since = turn.due_until - LATE_COMMIT_SECONDS
-        self._too_few = self._too_few + 1 if found_too_few else 0
-        if found_too_few and self._too_few * CLAIM_PLACES < len(self._since):
+        if sent.is_part:
+            answered = sent.hints
+        elif not found_too_few:
+            self._too_few, answered = 0, None
+        else:
+            answered = self._next_of_many(sent, turn)
+        if found_too_few and not left_some and answered is not None:
+            self._forget_hints(sent, answered)
+
+    def _note_limited(self, sent: Resume, turn: TurnResult) -> None:
+        """Keep the places where limited jobs are left. An older one may have been found after this claim was sent."""
+        if turn.closed:
+            return
+        left = {place[:3]: place.since for place in turn.places if place.is_limited}
+        for key in sent.limited.keys() | left.keys():
+            before, now = sent.limited.get(key), self._limited.get(key)
+            if now is not None and now == before:
+                del self._limited[key]
+                now = None
+            if key in left:
+                self._limited[key] = left[key] if now is None else min(left[key], now)
+
+    def _next_of_many(self, sent: Resume, turn: TurnResult) -> int | None:
+        """Ask again until claims in a row have looked at all places. Then: the hints that the first was sent after."""
+        self._hints_before = min(self._hints_before, sent.hints) if self._too_few else sent.hints
+        self._too_few += 1
+        if self._too_few * CLAIM_PLACES < len(self._since):
             turn.again = True
+            return None
+        self._too_few = 0
+        return self._hints_before
+
+    def _forget_hints(self, sent: Resume, answered: int) -> None:
+        if not sent.is_part and self._all_hinted is not None and self._all_hinted <= answered:
+            self._all_hinted = None
+        for key, number in list(self._hinted.items()):
+            if number <= answered and (not sent.is_part or key in sent.since or _whole(key) in sent.since):
+                del self._hinted[key]
+
+    def _of_hints(self) -> dict[_Key, float | None]:
+        keys = (_whole(key) if _whole(key) in self._since else key for key in self._hinted)
+        return {key: self._since[key] for key in keys if key in self._since}
 
     def _sample(self, turn: TurnResult) -> None:
         """Note the tenants and types of some claims, to look at them as soon as places are used."""
@@ -123,6 +184,8 @@ class ResumePlaces:
                 # Of its other priorities new jobs are heard of, or found by a look.
                 if self._since.pop(key, until) is None:
                     self._since.setdefault((key[0], key[1], 0), until)
+                    new = [other for other, since in self._since.items() if not since and _whole(other) == key]
+                    self._since.update(dict.fromkeys(new, until))
             elif before is not None and known == before and before < until:
                 self._since[key] = until
 
@@ -131,14 +194,18 @@ class ResumePlaces:
         for key in [key for key in self._since if key[0] == job.job_type and key[1] == job.tenant_id]:
             del self._since[key]
         self._since[job.job_type, job.tenant_id, None] = None
+        self.hint()
 
-    def hint(self, payload: str) -> None:
-        """A job was enqueued: look for jobs of its tenant, type and priority, if they have no place yet."""
+    def hint(self, payload: str = "") -> None:
+        """There may be jobs: of the tenant, type and priority of a new one, or of any."""
+        self._hints += 1
         job = read_new_job(payload)
-        if job is not None:
-            tenant_id, job_type, priority = job
-            if (job_type, tenant_id, None) not in self._since:
-                self._since.setdefault((job_type, tenant_id, priority), 0.0)
+        if job is None:
+            self._all_hinted = self._hints
+            return
+        tenant_id, job_type, priority = job
+        self._since.setdefault((job_type, tenant_id, priority), 0.0)
+        self._hinted[job_type, tenant_id, priority] = self._hints
 
     async def serve(self) -> None:
         """Look for places whenever claims were slow, until cancelled. Raises when the server cannot be reached."""
@@ -146,39 +213,58 @@ class ResumePlaces:
             await self._was_slow.wait()
             fast = 0
             while fast < FAST_LOOKS:
-                took = await self._look()
-                fast = fast + 1 if took < FAST_LOOK_SECONDS else 0
-                await asyncio.sleep(min(MAX_REST_SECONDS, max(MIN_REST_SECONDS, LOOK_REST * took)))
+                began = time.monotonic()
+                fast = fast + 1 if await self._look() else 0
+                took = time.monotonic() - began
+                await asyncio.sleep(rest_after_look(took))
             self.are_used = False
             self._since.clear()
+            self._limited.clear()
             self._due_since = None
             self._was_slow.clear()
             self._looked()
 
-    async def _look(self) -> float:
-        """Find places from the head. Returns the seconds that it took."""
+    async def _look(self) -> bool:
+        """Find places from the head. False where that reads many entries, or the lease is lost."""
         claimant = self._lease.claimant
         if claimant is None:
-            return MIN_REST_SECONDS
+            return False
         began = time.monotonic()
         async with self._pool.acquire() as conn:
-            found = await ready_places(conn, claimant.job_types)
-        took = time.monotonic() - began
+            places = await find_places(conn, claimant.job_types)
         if len(self._since) > MAX_PLACES:
             self._since.clear()
         if not self.are_used:
             self._since = {(*group, None): None for group, at in self._recent.items() if at > began - RECENT_SECONDS}
             self._recent.clear()
-        for job_type, tenant, priority, first in found:
-            known = self._since.get((job_type, tenant, priority))
-            self._since[job_type, tenant, priority] = first if known is None else min(first, known)
-            self._since.pop((job_type, tenant, None), None)
+        for job_type, tenant, priority, first, is_limited in places.ready:
+            key = (job_type, tenant, priority)
+            if is_limited:
+                self._limited[key] = min(first, self._limited.get(key, first))
+                continue
+            known = self._since.get(key)
+            self._since[key] = first if known is None else min(first, known)
+            self._since.pop(_whole(key), None)
         self.are_used = True
         self._looked()
-        return took
+        return places.are_found_fast
 
     def _some(self) -> dict[_Key, float | None]:
         keys = list(self._since)
         start = self._next % len(keys)
         self._next = start + CLAIM_PLACES
         return {key: self._since[key] for key in (keys * 2)[start : self._next]}
+
+
+def rest_after_look(took: float) -> float:
+    """How long to wait after a look from the head that took so many seconds."""
+    return min(MAX_REST_SECONDS, max(MIN_REST_SECONDS, LOOK_REST * took))
+
+
+def _rows(places: Mapping[_Key, float | None]) -> list[tuple[str, str, int | None, float | None]]:
+    return [(job_type, str(tenant), priority, first) for (job_type, tenant, priority), first in places.items()]
+
+
+def _whole(key: _Key) -> _Key:
+    """All jobs of the same type and tenant."""
+    return key[0], key[1], None

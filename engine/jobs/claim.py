@@ -20,7 +20,7 @@ from atlas.logs import job_facts
 CLAIM = statement("engine/jobs/sql/claim.sql")
 CLAIM_OF_TENANT = statement("engine/jobs/sql/claim_of_tenant.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
-READY_PLACES = statement("engine/jobs/sql/ready_places.sql")
+FIND_PLACES = statement("engine/jobs/sql/find_places.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,20 @@ class ReadyPlace(NamedTuple):
     tenant_id: UUID
     priority: int
     since: float
+    # Of jobs that are counted against limits.
+    is_limited: bool = False
+
+
+class Places(NamedTuple):
+    """Where ready jobs begin, and how many index entries were read to find that."""
+
+    ready: list[ReadyPlace]
+    entries_read: int
+
+    @property
+    def are_found_fast(self) -> bool:
+        """True while a claim from the head is not slow either; the function claim has the same bound."""
+        return self.entries_read <= 2000 + 8 * len(self.ready)
 
 
 @dataclass(slots=True)
@@ -115,7 +129,8 @@ class TurnResult:
     pauses: int = 0
     # Many dead index entries stand before the jobs.
     is_slow: bool = False
-    # For a claim with places: the newest job that was claimed of each, and until when all that fell due is ready.
+    # For a claim with places: the newest job that was claimed of each, or the oldest that is left of a limited one, and
+    # until when all that fell due, was released or was woken is claimed.
     places: list[ReadyPlace] = field(default_factory=list)
     due_until: float | None = None
 
@@ -167,9 +182,10 @@ async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
     return bool(await fetch_value(conn, SOLO_WAITS, types=list(job_types)))
 
 
-async def ready_places(conn: Connection, job_types: Sequence[str] | None) -> list[ReadyPlace]:
+async def find_places(conn: Connection, job_types: Sequence[str] | None) -> Places:
     """Where the ready jobs of these types begin. It takes long where dead index entries stand before them."""
-    return [ReadyPlace(*row) for row in await fetch(conn, READY_PLACES, types=job_types)]
+    *rows, last = await fetch(conn, FIND_PLACES, types=job_types)
+    return Places([ReadyPlace(*row) for row in rows], int(last["since"]))
 
 
 def claim_values(
@@ -240,7 +256,7 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
             case "place" if row[3] is None:
                 turn.due_until = row[14]
             case "place":
-                turn.places.append(ReadyPlace(row[3], row[2], row[5], row[14]))
+                turn.places.append(ReadyPlace(row[3], row[2], row[5], row[14], bool(row[13])))
             case "not_charged":
                 turn.not_charged.append(row[2])
             case _:

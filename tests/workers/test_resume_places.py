@@ -54,6 +54,26 @@ def test_a_job_that_comes_back_is_looked_for_from_the_head_until_all_were_seen(p
     assert ("mine", SYSTEM_TENANT, None) not in places.request().since
 
 
+def test_an_idle_worker_looks_at_the_place_of_a_new_job_alone(places):
+    keys = [("mine", new_id(), 0) for _ in range(50)]
+    places._since.update(dict.fromkeys(keys, 100.0))
+    sent = places.request()
+    places.hint(f"{keys[0][1]}/0 mine")
+    places.returned(sent, TurnResult(due_until=200.0), asked=1)
+    assert set(places.request().since) == {keys[0]}
+
+    # A claim that got all it asked for may have left some; one that was sent before a hint does not answer it.
+    sent = places.request()
+    places.returned(sent, TurnResult(claimed=[JOB]), asked=1)
+    assert set(places.request().since) == {keys[0]}
+    places.hint(f"{keys[1][1]}/0 mine")
+    places.returned(sent, TurnResult(due_until=300.0), asked=1)
+    assert set(places.request().since) == {keys[1]}
+
+    places.hint()
+    assert set(places.request().since) == set(keys)
+
+
 def test_many_places_are_looked_at_by_several_claims(places):
     keys = [("mine", SYSTEM_TENANT, n) for n in range(2 * CLAIM_PLACES + 1)]
     places._since.update(dict.fromkeys(keys, 100.0))

@@ -28,11 +28,14 @@ declare
   contested boolean;
   has_more boolean;
   next_after uuid := p_after;
-  -- With places to go on from: what fell due before was promoted by an earlier claim.
+  -- With places to go on from: earlier claims saw what fell due, was released or was woken before due_since.
+  resume constant jsonb := case when p_resume ? 'places' then p_resume end;
+  due_since constant timestamptz := coalesce(to_timestamp((p_resume->>'due_since')::float8), '-infinity');
   promoted int := 0;
-  promoted_places jsonb;
-  resume jsonb := case when p_resume ? 'places' then p_resume end;
-  due_since timestamptz := coalesce(to_timestamp((p_resume->>'due_since')::float8), '-infinity');
+  returned record;
+  ready_picked tid[] := '{}';
+  careful_places jsonb := coalesce(resume->'careful', '[]');
+  place turn_row;
 begin
   if not may_claim(case when p_lease is null then p_worker end) then
     signal.kind := 'closed';
@@ -42,14 +45,18 @@ begin
   select
     (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() and j.next_retry_at >= due_since
      order by j.next_retry_at limit 1),
+    -- With places, the sweep cancels those that expired.
     (select bool_or(e.parent_run_id is null)
-     from (select j.parent_run_id from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp()
+     from (select j.parent_run_id from jobs j where resume is null and j.status = 'queued' and j.start_by <= statement_timestamp()
            order by j.start_by limit 200) e),
-    (select true from jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+    (select true from jobs j where resume is null and j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
      order by j.tenant_id, j.job_type limit 1),
     exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight'),
-    exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null),
+    case when resume is null then exists (select from limit_events) or exists (select from job_limits l where l.release_at is not null)
+      else coalesce(
+        (select true from limit_events e where e.noted_at >= due_since order by e.noted_at limit 1),
+        (select true from job_limits l where l.release_at >= due_since order by l.release_at limit 1), false) end,
     (select (s.value->>'pauses')::int from system_state s where s.key = 'atlas_online')
   into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held, pauses_version;
   if pauses_version is not null then
@@ -68,17 +75,16 @@ begin
     perform expire_jobs(greatest(200, 2 * want), false);
   end if;
   if some_are_due then
-    select p.moved, p.places into promoted, promoted_places from promote_due_since(greatest(200, 2 * want), due_since) p;
-    resume := resume || jsonb_build_object('promoted', promoted_places);
+    promoted := promote_due_since(greatest(200, 2 * want), due_since);
   end if;
   -- What was promoted just now may be held.
   if some_are_due or some_are_held then
-    select r.busy into is_busy from release_held(want, p_types) r;
+    select r.busy into is_busy from release_held(want, p_types, due_since) r;
     if is_busy then
       signal.kind := 'busy';
       return next signal;
     end if;
-    select min(l.release_at) into next_token from job_limits l where l.release_at is not null;
+    select l.release_at into next_token from job_limits l where l.release_at >= due_since order by l.release_at limit 1;
     if next_token is not null then
       signal.kind := 'token_waits';
       signal.attempt_count := least(3600000, greatest(1, ceil(1000 * extract(epoch from next_token - clock_timestamp()))));
@@ -87,8 +93,15 @@ begin
     end if;
   end if;
   -- What was promoted or released just now may be careful.
-  careful_picked := case when some_are_due or some_are_held or some_are_careful then
-    pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants) else '{}' end;
+  if resume is null then
+    careful_picked := case when some_are_due or some_are_held or some_are_careful then
+      pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, null) else '{}' end;
+  else
+    select * into returned from pick_returned(p_types, want, due_since, paused_types, paused_tenants);
+    careful_places := careful_places || returned.careful;
+    careful_picked := case when careful_places <> '[]' then
+      pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, careful_places) else '{}' end;
+  end if;
   if careful_picked is null then
     signal.kind := 'busy';
     return next signal;
@@ -124,6 +137,10 @@ begin
       signal.kind := 'more';
       return next signal;
     end if;
+    if resume is not null then
+      ready_picked := picked;
+      picked := picked || returned.picked;
+    end if;
     if some_workflows_are_paused and cardinality(picked) > 0 then
       parted := park_runs(picked);
       parks := parks or cardinality(parted) < cardinality(picked);
@@ -131,6 +148,11 @@ begin
     end if;
     if cardinality(picked) > 0 and some_are_limited then
       -- Picked jobs under a limit become careful, and the next claim counts them.
+      careful_places := careful_places || coalesce((
+        select jsonb_agg(jsonb_build_array(l.job_type, l.tenant_id, l.priority, l.since))
+        from (
+          select j.job_type, j.tenant_id, j.priority, extract(epoch from min(j.created_at)) - 0.001 as since
+          from jobs j where resume is not null and j.ctid = any (picked) group by j.job_type, j.tenant_id, j.priority) l), '[]');
       parted := set_aside(picked);
       parks := parks or cardinality(parted) < cardinality(picked);
       picked := parted;
@@ -139,8 +161,8 @@ begin
       signal.kind := 'more';
       return next signal;
     end if;
-    if cardinality(careful_picked) > 0 then
-      -- Ready and careful jobs in one order; what is left over is unlocked with the commit.
+    if cardinality(careful_picked) > 0 or cardinality(picked) > cardinality(ready_picked) and resume is not null then
+      -- Ready, returned and careful jobs in one order; what is left over is unlocked with the commit.
       picked := array(
         select o.at
         from (
@@ -153,24 +175,36 @@ begin
     end if;
   end if;
   if resume is not null then
-    if promoted < greatest(200, 2 * want) then
-      -- All that had fallen due by then is ready.
-      signal.kind := 'place';
-      signal.start_within := extract(epoch from statement_timestamp());
-      return next signal;
-      signal.start_within := null;
+    place.kind := 'place';
+    if promoted < greatest(200, 2 * want) and not (solo is not null and p_alone) then
+      -- All that fell due, was released or was woken by then was seen, and is claimed but for what is left.
+      place.start_within := extract(epoch from least(statement_timestamp(), returned.left_since,
+        (select min(j.due_at) from jobs j where j.ctid = any (returned.picked) and j.ctid <> all (picked)),
+        case when some_are_held then (select e.noted_at from limit_events e where e.noted_at >= due_since order by e.noted_at limit 1) end,
+        next_token));
+      return next place;
     end if;
-    return query
-    select 'place'::turn_kind, null::uuid, j.tenant_id, j.job_type, null::jsonb, j.priority, null::int, null::int, null::int, null::int, null::uuid,
-      null::uuid, null::text, null::uuid, null::boolean, extract(epoch from max(j.created_at))::float8, null::float8
-    from jobs j where j.ctid = any (picked) and not j.careful group by j.tenant_id, j.job_type, j.priority;
-    if promoted > 0 and cardinality(picked) >= want then
-      -- Some of those that became ready may be left, before the places of the caller.
-      return query
-      select 'place'::turn_kind, null::uuid, (e->>1)::uuid, e->>0, null::jsonb, (e->>2)::int, null::int, null::int, null::int, null::int, null::uuid,
-        null::uuid, null::text, null::uuid, null::boolean, min((e->>3)::float8), null::float8
-      from jsonb_array_elements(promoted_places) e group by e->>1, e->>0, e->>2;
-    end if;
+    for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
+      select j.job_type, j.tenant_id, j.priority, extract(epoch from max(j.created_at)) from jobs j
+      where j.ctid = any (picked) and j.ctid = any (ready_picked) group by j.tenant_id, j.job_type, j.priority
+    loop
+      return next place;
+    end loop;
+    place.alone := true;
+    for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
+      select p.job_type, p.tenant_id, p.priority, extract(epoch from f.created_at) - 0.001
+      from (
+        select e->>0 as job_type, (e->>1)::uuid as tenant_id, (e->>2)::int as priority, to_timestamp(min((e->>3)::float8)) as since
+        from jsonb_array_elements(careful_places) e group by 1, 2, 3) p
+      cross join lateral (
+        select j.created_at from jobs j
+        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+          and j.tenant_id = p.tenant_id and j.job_type = p.job_type and j.priority = p.priority and j.created_at >= p.since
+          and j.ctid <> all (picked)
+        order by j.priority desc, j.created_at limit 1) f
+    loop
+      return next place;
+    end loop;
   end if;
   return query
   update jobs

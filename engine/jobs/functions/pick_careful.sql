@@ -3,14 +3,18 @@
 -- What is of a paused type or tenant is left out.
 -- A run of a workflow in code is left to the living workers that have the code, if there are any; job_workers names their workflows.
 -- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs, but for runs that are left to others.
+-- With p_places (type, tenant, priority, seconds of the epoch) only those are looked at, each from its time on; see find_places.
 -- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_careful(p_worker text, p_types text[], p_slots int, p_fair boolean, p_paused_types text[], p_paused_tenants uuid[]) returns tid[] language plpgsql volatile
+create or replace function pick_careful(
+  p_worker text, p_types text[], p_slots int, p_fair boolean, p_paused_types text[], p_paused_tenants uuid[], p_places jsonb
+) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare
   -- Workflows whose code others have and this worker has not.
   elsewhere text[] := '{}';
 begin
-  if (select true from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
+  if p_places is null and (
+      select true from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
       order by tenant_id, job_type limit 1) is null then
     return '{}';
   end if;
@@ -26,22 +30,26 @@ begin
           select from job_workers m where m.worker_id = p_worker and m.metadata->'workflows' ? k.workflow));
   end if;
   return array(
-    with recursive groups as (
+    with recursive walk as (
       (select tenant_id, job_type from jobs
-       where status = 'queued' and next_retry_at is null and host_id is null and careful
+       where p_places is null and status = 'queued' and next_retry_at is null and host_id is null and careful
        order by tenant_id, job_type limit 1)
       union all
       select n.tenant_id, n.job_type
-      from groups g
+      from walk w
       cross join lateral (
         select j.tenant_id, j.job_type from jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
-          and (j.tenant_id, j.job_type) > (g.tenant_id, g.job_type)
+          and (j.tenant_id, j.job_type) > (w.tenant_id, w.job_type)
         order by j.tenant_id, j.job_type limit 1) n),
+    groups as (
+      select w.tenant_id, w.job_type, null::int as priority, null::timestamptz as since from walk w
+      union all
+      select (e->>1)::uuid, e->>0, (e->>2)::int, to_timestamp(min((e->>3)::float8)) from jsonb_array_elements(p_places) e group by 1, 2, 3),
     running as materialized (
       select job_type, tenant_id, count(*) as n from jobs where status = 'running' group by job_type, tenant_id),
     room as materialized (
-      select g.tenant_id, g.job_type,
+      select g.tenant_id, g.job_type, g.priority, g.since,
         (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null and y.concurrency_key is null)
           - coalesce((select sum(r.n) from running r where r.job_type = g.job_type), 0) as of_type,
         (select (x.limits->>'in_flight')::int from tenants x where x.id = g.tenant_id)
@@ -53,13 +61,23 @@ begin
       select a.at, a.priority, a.created_at, m.tenant_id, m.job_type, m.of_type, m.of_tenant
       from room m
       cross join lateral (
-        select ctid as at, priority, created_at from jobs j
-        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
-          and j.tenant_id = m.tenant_id and j.job_type = m.job_type
-          and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
-        order by j.priority desc, j.created_at
-        limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
-        for update skip locked) a),
+        select * from (
+          select j.ctid as at, j.priority, j.created_at from jobs j
+          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+            and j.tenant_id = m.tenant_id and j.job_type = m.job_type and m.priority is null
+            and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
+          order by j.priority desc, j.created_at
+          limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
+          for update skip locked) every
+        union all
+        select * from (
+          select j.ctid as at, j.priority, j.created_at from jobs j
+          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+            and j.tenant_id = m.tenant_id and j.job_type = m.job_type and j.priority = m.priority and j.created_at >= m.since
+            and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
+          order by j.priority desc, j.created_at
+          limit greatest(0, least(p_slots, m.of_type, m.of_tenant))
+          for update skip locked) resumed) a),
     counted as (
       select at, priority, created_at, tenant_id, of_type, of_tenant,
         row_number() over (partition by job_type order by priority desc, created_at) as nth_of_type,

@@ -1,12 +1,12 @@
 -- Moves jobs whose time has come to the ready indexes, or to where their limit holds them. Being a statement of its own, the claim after
--- it sees them. Only those that fell due since p_since. `places`: type, tenant, priority and creation of those that are ready now.
+-- it sees them. Only those that fell due since p_since. Returns how many.
 -- Called by claim_careful and promote_due.
-create or replace function promote_due_since(p_limit int, p_since timestamptz, out moved int, out places jsonb) language plpgsql volatile
+create or replace function promote_due_since(p_limit int, p_since timestamptz) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off as $$
+declare
+  moved int := 0;
 begin
-  moved := 0;
-  places := '[]';
   if (select true from jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
       order by next_retry_at limit 1) then
     with due as (
@@ -16,11 +16,10 @@ begin
           select id from jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
           order by next_retry_at limit p_limit for update skip locked))
         and case when status = 'queued' then true else false end
-      returning held_by, tenant_id, job_type, priority, created_at),
+      returning held_by, tenant_id),
     held as (
       insert into limit_events (limit_id, tenant_id) select distinct held_by, tenant_id from due where held_by is not null)
-    select count(*), coalesce(jsonb_agg(jsonb_build_array(d.job_type, d.tenant_id, d.priority, extract(epoch from d.created_at)))
-      filter (where d.held_by is null), '[]')
-    into moved, places from due d;
+    select count(*) into moved from due;
   end if;
+  return moved;
 end $$;

@@ -1,6 +1,6 @@
 -- Where the ready jobs of these types begin: by type, tenant and priority, when the oldest was created. Walks from place to place along the index.
 -- While a transaction holds the xmin horizon it also walks over the entries of all jobs that were claimed since, which takes long. So a worker
--- asks seldom, beside its claims. Looks across tenants: a worker serves them all. Called by engine/jobs/claim.py.
+-- asks seldom, beside its claims. Looks across tenants: a worker serves them all. Called by find_places.
 create or replace function ready_places(p_types text[]) returns table (job_type text, tenant_id uuid, priority int, created_at timestamptz)
 language sql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off

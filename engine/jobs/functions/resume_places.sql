@@ -1,4 +1,4 @@
--- The places of p_resume, and of jobs that were promoted just now, as arrays: types, tenants, priorities, and since when to look. A place without
+-- The places of p_resume as arrays: types, tenants, priorities, and since when to look. A place without
 -- a priority is all of a tenant and type. Of these types (null: of all), but for what is paused. Called by pick_ready.
 create or replace function resume_places(
   p_resume jsonb, p_types text[], p_paused_types text[], p_paused_tenants uuid[], out types text[], out tenants uuid[], out priorities int[], out since timestamptz[],
@@ -7,7 +7,7 @@ create or replace function resume_places(
 set search_path from current as $$
   with places as (
     select e->>0 as job_type, (e->>1)::uuid as tenant_id, (e->>2)::int as priority, to_timestamp(min((e->>3)::float8)) as since
-    from jsonb_array_elements((p_resume->'places') || coalesce(p_resume->'promoted', '[]')) e
+    from jsonb_array_elements(p_resume->'places') e
     group by 1, 2, 3),
   served as (
     select p.*, bool_or(p.priority is null) over (partition by p.job_type, p.tenant_id) as has_all

@@ -5,24 +5,29 @@ from typing import Any
 
 import orjson
 
-from atlas.engine.jobs.claim import Claimant, ReadyPlace, TurnResult, claim_for_slots, ready_places
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.claim import Claimant, ReadyPlace, TurnResult, claim_for_slots, find_places
 from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from tests.engine.jobs.given import DANA, given_job, given_worker, make_due
+from atlas.engine.jobs.retry import retry_many
+from atlas.engine.jobs.verdicts import PermanentError, decide
+from tests.engine.jobs.given import DANA, given_job, given_worker, make_due, success
 from tests.engine.jobs.test_shares import given_tenant
 
 
 async def claim_from(
-    conn: Any, worker: Claimant, places: list[ReadyPlace], *, due_since: float | None = None
+    conn: Any, worker: Claimant, places: list[ReadyPlace], *, due_since: float | None = None, slots: int = 10
 ) -> TurnResult:
-    resume = orjson.dumps({"places": [(p[0], str(p[1]), p[2], p[3]) for p in places], "due_since": due_since})
-    return await claim_for_slots(conn, worker, slots=10, resume=resume.decode())
+    rows = [[(p[0], str(p[1]), p[2], p[3]) for p in places if p.is_limited is limited] for limited in (False, True)]
+    resume = orjson.dumps({"places": rows[0], "careful": rows[1], "due_since": due_since})
+    return await claim_for_slots(conn, worker, slots=slots, resume=resume.decode())
 
 
 async def test_a_claim_goes_on_from_its_places(conn):
     ids = [await given_job(conn, "mine", priority=n % 2) for n in range(6)]
     worker = await given_worker(conn, "mine")
-    places = await ready_places(conn, ["mine"])
+    places = (await find_places(conn, ["mine"])).ready
     assert [place.priority for place in places] == [1, 0]
 
     turn = await claim_from(conn, worker, places)
@@ -38,7 +43,7 @@ async def test_a_retry_that_falls_due_is_found_by_the_claim_that_makes_it_ready(
     waits = await given_job(conn, "mine", delay=timedelta(hours=1))
     new = await given_job(conn, "mine")
     worker = await given_worker(conn, "mine")
-    turn = await claim_from(conn, worker, await ready_places(conn, ["mine"]))
+    turn = await claim_from(conn, worker, (await find_places(conn, ["mine"])).ready)
     assert [job.id for job in turn.claimed] == [new]
     assert turn.due_until is not None
 
@@ -52,14 +57,14 @@ async def test_a_place_does_not_hide_what_a_look_finds(conn):
     tenants = [await given_tenant(conn, "one"), await given_tenant(conn, "two")]
     await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(3)], actor=DANA)
     worker = await given_worker(conn, "mine")
-    turn = await claim_from(conn, worker, await ready_places(conn, ["mine"]))
+    turn = await claim_from(conn, worker, (await find_places(conn, ["mine"])).ready)
     assert turn.contested
     assert len(turn.claimed) == 6
 
     late = await given_job(conn, "mine", tenant_id=tenants[0])
     await conn.execute("update atlas.jobs set created_at = created_at - interval '1 hour' where id = $1", late)
     assert (await claim_from(conn, worker, turn.places)).claimed == []
-    [place] = await ready_places(conn, ["mine"])
+    [place] = (await find_places(conn, ["mine"])).ready
     assert [job.id for job in (await claim_from(conn, worker, [place, *turn.places])).claimed] == [late]
 
 
@@ -69,6 +74,53 @@ async def test_all_jobs_of_a_tenant_and_type_are_a_place_too(conn):
     resume = orjson.dumps({"places": [("mine", str(SYSTEM_TENANT), None, None)]}).decode()
     turn = await claim_for_slots(conn, worker, slots=2, resume=resume)
     assert {job.id for job in turn.claimed} == set(ids[1:])
+
+
+async def test_a_claim_finds_what_returns_with_an_older_place_than_its_own(conn):
+    """A job that its limit releases, and one that an operator retries."""
+    await conn.execute(
+        """insert into atlas.job_types (key, concurrency, concurrency_key) values ('mine', 1, '{{ input.key }}')"""
+    )
+    first, throttled = [await given_job(conn, "mine", input={"key": "a"}) for _ in range(2)]
+    failed = await given_job(conn, "mine", input={"key": "b"})
+    worker = await given_worker(conn, "mine")
+    turn = await claim_from(conn, worker, (await find_places(conn, ["mine"])).ready)
+    assert {job.id for job in turn.claimed} == {first, failed}
+    assert turn.due_until is not None
+
+    await conn.execute("update atlas.jobs set created_at = created_at - interval '1 hour' where status = 'queued'")
+    ends = [
+        success(worker, job) if job.id == first else decide(job, worker.id, PermanentError("no"), ATLAS)
+        for job in turn.claimed
+    ]
+    await finish(conn, worker, ends)
+    await retry_many(conn, [failed], actor=DANA, reason="again")
+    now = turn.due_until
+    turn = await claim_from(conn, worker, [ReadyPlace("mine", SYSTEM_TENANT, 0, now + 60)], due_since=now)
+    assert {job.id for job in turn.claimed} == {throttled, failed}
+    assert turn.places == []
+
+
+async def test_what_is_counted_against_a_limit_has_places_of_its_own(conn):
+    await conn.execute("insert into atlas.job_types (key, concurrency) values ('mine', 1)")
+    ids = [await given_job(conn, "mine") for _ in range(3)]
+    worker = await given_worker(conn, "mine")
+    places = (await find_places(conn, ["mine"])).ready
+    aside = await claim_from(conn, worker, places)
+    assert (aside.claimed, aside.again) == ([], True)
+    [limited] = aside.places
+    assert limited.is_limited
+    assert limited in [place._replace(since=limited.since) for place in (await find_places(conn, ["mine"])).ready]
+
+    later = [ReadyPlace("mine", SYSTEM_TENANT, 0, limited.since + 60)]
+    for job_id in ids:
+        turn = await claim_from(conn, worker, [*later, limited], due_since=limited.since + 60)
+        [job] = turn.claimed
+        assert job.id == job_id
+        # Another one is left, but for the last time.
+        assert [place.is_limited for place in turn.places] == [True] * (job_id != ids[-1])
+        limited = turn.places[0] if turn.places else limited
+        await finish(conn, worker, [success(worker, job)])
 
 
 async def test_a_claim_says_when_it_walks_over_many_claimed_jobs(conn, owner):
@@ -82,10 +134,13 @@ async def test_a_claim_says_when_it_walks_over_many_claimed_jobs(conn, owner):
         last = await claim_for_slots(conn, worker, slots=1, resume="{}")
         assert (len(last.claimed), last.is_slow) == (1, True)
 
+        assert not (await find_places(conn, ["mine"])).are_found_fast
         late = await given_job(conn, "mine")
-        [place] = await ready_places(conn, ["mine"])
+        [place] = (await find_places(conn, ["mine"])).ready
         turn = await claim_from(conn, worker, [place])
         assert ([job.id for job in turn.claimed], turn.is_slow) == ([late], False)
+    await owner.execute("vacuum atlas.jobs")
+    assert (await find_places(conn, ["mine"])).are_found_fast
 
 
 async def test_a_claim_names_the_places_of_due_jobs_that_it_left(conn):
