@@ -33,6 +33,8 @@ RELEASE = statement("engine/workflows/sql/release_intents.sql")
 BATCH = 500
 # An engine that began to decide and did not finish for this long is gone.
 STUCK_SECONDS = 30.0
+# Index entries that a poll reads without being slow.
+MAX_ENTRIES = 2000
 SOURCES = ("manual", "event", "schedule", "workflow", "system")
 
 log = get_logger("engine")
@@ -62,6 +64,9 @@ class PollResult:
 
     closed: bool = False
     claimed: int = 0
+    # When it asked, in seconds of the epoch, and whether it read many more index entries than it took intents.
+    asked_at: float = 0.0
+    is_slow: bool = False
 
 
 async def request_workflow(
@@ -154,21 +159,26 @@ async def _refuse_unknown(conn: Connection, tenant_id: UUID, intents: Sequence[N
             raise unknown_name("The request", "workflow", one.workflow, near(one.workflow, known))
 
 
-async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH) -> PollResult:
-    """One poll of the engine: take the open intents, at most `limit`, and decide them."""
-    ids: list[UUID] | None = await fetch_value(conn, CLAIM, engine=engine, limit=limit, stuck_seconds=STUCK_SECONDS)
+async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH, since: float | None = None) -> PollResult:
+    """One poll of the engine: take the open intents, at most `limit`, and decide them.
+
+    `since`: only those that were requested later, in seconds of the epoch.
+    """
+    [row] = await fetch(conn, CLAIM, engine=engine, limit=limit, stuck_seconds=STUCK_SECONDS, since=since)
+    ids: list[UUID] | None = row["ids"]
     if ids is None:
         return PollResult(closed=True)
+    is_slow = row["entries_read"] > MAX_ENTRIES + 8 * len(ids)
     if not ids:
-        return PollResult()
+        return PollResult(asked_at=row["asked_at"], is_slow=is_slow)
     try:
-        return PollResult(closed=not await _decide(conn, ids), claimed=len(ids))
+        return PollResult(not await _decide(conn, ids), len(ids), row["asked_at"], is_slow)
     except (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
         # One of them cannot be decided as it is. Decide them one by one, and let that one fail.
         log.error("a batch of intents could not be decided", reason=str(error))
         for one in ids:
             await _decide_alone(conn, one)
-        return PollResult(claimed=len(ids))
+        return PollResult(claimed=len(ids), asked_at=row["asked_at"], is_slow=is_slow)
 
 
 async def _decide_alone(conn: Connection, intent_id: UUID) -> None:

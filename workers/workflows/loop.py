@@ -7,13 +7,14 @@ import time
 import asyncpg
 
 from atlas.db.notifications import Listener
-from atlas.db.pool import UNREACHABLE, Pool, borrow
+from atlas.db.pool import UNREACHABLE, Connection, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.workflows.approvals import expire_approvals
-from atlas.engine.workflows.intents import BATCH, take_intents
+from atlas.engine.workflows.intents import BATCH, PollResult, take_intents
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.logs import RepeatedWarning, get_logger
+from atlas.workers.resume_places import LATE_COMMIT_SECONDS, rest_after_look
 
 POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
@@ -70,6 +71,9 @@ class _EngineTasks:
         self._engine = engine
         self._published_at: float | None = None
         self._expired_at = 0.0
+        # While polls from the head are slow, others look at the intents since the last one that took all.
+        self._since: float | None = None
+        self._from_head_at = 0.0
 
     async def poll(self) -> int:
         """Poll once. Returns how many intents it took; more wait if it was a whole batch."""
@@ -77,11 +81,25 @@ class _EngineTasks:
             if self._published_at is None or time.monotonic() - self._published_at > PUBLISH_SECONDS:
                 await publish_workflows(conn, registered_workflows().values(), by=self._engine)
                 self._published_at = time.monotonic()
-            taken = await take_intents(conn, self._engine)
+            taken = await self._take_intents(conn)
             if time.monotonic() - self._expired_at > EXPIRE_SECONDS:
                 await expire_approvals(conn)
                 self._expired_at = time.monotonic()
         return taken.claimed
+
+    async def _take_intents(self, conn: Connection) -> PollResult:
+        """Look from the head, or only for a twentieth of the time where that walks over many dead index entries."""
+        began = time.monotonic()
+        since = self._since if began < self._from_head_at else None
+        taken = await take_intents(conn, self._engine, since=since)
+        if taken.closed or taken.claimed >= BATCH:
+            self._since = None
+        else:
+            self._since = taken.asked_at - LATE_COMMIT_SECONDS
+        if since is None and taken.is_slow:
+            now = time.monotonic()
+            self._from_head_at = now + rest_after_look(now - began)
+        return taken
 
 
 async def _wait(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> None:

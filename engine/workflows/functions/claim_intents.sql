@@ -1,7 +1,9 @@
 -- draft -> validating, and those that an engine began and never ended. Returns null while the gate is closed or the engine is off.
 -- Writes when the engine last looked, which distinguishes a silent engine from an idle one.
+-- p_since: only drafts that were created since then, so that the index entries of claimed ones are not walked over again and again while a
+-- transaction holds the xmin horizon; null: all.
 -- Locks: gate, intents (skipping locked ones). Called by engine/workflows/intents.py.
-create or replace function claim_intents(p_engine text, p_limit int, p_stuck float8) returns uuid[] language plpgsql volatile
+create or replace function claim_intents(p_engine text, p_limit int, p_stuck float8, p_since timestamptz default null) returns uuid[] language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
   picked uuid[];
@@ -21,10 +23,13 @@ begin
         updated_by = p_engine
     where key = (select key from system_state where key = 'engine_tick' for update skip locked);
   end if;
-  picked := array(select id from intents where status = 'draft' and tenant_id <> all (moving_tenants()) order by created_at limit p_limit for update skip locked);
+  picked := array(
+    select id from intents
+    where status = 'draft' and tenant_id <> all (moving_tenants()) and created_at >= coalesce(p_since, '-infinity')
+    order by created_at limit p_limit for update skip locked);
   picked := picked || array(
     select id from intents
-    where status = 'validating' and tenant_id <> all (moving_tenants()) and claimed_at < clock_timestamp() - p_stuck * interval '1 second'
+    where p_since is null and status = 'validating' and tenant_id <> all (moving_tenants()) and claimed_at < clock_timestamp() - p_stuck * interval '1 second'
     order by claimed_at limit p_limit for update skip locked);
   with claimed as (
     update intents set status = 'validating', claimed_at = clock_timestamp(), updated_at = clock_timestamp()

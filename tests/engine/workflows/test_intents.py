@@ -46,6 +46,16 @@ async def test_a_request_lives_and_dies_with_the_callers_transaction(kit):
     assert await kit.actions(gone) == []
 
 
+async def test_a_poll_that_goes_on_from_a_moment_leaves_older_requests_to_one_from_the_head(kit):
+    late, new = await kit.ask("wf.plain"), await kit.ask("wf.plain")
+    await kit.pool.execute("update atlas.intents set created_at = created_at - interval '1 hour' where id = $1", late)
+    async with kit.pool.acquire() as conn:
+        since = (await take_intents(conn, "engine", limit=0)).asked_at - 60
+        assert (await take_intents(conn, "engine", since=since)).claimed == 1
+        assert (await status_of(kit, late), await status_of(kit, new)) == ("draft", "queued")
+        assert (await take_intents(conn, "engine")).claimed == 1
+
+
 async def test_an_intent_becomes_a_job_and_a_run_under_its_own_id(kit):
     intent_id = await kit.ask("wf.plain", {"a": 1}, correlation_id="c-1", priority=3)
     assert await status_of(kit, intent_id) == "draft"
