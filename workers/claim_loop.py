@@ -264,7 +264,7 @@ class ClaimLoop:
                 self._check_drain(TurnResult(), request)
             return False
         finishes = self._take_outbox()
-        usage = self._usage.take()
+        usage = self._usage.take(seldom=self._places.are_used)
         hints = self._demand.hints
         asked_at = boot_seconds()
         in_flight.sent(request, finishes=len(finishes))

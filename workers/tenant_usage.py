@@ -14,6 +14,8 @@ from atlas.workers.slot import Slot
 
 # Less is reported later: a tenant's jobs may be shorter than the statement that reports them.
 LEAST_SECONDS = 0.001
+# How often it is reported while a transaction holds the xmin horizon: every version of a tenant's row stays meanwhile.
+HELD_SECONDS = 1.0
 
 
 class TenantUsage:
@@ -24,6 +26,7 @@ class TenantUsage:
         # Seconds and jobs by tenant.
         self._used: dict[UUID, _Used] = {}
         self._counted_until = 0.0
+        self._reported_at = 0.0
         # Jobs that are charged also while no others compete, and have not ended.
         self._charged_jobs = 0
         self.is_contested = False
@@ -51,11 +54,13 @@ class TenantUsage:
         if job.is_charged:
             self._charged_jobs -= 1
 
-    def take(self) -> WorkerTime | None:
+    def take(self, *, seldom: bool = False) -> WorkerTime | None:
         """What to report now, with the time that running jobs have taken until now."""
         if not (self.is_contested or self._charged_jobs or self._used):
             return None
         now = time.monotonic()
+        if seldom and now < self._reported_at + HELD_SECONDS:
+            return None
         for slot in self._running():
             if slot.job is not None and (self.is_contested or slot.job.is_charged):
                 self._of(slot.job.tenant_id).seconds += now - max(slot.since, self._counted_until)
@@ -63,6 +68,7 @@ class TenantUsage:
         tenants = [tenant_id for tenant_id, used in self._used.items() if used.seconds >= LEAST_SECONDS]
         if not tenants:
             return None
+        self._reported_at = now
         taken = [self._used.pop(tenant_id) for tenant_id in tenants]
         return WorkerTime(tenants, [used.seconds for used in taken], [used.jobs for used in taken])
 

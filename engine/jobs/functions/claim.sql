@@ -53,7 +53,7 @@ begin
                 and o.tenant_id < (select tenant_id from last)
               order by o.tenant_id desc, o.priority, o.created_at desc limit 1) is null
             else not exists (
-              select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c)) end
+              select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c order by c.at desc limit 1)) end
           and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
           and (p_lease is not null or exists (
             select from job_workers w

@@ -2,9 +2,11 @@
 -- while another claim moves it. Called by pick_ready.
 create or replace function move_share_clock(p_at float8) returns void language plpgsql volatile
 set search_path from current as $$
+declare
+  clock tid;
 begin
-  if exists (select from share_clock where at < p_at - 0.05)
-     and exists (select from share_clock for update skip locked) then
-    update share_clock set at = p_at where at < p_at;
+  if (select c.at from share_clock c order by c.at desc limit 1) < p_at - 0.05 then
+    clock := (select c.ctid from share_clock c order by c.at desc limit 1 for update skip locked);
+    update share_clock set at = p_at where ctid = clock and at < p_at;
   end if;
 end $$;

@@ -7,7 +7,8 @@ set search_path from current as $$
     case when p_fair then greatest(s.used, c.at - 1) else 0 end,
     case when p_fair then coalesce(s.mean_seconds, 0.001) / coalesce((x.limits->>'weight')::float8, 1) else 0 end
   from unnest(p_tenants) t(id)
-  cross join share_clock c
-  left join tenant_shares s on s.tenant_id = t.id
+  cross join (select n.at from share_clock n order by n.at desc limit 1) c
+  left join lateral (
+    select n.used, n.mean_seconds from tenant_shares n where n.tenant_id = t.id order by n.used desc limit 1) s on true
   left join tenants x on x.id = t.id
 $$;
