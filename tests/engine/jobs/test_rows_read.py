@@ -4,6 +4,7 @@ The bound counts index entries that a verb reads of `jobs`, all functions inside
 node of any plan removes by a filter too. Sessions keep plans: some were made while the table was empty.
 """
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from atlas.db.pool import Connection, open_pool
 from atlas.db.statements import fetch
 from atlas.engine.hosts.leased_jobs import CLAIM as CLAIM_LEASED
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.claim import Claimant, claim, claim_of_tenant, solo_waits
+from atlas.engine.jobs.claim import Claimant, claim, claim_for_slots, claim_of_tenant, solo_waits
 from atlas.engine.jobs.finish import finish, take_turn
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, heartbeat, heartbeat_job, held, promote, reap, record_undone
@@ -98,6 +99,10 @@ async def excess_of_all_verbs(conn: Connection, state: str) -> dict[str, dict[st
     await run("claim of two types", lambda: claim(conn, two, limit=20))
     await run("claim of every type", lambda: claim(conn, every, limit=20))
     await run("claim of one tenant", lambda: claim_of_tenant(conn, mine, SYSTEM_TENANT, "mine", within=60))
+    places = f'{{"places": [["mine", "{SYSTEM_TENANT}", 0, {time.time()}]], "due_since": {time.time()}}}'
+    await run("claim from a place", lambda: claim_for_slots(conn, two, slots=20, resume=places))
+    await conn.execute("insert into atlas.limit_events (limit_id, tenant_id) values ($1, $1)", SYSTEM_TENANT)
+    await run("release of a limit", lambda: conn.fetch("select * from atlas.release_held(20, null)"))
     leased = {"claimant": "remote", "host_id": None, "tenant_id": SYSTEM_TENANT, "job_types": ["mine"], "limit": 5}
     [first, *_] = await run("claim of a remote worker", lambda: fetch(conn, CLAIM_LEASED, **leased, lease=60.0)) or [
         None
