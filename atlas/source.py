@@ -21,6 +21,12 @@ SOURCE = _PACKAGE if (_PACKAGE / "engine").is_dir() else _PACKAGE.parent
 IS_CHECKOUT = (SOURCE / "Makefile").exists()
 
 
+def source_file(path: str) -> Path:
+    """A file of Atlas by its path in the repository. An installed package has the files of `atlas/` at its top."""
+    inner = path.removeprefix("atlas/")
+    return _PACKAGE / inner if inner != path else SOURCE / path
+
+
 def setup_command() -> str:
     """How to install Atlas again: in a checkout, or where it came as a wheel."""
     return "make setup" if IS_CHECKOUT else "pip install --force-reinstall atlas_jobs-….whl"

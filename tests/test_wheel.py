@@ -1,6 +1,7 @@
 """The wheel in an empty virtual environment: it runs a project whose packages have the same names as our folders."""
 
 import asyncio
+import re
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import environment, run
 from tests.support import ROOT, until
+from tools.setup import FLOORS
 
 NOT_SOURCE = (".*", "build", "dist", "node_modules", "results", "tests", "__pycache__", "*.egg-info")
 OURS = ("api", "engine", "workers")
@@ -80,6 +82,15 @@ def test_the_wheel_brings_the_web_pages(venv):
     pages = site_packages(venv) / "atlas" / "web" / "dist"
     assert (pages / "index.html").exists()
     assert {path.suffix for path in (pages / "assets").iterdir()} >= {".js", ".css", ".br", ".gz"}
+
+
+def test_the_wheel_brings_every_statement(venv):
+    sources = [path.read_text() for floor in ("atlas", *FLOORS) for path in (ROOT / floor).rglob("*.py")]
+    paths = sorted({name for source in sources for name in re.findall(r'statement\("([^"]+)"\)', source)})
+    code = "import sys; from atlas.source import source_file; print([p for p in sys.argv[1:] if not source_file(p).exists()])"
+    ran = subprocess.run([venv / "bin" / "python", "-c", code, *paths], check=True, capture_output=True, text=True)
+    assert len(paths) > 100
+    assert ran.stdout.strip() == "[]"
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.db.schema import in_schema
-from atlas.source import SOURCE
+from atlas.source import source_file
 
 # Literals and comments are matched first and left alone; `::type` is a cast, not a parameter.
 _TOKENS = re.compile(
@@ -49,7 +49,7 @@ class Statement:
 
     @cached_property
     def _numbered(self) -> tuple[str, tuple[str, ...]]:
-        text = (SOURCE / self.path).read_text(encoding="utf-8") if self._text is None else self._text
+        text = source_file(self.path).read_text(encoding="utf-8") if self._text is None else self._text
         numbers: dict[str, int] = {}
 
         def number(match: re.Match[str]) -> str:
