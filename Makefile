@@ -11,8 +11,8 @@ PYTEST := .venv/bin/python -m pytest
 # Where the machine has no Node.js, the set-up has installed one there.
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
-.PHONY: setup python up lint style lint-python described lint-api lint-types lint-web test tests other-tests browser-tests
-.PHONY: proof pooler-tests soak soak-faults cluster screenshots wheel bench
+.PHONY: setup python up lint style lint-python described lint-api lint-types lint-web lint-workflows test tests other-tests browser-tests
+.PHONY: proof pooler-tests soak soak-faults cluster screenshots wheel release bench
 
 setup: python
 	@"$(PYTHON)" -I tools/setup.py $(SETUP)
@@ -30,7 +30,7 @@ up: python
 # The linters and tests of the web pages, and what the browser tests take from npm, are installed for these.
 lint test proof: SETUP := --lint
 lint: setup style
-	@$(MAKE) --no-print-directory -j3 --output-sync=target lint-python lint-api lint-types lint-web
+	@$(MAKE) --no-print-directory -j3 --output-sync=target lint-python lint-api lint-types lint-web lint-workflows
 
 style:
 	.venv/bin/ruff check .
@@ -41,6 +41,11 @@ lint-python:
 	.venv/bin/mypy
 	@.venv/bin/python -m tests.docs.typed_examples .venv/examples
 	.venv/bin/mypy --strict .venv/examples
+
+# With the schemas that come with the linter.
+lint-workflows:
+	.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 # The description of the API, and the types that the web pages make of it. Both stay as old as they are while it is the same.
 described:
@@ -126,6 +131,10 @@ screenshots: setup
 wheel: setup
 	@rm -rf build
 	.venv/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# RELEASING.md says what comes before and after.
+release: setup
+	.venv/bin/python -m tools.release
 
 # Everything is measured beside bare SQL; `make bench ARGS=--peers` measures the comparable queues too.
 bench: setup

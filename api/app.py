@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 from fastapi import FastAPI
 
-from atlas import __version__
 from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
@@ -70,6 +69,7 @@ from atlas.engine.running_programs import report_running
 from atlas.engine.sessions import delete_expired_sessions
 from atlas.logs import get_logger
 from atlas.settings import Settings
+from atlas.version import __version__
 
 log = get_logger("api")
 

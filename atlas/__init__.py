@@ -7,6 +7,8 @@ first used, so that the client and `atlas --help` do not load the engine.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from atlas.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.database import open_pool
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from atlas.workers.email import know_email
     from atlas.workers.http_call import know_http_call
     from atlas.workers.lifespan import lifespan
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Actor",

@@ -16,9 +16,9 @@ from typing import Any
 import certifi
 import httpx
 
-from atlas import __version__
 from atlas.errors import SettingsError
 from atlas.tracing import current_traceparent
+from atlas.version import __version__
 
 CONNECT_SECONDS = 10.0
 RESPONSE_SECONDS = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from atlas import __version__
+from atlas.version import __version__
 
 # https://www.w3.org/TR/trace-context/#traceparent-header, version 00. All zeros are not an id.
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")

@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from atlas import __version__
 from atlas.cli.command_table import CommandTable
 from atlas.cli.output import print_json, report
 from atlas.cli.stdio import discard_stdout, prepare_streams
 from atlas.errors import AtlasError
+from atlas.version import __version__
 
 app = typer.Typer(
     name="atlas",

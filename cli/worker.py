@@ -94,7 +94,8 @@ def worker(
 
     def print_summary(done: Worker) -> None:
         finished = done.finished
-        message = f"{finished:,} jobs finished; no more are due." if drain else f"{finished:,} jobs finished."
+        count = f"{finished:,} {'job' if finished == 1 else 'jobs'} finished"
+        message = f"{count}; no more are due." if drain else f"{count}."
         say({"finished": finished}, message, json=json)
 
     print_summary(run_program(work, size=SPARE_CONNECTIONS + 2, tries_again=not drain, **overrides))

@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import asyncpg
 
-from atlas import __version__
 from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.db.statements import fetch, statement
 from atlas.logs import RepeatedWarning, get_logger
+from atlas.version import __version__
 from atlas.waiting import wait_for
 
 RUNS = statement("engine/sql/program_runs.sql")

@@ -17,7 +17,6 @@ from uuid import uuid4
 
 import asyncpg
 
-from atlas import __version__
 from atlas.db.failures import shown
 from atlas.db.index_build import read_build
 from atlas.db.pool import Connection, connect
@@ -28,6 +27,7 @@ from atlas.db.versions import is_ahead, record_version, refuse_old_workers
 from atlas.errors import DatabaseError, ForeignDatabase, MigrationError
 from atlas.logs import get_logger
 from atlas.source import SOURCE
+from atlas.version import __version__
 
 LOCK_KEY = 72_707_369  # Prisma Migrate takes this advisory lock as well
 # Others that want a table which a migration waits for wait behind it: so it waits shortly, and tries again.

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from atlas import __version__
 from atlas.db.pool import Connection
 from atlas.db.schema import schema_name
 from atlas.errors import MigrationError
+from atlas.version import __version__
 
 # Migrations were edited until 2026-11-17. These are their checksums in builds since 2026-11-16 20:16 UTC, whose
 # databases the migration 20261117010000_earlier_builds brings to the same tables. The list is complete: migrations are

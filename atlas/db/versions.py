@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from atlas import __version__
 from atlas.db.pool import Connection
 from atlas.db.schema import schema_name
 from atlas.errors import MigrationError
+from atlas.version import __version__
 
 # The oldest version whose programs work with the tables and functions of this one. It is raised in the release that
 # removes what only older ones use: at the earliest one release after nothing uses it any more.

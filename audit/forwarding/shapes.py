@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from atlas import __version__
 from atlas.audit.forwarding.sealed_rows import SealedRow
+from atlas.version import __version__
 
 OCSF_VERSION = "1.3.0"
 # OCSF: Entity Management, of the category Identity & Access Management.

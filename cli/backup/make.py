@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from atlas import __version__
 from atlas.audit.record import Event, record
 from atlas.cli.backup.manifest import DUMP, KEYS, Manifest, files_of, sha256_of
 from atlas.cli.backup.progress import progress
@@ -22,6 +21,7 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import Conflict, Refused
 from atlas.postgres.dump import OWNER_REMEDY, dump
 from atlas.settings import Settings
+from atlas.version import __version__
 
 BACKUP_FACTS = statement("cli/backup/sql/backup_facts.sql")
 HIDDEN_TABLES = statement("cli/backup/sql/hidden_tables.sql")

@@ -6,7 +6,6 @@ from typing import Any
 
 import asyncpg
 
-from atlas import __version__
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.cli.doctor.finding import Diagnosis, finding
@@ -23,6 +22,7 @@ from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.db.versions import is_older, read_version, running_versions
 from atlas.errors import AtlasError
 from atlas.settings import load_settings
+from atlas.version import __version__
 
 SERVER = statement("cli/doctor/sql/server.sql")
 FIND_ROLES = statement("cli/doctor/sql/roles.sql")

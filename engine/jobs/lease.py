@@ -15,12 +15,12 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from atlas import __version__
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.errors import Conflict, NotFound
+from atlas.version import __version__
 
 REGISTER = statement("engine/jobs/sql/register_worker.sql")
 HEARTBEAT = statement("engine/jobs/sql/heartbeat.sql")

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from atlas import __version__
 from atlas.db.versions import running_versions
 from atlas.engine.running_programs import report_running
+from atlas.version import __version__
 
 
 async def test_a_program_is_known_while_it_runs_and_others_are_forgotten_in_time(pool, conn):

@@ -6,10 +6,10 @@ import re
 import asyncpg
 import pytest
 
-from atlas import __version__
 from atlas.db.migrations import FUNCTIONS, LOCK_KEY, Migration, load_migrations, migrate, pending
 from atlas.errors import ForeignDatabase, MigrationError
 from atlas.source import SOURCE
+from atlas.version import __version__
 from tests.pgbouncer import direct_url
 from tests.support import until
 

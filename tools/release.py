@@ -1,0 +1,105 @@
+"""Makes the packages of a release: `make release`. RELEASING.md says what comes before and after."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+# A job through the new package, in an empty folder, on the embedded Postgres.
+APP = """
+from atlas import JobContext, job
+
+
+@job("smoke")
+async def smoke(input: dict[str, object], ctx: JobContext) -> dict[str, object]:
+    return input
+"""
+SMOKE = (
+    "migrate",
+    "online",
+    "worker --app smoke --types smoke --drain",
+    "enqueue smoke",
+    "worker --app smoke --types smoke --drain",
+)
+
+
+class ReleaseRefused(Exception):
+    """The tree is not ready for a release."""
+
+
+def main() -> int:
+    """Check the tree, build, try the wheel, set the tag."""
+    try:
+        version = release(ROOT)
+    except ReleaseRefused as reason:
+        sys.stderr.write(f"error: {reason}\n")
+        return 1
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"error: `{' '.join(map(str, error.cmd))}` failed; no tag was set. Its output is above.\n")
+        return 1
+    sys.stderr.write(f"dist/ has the packages of {version}; push the tag v{version}.\n")
+    return 0
+
+
+def release(root: Path) -> str:
+    """The packages of the current commit in `dist/`, and its tag; returns the version."""
+    version = checked_version(root)
+    with tempfile.TemporaryDirectory() as folder:
+        clone, dist = Path(folder, "clone"), Path(folder, "dist")
+        _run(["git", "clone", "--quiet", "--no-hardlinks", root, clone], cwd=root)
+        _run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", dist, clone], cwd=clone)
+        _run(
+            [sys.executable, "-c", f"from tools.build_backend import build_sdist; build_sdist({str(dist)!r})"],
+            cwd=clone,
+        )
+        try_wheel(next(dist.glob("*.whl")), Path(folder, "try"))
+        shutil.copytree(dist, root / "dist", dirs_exist_ok=True)
+    _run(["git", "tag", "--annotate", f"v{version}", "--message", f"Atlas {version}"], cwd=root)
+    return version
+
+
+def checked_version(root: Path) -> str:
+    """The version of this tree, which must be committed, in the changelog with a date, and not tagged yet."""
+    match = VERSION.search((root / "atlas" / "version.py").read_text())
+    version = match[1] if match else ""
+    if _output(["git", "status", "--porcelain"], cwd=root):
+        raise ReleaseRefused("the tree has uncommitted changes. Commit them, or remove them.")
+    heading = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$"
+    if not re.search(heading, (root / "CHANGELOG.md").read_text(), re.MULTILINE):
+        raise ReleaseRefused(f"CHANGELOG.md has no section `## [{version}] - YYYY-MM-DD`. Write it.")
+    if _output(["git", "tag", "--list", f"v{version}"], cwd=root):
+        raise ReleaseRefused(f"the tag v{version} exists. Raise the version in atlas/version.py.")
+    return version
+
+
+def try_wheel(wheel: Path, folder: Path) -> None:
+    """Install the wheel into an empty environment and run a job with it."""
+    venv, environment = folder / "venv", {**os.environ, "ATLAS_HOME": str(folder / "home")}
+    _run([sys.executable, "-m", "venv", venv], cwd=wheel.parent)
+    _run([venv / "bin" / "pip", "install", "--quiet", wheel], cwd=folder)
+    (folder / "smoke.py").write_text(APP)
+    for arguments in SMOKE:
+        _run([venv / "bin" / "atlas", *arguments.split()], cwd=folder, env=environment)
+    listed = _output([str(venv / "bin" / "atlas"), "jobs", "list", "--json"], cwd=folder, env=environment)
+    statuses = [job["status"] for job in json.loads(listed)["jobs"]]
+    if statuses != ["succeeded"]:
+        raise ReleaseRefused(f"a job that ran with the wheel should have succeeded; the jobs are {statuses}")
+
+
+def _run(command: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None = None) -> None:
+    subprocess.run([str(word) for word in command], cwd=cwd, env=env, check=True)
+
+
+def _output(command: Sequence[str], *, cwd: Path, env: dict[str, str] | None = None) -> str:
+    return subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
