@@ -73,6 +73,8 @@ begin
       seen := seen + groups.tenant_count;
     end if;
     exit when saw_all or seen >= 64 or cardinality(picked) >= p_limit;
+    -- These few had little, and each look walks over all types again.
+    max_tenants := least(4 * max_tenants, 64 - seen);
   end loop;
   if saw_all or not contested then
     p_after := null;

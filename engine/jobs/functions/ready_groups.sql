@@ -1,26 +1,33 @@
 -- The groups of ready jobs (one tenant and one type each) of these types, for the tenants from after p_after on to p_until (null: to the last) in
--- the order of their ids: of p_most tenants at most, but for p_without. Walks from group to group along the index: as many probes as there are groups, whatever stands
--- in the queue. Priority and age are in their order because the index by tenant alone has jobs of all types.
+-- the order of their ids: of p_most tenants at most, but for p_without. Walks from group to group along the index: about as many probes as there are types and
+-- groups of these tenants, whatever stands in the queue. Priority and age are in their order because the index by tenant alone has jobs of all types.
 -- Called by pick_ready and share_of.
 create or replace function ready_groups(
   p_types text[], p_after uuid, p_until uuid, p_most int, p_without uuid[], out types text[], out tenants uuid[], out tenant_count int
 ) language sql volatile
 set search_path from current as $$
-  with recursive walk as (
-    select 1 as nth, y.job_type, (
+  with recursive first as materialized (
+    select y.job_type, (
       select j.tenant_id from jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
         and j.job_type = y.job_type and j.tenant_id > p_after and j.tenant_id <= coalesce(p_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
       order by j.tenant_id, j.priority desc, j.created_at limit 1) as tenant_id
-    from unnest(p_types) y(job_type)
+    from unnest(p_types) y(job_type)),
+  -- The first tenants of the types are among those that are asked for, so that no type is walked beyond the last of p_most such tenants.
+  bound as materialized (
+    select coalesce((
+      select f.tenant_id from first f where f.tenant_id <> all (p_without)
+      group by f.tenant_id order by f.tenant_id offset p_most - 1 limit 1), p_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff') as tenant_id),
+  walk as (
+    select 1 as nth, f.job_type, f.tenant_id from first f where f.tenant_id <= (select b.tenant_id from bound b)
     union all
     select w.nth + (w.tenant_id <> all (p_without))::int, w.job_type, (
       select j.tenant_id from jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
-        and j.job_type = w.job_type and j.tenant_id > w.tenant_id and j.tenant_id <= coalesce(p_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        and j.job_type = w.job_type and j.tenant_id > w.tenant_id and j.tenant_id <= (select b.tenant_id from bound b)
       order by j.tenant_id, j.priority desc, j.created_at limit 1)
     from walk w
-    where w.tenant_id is not null
+    where w.tenant_id < (select b.tenant_id from bound b)
       and w.nth + (w.tenant_id <> all (p_without))::int <= p_most),
   found as (
     select w.job_type, w.tenant_id, dense_rank() over (order by w.tenant_id) as tenant_nth

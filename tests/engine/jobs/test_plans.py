@@ -151,3 +151,22 @@ async def test_a_claim_reads_little_of_a_backlog_beside_another_tenant(conn, own
         await given_job(conn, "mine", tenant_id=light)
     worker = await given_worker(conn, "mine")
     assert await cost_of_a_claim(conn, worker, ALONE) < 300
+
+
+READY_ENTRIES = "select pg_stat_get_xact_tuples_returned('atlas.jobs_ready_by_tenant'::regclass)"
+
+
+async def test_a_claim_among_many_types_reads_about_a_group_for_each_job(conn):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(40)]
+    types = [f"type_{n:02}" for n in range(30)]
+    jobs = [NewJob(types[(7 * n + k) % 30], {}, tenant) for n, tenant in enumerate(tenants) for k in (0, 9, 17)]
+    await enqueue_many(conn, jobs, actor=DANA)
+
+    for worker in (await given_worker(conn, *types), await given_worker(conn)):
+        async with conn.transaction():
+            before = await conn.fetchval(READY_ENTRIES)
+            claimed = await claim(conn, worker, limit=60)
+            read = await conn.fetchval(READY_ENTRIES) - before
+        assert len(claimed) == 60
+        # Each type for each of a few looks, and each group once to find it and once to lock its job.
+        assert read < 3 * len(types) + 4 * len(claimed)

@@ -164,9 +164,9 @@ async def test_a_claim_asks_again_for_what_its_look_at_the_tenants_left(conn):
     worker = await given_worker(conn, "mine")
 
     first = await take_turn(conn, worker, slots=100)
-    assert (len(first.claimed), first.again) == (80, True)
-    second = await take_turn(conn, worker, slots=20, after=first.after)
-    assert len(second.claimed) == 20
+    assert (len(first.claimed), first.again) == (64, True)
+    second = await take_turn(conn, worker, slots=36, after=first.after)
+    assert len(second.claimed) == 36
     assert (await take_turn(conn, worker, slots=5)).is_empty
 
 
