@@ -37,7 +37,7 @@ begin
     end if;
     return;
   end if;
-  types := coalesce(p_types, ready_types());
+  types := case when p_types is null then ready_types() when cardinality(p_types) > 8 then ready_types_of(p_types) else p_types end;
   if cardinality(p_paused_types) > 0 then
     types := array(select y from unnest(types) y where y <> all (p_paused_types));
   end if;

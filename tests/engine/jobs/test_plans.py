@@ -170,3 +170,12 @@ async def test_a_claim_among_many_types_reads_about_a_group_for_each_job(conn):
         assert len(claimed) == 60
         # Each type for each of a few looks, and each group once to find it and once to lock its job.
         assert read < 3 * len(types) + 4 * len(claimed)
+
+
+async def test_a_claim_costs_the_same_however_many_types_a_worker_serves(conn):
+    for _ in range(12):
+        await given_job(conn, "mine")
+    few = await given_worker(conn, "mine", "second")
+    many = await given_worker(conn, "mine", *(f"type_{n:03}" for n in range(300)))
+
+    assert await cost_of_a_claim(conn, many) <= await cost_of_a_claim(conn, few) + 40
