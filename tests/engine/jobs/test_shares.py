@@ -120,6 +120,49 @@ async def test_worker_seconds_follow_the_weights_whatever_the_jobs_take(conn):
     assert [round(share) for share in shares] == [1, 2, 4], shares
 
 
+@pytest.mark.parametrize(
+    "tenants",
+    [
+        pytest.param([(1, 0.05), (2, 0.05), (4, 0.05)], id="weights"),
+        pytest.param([(1, 0.5), *[(1, 0.05)] * 5], id="one with long jobs"),
+        pytest.param([(1, 0.1)] * 12, id="more tenants than slots"),
+    ],
+)
+async def test_no_tenant_waits_longer_than_twice_what_its_share_explains(conn, tenants):
+    ids = [await given_tenant(conn, f"t{n}", f'{{"weight": {weight}}}') for n, (weight, _) in enumerate(tenants)]
+    for tenant in ids:
+        await given_backlog(conn, tenant, 160)
+    seconds = {tenant: each for tenant, (_, each) in zip(ids, tenants, strict=True)}
+    total = sum(weight for weight, _ in tenants)
+    # So many seconds of all workers earn a tenant one of its own.
+    rate = {tenant: total / weight for tenant, (weight, _) in zip(ids, tenants, strict=True)}
+    worker = await given_worker(conn, "mine")
+    turn = await take_turn(conn, worker, slots=4)
+    served = 0.0
+    used: Counter[UUID] = Counter()
+    begun = dict.fromkeys(ids, 0.0)
+    explained = {tenant: seconds[tenant] * rate[tenant] for tenant in ids}
+    for nth in range(60):
+        jobs = Counter(job.tenant_id for job in turn.claimed)
+        times = {tenant: seconds[tenant] * many for tenant, many in jobs.items()}
+        used.update(times)
+        for tenant in jobs:
+            # The first jobs show how long those of each tenant take.
+            assert nth < 15 or served - begun[tenant] <= 2 * explained[tenant], (served, begun, explained)
+            # It waits for the share of one job, or until its share reaches what it has used; and for the end of the
+            # longest job, which nothing interrupts. A claim begins all its jobs together.
+            begun[tenant] = served
+            level = max(seconds[tenant] * rate[tenant], used[tenant] * rate[tenant] - served, sum(times.values()))
+            explained[tenant] = level + max(seconds.values())
+        served += sum(times.values())
+        usage = WorkerTime(list(jobs), list(times.values()), list(jobs.values()))
+        done = [success(worker, job) for job in turn.claimed]
+        turn = await take_turn(conn, worker, done, slots=4, after=turn.after, usage=usage)
+
+    for tenant in ids:
+        assert served - begun[tenant] <= 2 * explained[tenant], (served, begun, explained)
+
+
 async def test_what_a_tenant_did_not_use_is_not_saved_up(conn):
     busy, idle = await given_tenant(conn, "busy"), await given_tenant(conn, "idle")
     third = await given_tenant(conn, "third")
