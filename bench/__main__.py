@@ -15,10 +15,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all of them if none is named")
     parser.add_argument("--peers", action="store_true", help="measure the comparable queues in the same run")
     parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
+    parser.add_argument("--only", metavar="PART", action="append", help="jobs alone: this part; may be repeated")
     parser.add_argument("--gate", action="store_true", help="jobs alone: fail if a ratio is far below the stored one")
     parser.add_argument("--store", action="store_true", help="with --gate: store the ratios of this run instead")
     chosen = parser.parse_args()
-    if chosen.gate and not chosen.names:
+    if (chosen.gate or chosen.only) and not chosen.names:
         chosen.names = ["jobs"]
     unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
@@ -36,7 +37,8 @@ def main() -> int:
 def _options(name: str, chosen: argparse.Namespace) -> list[str]:
     if name != "jobs":
         return []
-    return [f"--{option}" for option in ("peers", "quick", "gate", "store") if getattr(chosen, option)]
+    parts = [text for part in chosen.only or () for text in ("--only", part)]
+    return [*(f"--{option}" for option in ("peers", "quick", "gate", "store") if getattr(chosen, option)), *parts]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from rich.table import Table
 
 HERE = Path(__file__).parents[1]
 ONE_ROUND = Path(__file__).with_name("one_round.py").read_text()
-MEASUREMENTS = ("drain", "shapes", "enqueue", "latency", "workflows")
+MEASUREMENTS = ("drain", "shapes", "variants", "enqueue", "latency", "workflows")
 LOWEST_RATIO = 0.97
 # Ordinary sizes are divided by this in a smoke test.
 QUICK_SCALE = 10
@@ -38,9 +38,10 @@ def main() -> int:
     if not (chosen.other / ".venv" / "bin" / "python").exists():
         parser.error(f"{chosen.other} has no .venv: run `make setup` there")
     names = chosen.only or MEASUREMENTS
-    if not (chosen.other / "bench" / "jobs" / "shapes.py").exists():
-        console.print("Drains of many types and tenants are left out: the other checkout cannot measure them.")
-        names = [name for name in names if name != "shapes"]
+    for name in ("shapes", "variants"):
+        if name in names and not (chosen.other / "bench" / "jobs" / f"{name}.py").exists():
+            console.print(f"The measurement {name} is left out: the other checkout does not have it.")
+            names = [kept for kept in names if kept != name]
     rounds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for number in range(chosen.rounds):
         for name in names:

@@ -19,14 +19,16 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores"
 
 
-def store(ratios: Mapping[str, float], *, path: Path = STORED) -> None:
-    """Let later runs on this kind of machine be compared with these."""
-    kept = _read(path) | {machine(): {name: round(ratio, 3) for name, ratio in ratios.items()}}
+def store(ratios: Mapping[str, float], *, is_part: bool = False, path: Path = STORED) -> None:
+    """Let later runs on this kind of machine be compared with these. Those of a part of a run leave the others."""
+    kept = _read(path)
+    others = kept.get(machine(), {}) if is_part else {}
+    kept[machine()] = others | {name: round(ratio, 3) for name, ratio in ratios.items()}
     path.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
 
 
-def drifted(ratios: Mapping[str, float], *, path: Path = STORED) -> list[str]:
-    """What became worse, as sentences. Ratios are better the higher they are.
+def drifted(ratios: Mapping[str, float], *, is_part: bool = False, path: Path = STORED) -> list[str]:
+    """What became worse, as sentences. Ratios are better the higher they are. A part of a run may lack some.
 
     Raises LookupError if nothing is stored for this kind of machine.
     """
@@ -41,7 +43,7 @@ def drifted(ratios: Mapping[str, float], *, path: Path = STORED) -> list[str]:
         if name in ratios
         else f"{name}: not measured, {before:.2f} is stored"
         for name, before in stored.items()
-        if ratios.get(name, 0) < LOWEST_PART * before
+        if ratios.get(name, before if is_part else 0) < LOWEST_PART * before
     ]
 
 

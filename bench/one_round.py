@@ -26,8 +26,13 @@ async def measure(name: str, url: str, scale: int) -> dict[str, float]:
         case "shapes":
             from bench.jobs import shapes
 
-            drained = await shapes.measure(url, jobs=50_000 // scale, repeats=1, shapes=(shapes.Shape(20, 50),))
+            drained = await shapes.measure(url, jobs=50_000 // scale, repeats=1, shapes=shapes.SHAPES)
             return {f"drain of {shape}, jobs/s": rate for shape, [rate] in drained.items()}
+        case "variants":
+            from bench.jobs import shapes, variants
+
+            found = await variants.measure(url, jobs=20_000 // scale, shapes=(shapes.ONE, shapes.Shape(20, 50)))
+            return {f"{shape}, {how}, jobs/s": rate for shape, row in found.items() for how, rate in row.items()}
         case "enqueue":
             rates = await enqueue.measure(url, singly=10_000 // scale, bulk=100_000 // scale, repeats=1)
             return {"enqueue singly, jobs/s": rates.single[0], "enqueue in bulk, jobs/s": rates.bulk[0]}

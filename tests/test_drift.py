@@ -18,3 +18,12 @@ def test_a_ratio_far_below_the_stored_one_is_named(tmp_path):
 def test_a_machine_without_stored_ratios_is_told_how_to_store_them(tmp_path):
     with pytest.raises(LookupError, match="--store"):
         drift.drifted({"drain": 1.0}, path=tmp_path / "ratios.json")
+
+
+def test_a_part_of_a_run_leaves_the_other_ratios(tmp_path):
+    path = tmp_path / "ratios.json"
+    drift.store({"drain": 0.9, "shapes": 0.9}, path=path)
+    drift.store({"shapes": 0.8}, is_part=True, path=path)
+
+    assert drift.drifted({"shapes": 0.5}, is_part=True, path=path) == ["shapes: 0.50 is below 0.85 of the stored 0.80"]
+    assert drift.drifted({"shapes": 0.8}, path=path) == ["drain: not measured, 0.90 is stored"]

@@ -1,11 +1,11 @@
-"""`python -m bench.jobs [--quick] [--peers]`: the figures of the job engine, beside bare SQL and beside the peers."""
+"""`python -m bench.jobs [--quick] [--peers] [--only PART]`: the figures of the job engine, beside SQL and peers."""
 
 import argparse
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,14 @@ from atlas.cli.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench import drift
-from bench.jobs import crowd, drain, enqueue, latency, shapes
+from bench.jobs import crowd, drain, enqueue, latency, shapes, variants
 from bench.peers.measure import measure_peers
 from bench.peers.peer import Sizes
 
 T = TypeVar("T")
 PEERS = ("graphile-worker", "pg-boss", "pgqueuer")
 RESULTS = Path(__file__).parents[1] / "results"
+COMPARED = (*variants.PROCESSES, variants.LIMITED)
 console = Console()
 
 
@@ -45,6 +46,7 @@ async def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
     parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be repeated")
     parser.add_argument("--gate", action="store_true", help="fail if a ratio is far below the stored one")
     parser.add_argument("--store", action="store_true", help="with --gate: store the ratios of this run instead")
     chosen = parser.parse_args()
@@ -52,17 +54,17 @@ async def main() -> int:
     relax_garbage_collection()  # as `atlas worker` does
     url, release = await _server()
     try:
-        rows = await _measure(url, quick=chosen.quick)
+        rows = await _measure(url, chosen.only or list(PARTS), quick=chosen.quick)
         if chosen.peers:
             rows += await _beside_peers(url, quick=chosen.quick)
     finally:
         release()
     _show(rows)
     _keep(rows)
-    return _compare_with_stored(rows, is_stored=chosen.store) if chosen.gate else 0
+    return _compare_with_stored(rows, is_part=bool(chosen.only), is_stored=chosen.store) if chosen.gate else 0
 
 
-def _compare_with_stored(rows: list[FigureRow], *, is_stored: bool) -> int:
+def _compare_with_stored(rows: list[FigureRow], *, is_part: bool, is_stored: bool) -> int:
     """Compare the ratios with the stored ones, or store them. Returns 1 if one became much worse."""
     # Of a bound from above, less is better.
     ratios = {
@@ -73,11 +75,11 @@ def _compare_with_stored(rows: list[FigureRow], *, is_stored: bool) -> int:
         if row.ratio is not None and row.asked[:1] in ("≥", "≤")
     }
     if is_stored:
-        drift.store(ratios)
+        drift.store(ratios, is_part=is_part)
         console.print(f"stored {len(ratios)} ratios of a machine with {drift.machine()}")
         return 0
     try:
-        worse = drift.drifted(ratios)
+        worse = drift.drifted(ratios, is_part=is_part)
     except LookupError as error:
         console.print(str(error))
         return 1
@@ -98,37 +100,23 @@ async def _server() -> tuple[str, Any]:
     return server.url("postgres"), server.release
 
 
-async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
-    memory = await _status("memory", crowd.measure_memory(url))
-    # While the server has nothing else to do: after the drains it is busy writing for minutes.
-    waited = await _status("latency", latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5))
-    drained = await _status("drain", drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5))
-    shaped = await _status("shapes", shapes.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 3))
-    bulk = 10_000 if quick else 50_000
-    enqueued = await _status("enqueue", enqueue.measure(url, singly=500 if quick else 3000, bulk=bulk))
-    crowded = await _status("crowd", crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000))
-    claims = [
-        FigureRow(
-            f"claim of one behind {one.name}, ms",
-            f"{one.behind:.2f}",
-            f"{one.empty:.2f} empty",
-            one.behind / one.empty,
-            "≤ 1.2",
-        )
-        for one in crowded
-    ]
+async def _measure(url: str, parts: Sequence[str], *, quick: bool) -> list[FigureRow]:
+    """The rows of these parts. The order is that of PARTS: after the drains the server is busy writing for minutes."""
+    rows: list[FigureRow] = []
+    for part, measure in PARTS.items():
+        if part in parts:
+            rows += await _status(part, measure(url, quick))
+    return rows
+
+
+async def _memory(url: str, quick: bool) -> list[FigureRow]:
+    memory = await crowd.measure_memory(url)
+    return [FigureRow("worker with 1,000 sleeping jobs, MB", f"{memory:.0f}", "", asked="< 150")]
+
+
+async def _latency(url: str, quick: bool) -> list[FigureRow]:
+    waited = await latency.measure(url, jobs=60 if quick else 200, repeats=1 if quick else 5)
     return [
-        _beside("drain, jobs/s", drained.worker, drained.bare, "bare turns", "≥ 0.8"),
-        _beside("drain beside a limited type, jobs/s", drained.limited_elsewhere, drained.worker, "without", "≥ 0.9"),
-        _beside("drain with its audit rows, jobs/s", drained.worker, drained.unaudited, "without", "≥ 0.85"),
-        *(
-            _beside(f"drain of {shape} types × tenants, jobs/s", rates, shaped[shapes.ONE], "1 × 1", "≥ 0.85")
-            for shape, rates in shaped.items()
-            if shape is not shapes.ONE
-        ),
-        _beside("enqueue singly, jobs/s", enqueued.single, enqueued.bare_single, "bare, the same rows", "≥ 0.7"),
-        _beside("enqueue singly, jobs/s", enqueued.single, enqueued.job_alone, "bare, no audit row", ""),
-        _beside("enqueue in bulk, jobs/s", enqueued.bulk, enqueued.bare_bulk, "bare, the same rows", "≥ 0.6"),
         FigureRow(
             "enqueue to start, p50 ms", f"{waited.p50:.2f}", f"{waited.bare_p50:.2f} bare round trip", asked="< 1"
         ),
@@ -142,9 +130,66 @@ async def _measure(url: str, *, quick: bool) -> list[FigureRow]:
             waited.deaf_worst / waited.poll,
             "≤ 1.2",
         ),
-        FigureRow("worker with 1,000 sleeping jobs, MB", f"{memory:.0f}", "", asked="< 150"),
-        *claims,
     ]
+
+
+async def _drain(url: str, quick: bool) -> list[FigureRow]:
+    drained = await drain.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 5)
+    return [
+        _beside("drain, jobs/s", drained.worker, drained.bare, "bare turns", "≥ 0.8"),
+        _beside("drain beside a limited type, jobs/s", drained.limited_elsewhere, drained.worker, "without", "≥ 0.95"),
+        _beside("drain with its audit rows, jobs/s", drained.worker, drained.unaudited, "without", "≥ 0.85"),
+    ]
+
+
+async def _shapes(url: str, quick: bool) -> list[FigureRow]:
+    drained = await shapes.measure(url, jobs=10_000 if quick else 100_000, repeats=1 if quick else 3)
+    return [
+        _beside(f"drain of {shape} types × tenants, jobs/s", rates, drained[shapes.ONE], "1 × 1", "≥ 0.85")
+        for shape, rates in drained.items()
+        if shape is not shapes.ONE
+    ]
+
+
+async def _variants(url: str, quick: bool) -> list[FigureRow]:
+    """Not among the ratios of the gate: few jobs, once each."""
+    rates = await variants.measure(url, jobs=2_000 if quick else 20_000)
+    _show_variants(rates)
+    return []
+
+
+async def _enqueue(url: str, quick: bool) -> list[FigureRow]:
+    enqueued = await enqueue.measure(url, singly=500 if quick else 3000, bulk=10_000 if quick else 50_000)
+    return [
+        _beside("enqueue singly, jobs/s", enqueued.single, enqueued.bare_single, "bare, the same rows", "≥ 0.7"),
+        _beside("enqueue singly, jobs/s", enqueued.single, enqueued.job_alone, "bare, no audit row", ""),
+        _beside("enqueue in bulk, jobs/s", enqueued.bulk, enqueued.bare_bulk, "bare, the same rows", "≥ 0.6"),
+    ]
+
+
+async def _crowd(url: str, quick: bool) -> list[FigureRow]:
+    crowded = await crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000)
+    return [
+        FigureRow(
+            f"claim of one behind {one.name}, ms",
+            f"{one.behind:.2f}",
+            f"{one.empty:.2f} empty",
+            one.behind / one.empty,
+            "≤ 1.2",
+        )
+        for one in crowded
+    ]
+
+
+PARTS = {
+    "memory": _memory,
+    "latency": _latency,
+    "drain": _drain,
+    "shapes": _shapes,
+    "variants": _variants,
+    "enqueue": _enqueue,
+    "crowd": _crowd,
+}
 
 
 async def _beside_peers(url: str, *, quick: bool) -> list[FigureRow]:
@@ -187,6 +232,20 @@ def _show(rows: list[FigureRow]) -> None:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         table.add_row(row.what, row.figure, row.beside, ratio, row.asked)
     console.print(table)
+
+
+def _show_variants(rates: Mapping[shapes.Shape, Mapping[variants.Variant, float]]) -> None:
+    """Ratios to one type of one tenant in the same variant; more processes, and a limit elsewhere, to one process."""
+    table = Table("types × tenants, ratio to 1 × 1 (≥ 0.85)", *map(str, variants.VARIANTS))
+    for shape, row in rates.items():
+        cells = (f"{rate / rates[shapes.ONE][how]:.2f}" for how, rate in row.items())
+        table.add_row(str(shape), *(f"{rate:,.0f}/s" for rate in row.values()) if shape is shapes.ONE else cells)
+    console.print(table)
+    beside = Table("types × tenants, ratio to one process without a limit", *map(str, COMPARED))
+    for shape, row in rates.items():
+        beside.add_row(str(shape), *(f"{row[how] / row[variants.LIST]:.2f}" for how in COMPARED))
+    beside.add_row("asked", *("≥ 0.95" if how is variants.LIMITED else "≥ 1" for how in COMPARED))
+    console.print(beside)
 
 
 def _keep(rows: list[FigureRow]) -> None:

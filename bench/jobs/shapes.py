@@ -9,6 +9,8 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.verdicts import PermanentError
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.drain import seconds_of_drain
 from bench.jobs.ground import BENCH, PIECE, ground
@@ -47,7 +49,9 @@ def _type(nth: int) -> str:
 
 @job(_type(0))
 async def first_type(input: dict[str, Any]) -> dict[str, Any]:
-    """Returns a small output."""
+    """Returns a small output, unless it is to fail."""
+    if "fails" in input:
+        raise PermanentError("It fails, as it should.", remedy="None is needed.")
     return {"ok": True}
 
 
@@ -55,8 +59,7 @@ async def measure(
     server_url: str, *, jobs: int, repeats: int, shapes: Sequence[Shape] = SHAPES
 ) -> dict[Shape, list[float]]:
     """Jobs a second of one worker process, by shape and round; the first is one type of one tenant."""
-    for nth in range(1, max(shape.types for shape in shapes)):
-        job(_type(nth))(_returning())
+    add_types(max(shape.types for shape in shapes))
     rates: dict[Shape, list[float]] = {shape: [] for shape in (ONE, *shapes)}
     for _ in range(repeats):
         for shape, found in rates.items():
@@ -67,14 +70,26 @@ async def measure(
 async def measure_shape(server_url: str, shape: Shape, *, jobs: int) -> float:
     """One drain by a worker that serves all types of the shape."""
     async with ground(server_url, "shape") as (pool, url):
-        await _fill(pool, shape, jobs)
+        await fill_shape(pool, shape, jobs)
         await settle(url)
-        types = [_type(nth) for nth in range(shape.types)]
-        await Worker(pool, url, WorkerOptions(types, batch=BATCH, drain=True)).run()
+        await Worker(pool, url, WorkerOptions(type_names(shape.types), batch=BATCH, drain=True)).run()
         return jobs / await seconds_of_drain(pool)
 
 
-async def _fill(pool: Pool, shape: Shape, jobs: int) -> None:
+def type_names(types: int) -> list[str]:
+    """The first so many types."""
+    return [_type(nth) for nth in range(types)]
+
+
+def add_types(types: int) -> None:
+    """Register handlers of the first so many types."""
+    for name in type_names(types):
+        if name not in registered():
+            job(name)(_returning())
+
+
+async def fill_shape(pool: Pool, shape: Shape, jobs: int, *, failing: int = 0, priorities: int = 1) -> None:
+    """Queue that many jobs. `failing` of 100 jobs fail; each of the priorities has equally many."""
     tenants = [uuid.uuid5(uuid.NAMESPACE_URL, str(nth)) for nth in range(shape.tenants)]
     await pool.execute(
         "insert into atlas.tenants (id, slug, name) select t, t::text, t::text from unnest($1::uuid[]) t", tenants
@@ -82,7 +97,12 @@ async def _fill(pool: Pool, shape: Shape, jobs: int) -> None:
     async with pool.acquire() as conn:
         for start in range(0, jobs, PIECE):
             piece = [
-                NewJob(_type(nth % shape.types), {"text": INPUT}, tenant_id=tenants[shape.tenant_of(nth)])
+                NewJob(
+                    _type(nth % shape.types),
+                    {"text": INPUT, "fails": True} if 7 * nth % 100 < failing else {"text": INPUT},
+                    tenant_id=tenants[shape.tenant_of(nth)],
+                    priority=7 * nth // 3 % priorities,
+                )
                 for nth in range(start, min(jobs, start + PIECE))
             ]
             await enqueue_many(conn, piece, actor=BENCH)
