@@ -20,7 +20,8 @@ LIST = statement("engine/jobs/sql/list.sql")
 # How many jobs a page is compared with at most, the newest first, where no index has what is asked for. They are read
 # in some tens of milliseconds, wherever they lie in a long history.
 MAX_EXAMINED = 1_000
-# How often a page with an offset goes on behind the jobs that it was compared with.
+# How often a page with an offset goes on behind the jobs that it was compared with. They are as many as it has to skip,
+# but MAX_EXAMINED once fewer than a quarter of them matched.
 MAX_ROUNDS = 5
 # No clock of a machine that enqueues is so fast.
 CLOCKS_APART = timedelta(days=1)
@@ -201,8 +202,11 @@ async def list_ids(
     """The ids of a page, as `list_page` makes it."""
     latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
     bounds: dict[str, Any] = {"limit": limit, "most_bytes": most_bytes, "max_examined": max_examined}
+    is_sparse = False
     for _ in range(MAX_ROUNDS):
         values = list_values(wanted, before=before, offset=offset, **bounds)
+        if is_sparse:
+            values["examined"] = min(values["examined"], max_examined)
         rows = await conn.fetch(LIST.sql, *LIST.bind(values))
         ids = [row["id"] for row in rows if row["id"] is not None]
         if ids and (len(ids) == limit or len(ids) < rows[0]["page_size"]):
@@ -212,6 +216,7 @@ async def list_ids(
         if ids or not offset or before is None:
             break
         offset -= rows[0]["matched"]
+        is_sparse = rows[0]["matched"] * 4 < values["examined"]
     return IdPage(ids, before, rows[0]["searched_back_to"])
 
 

@@ -7,6 +7,7 @@
 -- is the last key: the next page begins there. `searched_back_to` is the time of that job, by the order of the list.
 -- A page ends early after the job that reaches p_most_bytes, so that large inputs do not fill a process; `page_size` is how many it would
 -- have had, and `matched` how many matched, with those before p_offset. The only row of an empty page has no id.
+-- Where every job of the lists matches, an offset is counted in keys, and only the jobs of the page itself are read.
 -- The plan is made once for all values, and does not depend on statistics: each list is read in the order of its index. The key of all
 -- jobs has that order too. With pages that cost nothing the planner compares how many entries are read, and the list of a tenant is the
 -- shorter one; otherwise it would prefer the key for its pages, which lie beside each other. Called by engine/jobs/sql/list.sql. SQL, because several partial indexes are read side by side.
@@ -24,6 +25,10 @@ declare
   few constant int := p_examined / 128 + 1;
   more constant int := p_examined / 16 + 1;
   related_id constant uuid := coalesce(p_group_id, p_parent_run_id);
+  is_exact constant boolean := (p_statuses is null or (p_statuses = '{dead_letter}' and p_lists = '{dead_letter}'))
+    and num_nonnulls(p_job_type, p_source, p_created_after, p_created_before, p_finished_after, p_finished_before, p_worker_id, p_host_id,
+      p_parent_run_id, p_group_id, p_error_type, p_error_text, p_error_pattern) = 0;
+  skipped constant int := case when is_exact then p_offset else 0 end;
   no_id constant uuid := '00000000-0000-0000-0000-000000000000';
 begin
   return query
@@ -88,16 +93,14 @@ begin
     cross join lateral job_keys(f.list, f.tenant_id, p_correlation_id, related_id, f.at, f.id, b.at, b.id, p_examined) k
     where f.nth = more and (f.at, f.id) > (b.at, b.id)
   ),
+  examined as materialized (
+    select k.at, k.id from all_keys k order by k.at desc, k.id desc limit p_examined
+  ),
   found as materialized (
-    select k.at, k.id, j.bytes
-    from (select k.at, k.id from all_keys k order by k.at desc, k.id desc limit p_examined) k
+    select k.at, k.id
+    from (select k.at, k.id from examined k order by k.at desc, k.id desc offset skipped) k
     cross join lateral (
-      select case when p_most_bytes is not null then
-        -- As they are stored, unless compressed: then they may be a hundred times as large.
-        case when pg_column_compression(j.input) is null then pg_column_size(j.input) else octet_length(j.input::text) end
-        + case when pg_column_compression(j.output) is null then pg_column_size(j.output) else octet_length(j.output::text) end
-        + case when pg_column_compression(j.error) is null then pg_column_size(j.error) else octet_length(j.error::text) end end as bytes
-      from jobs j
+      select from jobs j
       where j.id = k.id
         and (p_tenant_id is null or j.tenant_id = p_tenant_id)
         and (p_statuses is null or shown_status(j) = any (p_statuses))
@@ -109,17 +112,27 @@ begin
           p_host_id, p_error_type, p_error_text, p_error_pattern)
       offset 0) j
     order by k.at desc, k.id desc
-    limit p_limit + p_offset
+    limit p_limit + p_offset - skipped
   ),
   page as (
     select f.at, f.id, count(*) over () as page_size,
-      sum(f.bytes) over (order by f.at desc, f.id desc rows between unbounded preceding and 1 preceding) as bytes_before
-    from (select f.at, f.id, f.bytes from found f order by f.at desc, f.id desc limit p_limit offset p_offset) f
+      sum(s.bytes) over (order by f.at desc, f.id desc rows between unbounded preceding and 1 preceding) as bytes_before
+    from (select f.at, f.id from found f order by f.at desc, f.id desc limit p_limit offset p_offset - skipped) f
+    -- measured for the page alone: it takes longer than all comparisons
+    cross join lateral (
+      select case when p_most_bytes is not null then
+        -- As they are stored, unless compressed: then they may be a hundred times as large.
+        case when pg_column_compression(j.input) is null then pg_column_size(j.input) else octet_length(j.input::text) end
+        + case when pg_column_compression(j.output) is null then pg_column_size(j.output) else octet_length(j.output::text) end
+        + case when pg_column_compression(j.error) is null then pg_column_size(j.error) else octet_length(j.error::text) end end as bytes
+      from jobs j
+      where j.id = f.id
+      offset 0) s
   )
-  select p.id, p.at, p.page_size, (select count(*) from found), r.at, r.id,
+  select p.id, p.at, p.page_size, (select count(*) from found) + skipped, r.at, r.id,
     case when r.at < 'infinity' then r.at else (select j.created_at from jobs j where j.id = r.id) end
   from (values (1)) one
-  left join (select k.at, k.id from all_keys k order by k.at desc, k.id desc offset p_examined - 1 limit 1) r on true
+  left join (select k.at, k.id from examined k order by k.at desc, k.id desc offset p_examined - 1 limit 1) r on true
   left join page p on p.bytes_before is null or p.bytes_before < p_most_bytes
   order by p.at desc, p.id desc;
 end $$;

@@ -112,6 +112,10 @@ ERRORS: list[dict[str, Any]] = [
     {"parent_run_id": RUN},
     {"parent_run_id": RUN, "statuses": ("failed",)},
 ]
+# Filters that count an offset in keys alone, and those that compare the jobs that it skips.
+OFFSET = 10_000 if PROOF else 2_000
+KEYS_ONLY: list[dict[str, Any]] = [{}, {"statuses": ("dead_letter",)}, {"correlation_id": "request-7"}]
+COMPARED: list[dict[str, Any]] = [{"statuses": ("succeeded",)}, {"job_type": "unknown"}]
 BY_END: list[dict[str, Any]] = [{}, {"statuses": ("canceled",)}, {"job_type": "unknown"}, {"error_text": "unknown"}]
 
 
@@ -135,23 +139,38 @@ async def test_a_page_reads_a_bounded_number_of_entries_however_jobs_are_spread(
             ):
                 wanted = JobFilter(tenant, **{name: value for name, value in chosen.items() if name != "before"})
                 entries = await _entries_read(conn, tenant, page_cost, read, wanted, chosen.get("before"))
-                lists = len(wanted.lists) * (1 if tenant or wanted.lists == ["key"] else TENANTS)
-                if entries > 8 * EXAMINED + 12 * lists:
+                if entries > 8 * EXAMINED + 12 * _lists_of(wanted):
                     where = f"tenant {tenant}, statistics {statistics}, page cost {page_cost}"
                     excess.append(f"{read.__name__} {chosen}, {where}: {entries:,} entries")
+            for chosen in (*KEYS_ONLY, *COMPARED):
+                wanted = JobFilter(tenant, **chosen)
+                entries = await _entries_read(conn, tenant, page_cost, list_page, wanted, None, offset=OFFSET)
+                most = 1.5 * OFFSET if chosen in KEYS_ONLY else 4 * (OFFSET + 4 * EXAMINED)
+                if entries > most + 60 * _lists_of(wanted) + 200:
+                    excess.append(f"offset {OFFSET} {chosen}, tenant {tenant}, statistics {statistics}: {entries:,}")
     assert excess == []
 
 
+def _lists_of(wanted: JobFilter) -> int:
+    return len(wanted.lists) * (1 if wanted.tenant_id or wanted.lists == ["key"] else TENANTS)
+
+
 async def _entries_read(
-    conn: Any, tenant: UUID | None, page_cost: float, read: Any, wanted: JobFilter, before: Any
+    conn: Any, tenant: UUID | None, page_cost: float, read: Any, wanted: JobFilter, before: Any, **options: Any
 ) -> int:
     async with conn.transaction():
         if tenant is not None:
             await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
         await conn.execute(f"set local random_page_cost = {page_cost}")
         at_first = await conn.fetchval(READ)
-        await read(conn, wanted, before=before, limit=50, max_examined=EXAMINED)
+        await read(conn, wanted, before=before, limit=50, max_examined=EXAMINED, **options)
         return int(await conn.fetchval(READ) - at_first)
+
+
+async def test_comparing_a_job_calls_no_function(conn):
+    """A call takes as long as ten comparisons, for each job that a page examines."""
+    plan = await conn.fetch("explain select from atlas.jobs j where atlas.shown_status(j) = 'waiting'")
+    assert "shown_status" not in str(plan)
 
 
 @pytest.mark.long
