@@ -2,95 +2,30 @@
 
 A bystander posts one job every 20 ms, first alone, then while an attacker keeps 8 connections busy with 1,000 jobs in
 each body. The attacker sends its next body as soon as it has a response, and 50 ms after a 429. One API process serves
-both; no worker runs. With `--pin` the attacker has one processor, and everything else another.
+both; no worker runs. A second bystander calls an endpoint of a bare FastAPI application in the same process, which
+parses the same body and needs no database: what that one waits for is the event loop and the processor. With `--pin`
+the attacker has one processor, and everything else another.
 
     python -m bench.batches [--seconds 10] [--connections 8] [--jobs 1000] [--pin] [--no-rates]
 """
 
 import argparse
 import asyncio
-import json
 import multiprocessing
 import os
 import statistics
-import tempfile
 import time
 from collections import Counter
 from multiprocessing.synchronize import Event
-from pathlib import Path
-from typing import Any
 
 import uvloop
 
-from atlas.actors import system
-from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
-from atlas.api.server import http_server
-from atlas.db.migrations import migrate
-from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import add_token
-from atlas.logs import configure_logs
-from atlas.postgres.cluster import start_embedded
-from atlas.settings import load_settings
+from atlas.db.pool import open_pool
+from bench.api_calls import ENQUEUE, NO_RATES, PARSE, BenchCaller, add_enqueuers, database, programs, serve
 
-PORT = 18091
-ME = system("bench")
 EVERY = 0.02
 AFTER_REFUSAL = 0.05
-JOB = {"job_type": "bench.noop", "payload": {"to": "ann@example.com", "subject": "Hello", "text": "It works.", "n": 1}}
-
-
-@job("bench.noop")
-async def noop(input: dict[str, Any]) -> None:
-    """Nothing at all."""
-
-
-def serve(url: str, ready: Event, rates: Rates) -> None:
-    """The API as `atlas api` runs it."""
-
-    async def run() -> None:
-        configure_logs("error")
-        pool = await open_pool(url, size=20)
-        app = create_app(load_settings(), pool, url, rates=rates)
-        server = http_server(app, app.state.api.clients, port=PORT)
-        serving = asyncio.create_task(server.serve())
-        while not server.started:
-            await asyncio.sleep(0.05)
-        ready.set()
-        await serving
-
-    uvloop.run(run())
-
-
-class BatchCaller:
-    """One connection that posts the same body again and again."""
-
-    def __init__(self, token: str, body: bytes) -> None:
-        head = (
-            f"POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nAuthorization: Bearer {token}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        self._request = head.encode() + body
-
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", PORT)
-
-    async def post(self) -> int:
-        """The status of the response."""
-        self._writer.write(self._request)
-        try:
-            head = await self._reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            await self.open()
-            return 0
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        await self._reader.readexactly(length)
-        return int(head.split(b" ", 2)[1])
 
 
 def attack(token: str, jobs: int, connections: int, processor: int | None, began: Event, ended: Event) -> None:
@@ -99,15 +34,22 @@ def attack(token: str, jobs: int, connections: int, processor: int | None, began
         os.sched_setaffinity(0, {processor})
     statuses: Counter[int] = Counter()
 
+    def on_response(caller: BenchCaller, status: int, _response: bytes) -> None:
+        statuses[status] += 1
+        began.set()
+        if ended.is_set():
+            caller.close()
+        elif status == 201:
+            caller.send()
+        else:
+            asyncio.get_running_loop().call_later(AFTER_REFUSAL, caller.send)
+
     async def hammer() -> None:
-        caller = BatchCaller(token, json.dumps([JOB] * jobs).encode())
-        await caller.open()
+        # The API may close a connection whose body it has refused.
         while not ended.is_set():
-            status = await caller.post()
-            statuses[status] += 1
-            began.set()
-            if status != 201:
-                await asyncio.sleep(AFTER_REFUSAL)
+            caller = await BenchCaller(ENQUEUE, token, jobs, on_response).open()
+            caller.send()
+            await caller.ended
 
     async def run() -> None:
         await asyncio.gather(*(hammer() for _ in range(connections)))
@@ -116,78 +58,70 @@ def attack(token: str, jobs: int, connections: int, processor: int | None, began
     print(f"the attacker's responses by status: {dict(statuses)}", flush=True)
 
 
-async def bystand(token: str, seconds: float) -> list[float]:
-    """Milliseconds of each single enqueue, in their order of length."""
-    caller = BatchCaller(token, json.dumps(JOB).encode())
-    await caller.open()
+async def bystand(path: str, token: str, seconds: float) -> list[float]:
+    """Milliseconds of each single call, in their order of length."""
+    response: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    caller = await BenchCaller(path, token, 1, lambda _caller, status, _response: response.set_result(status)).open()
     times = []
     ends = time.perf_counter() + seconds
     while time.perf_counter() < ends:
+        response = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
-        status = await caller.post()
+        caller.send()
+        status = await response
         if status != 201:
             raise RuntimeError(f"the bystander was refused: {status}")
         times.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(max(0.0, EVERY - (time.perf_counter() - began)))
+    caller.close()
     return sorted(times)
 
 
+async def bystand_both(token: str, seconds: float) -> dict[str, list[float]]:
+    """The same for both endpoints at the same time."""
+    paths = (ENQUEUE, PARSE)
+    return dict(zip(paths, await asyncio.gather(*(bystand(path, token, seconds) for path in paths)), strict=True))
+
+
 async def measure(url: str, options: argparse.Namespace) -> None:
-    """Print the bystander's latency alone and beside the attacker, and their ratio."""
+    """Print the bystanders' latency alone and beside the attacker, and the ratio."""
     pool = await open_pool(url, size=1)
-    tokens = {}
-    async with pool.acquire() as conn:
-        await switch(conn, online=True, actor=ME)
-        await publish_types(conn, [registered()["bench.noop"]])
-        for name in ("bystander", "attacker"):
-            tenant = await add_tenant(conn, slug=name, name=name, actor=ME)
-            _, tokens[name] = await add_token(conn, subject=name, role="enqueuer", tenant=tenant, actor=ME)
+    bystander, attacker = await add_enqueuers(pool, "bystander", "attacker")
     await pool.close()
-    await bystand(tokens["bystander"], 2)
-    alone = await bystand(tokens["bystander"], options.seconds)
+    await bystand_both(bystander, 2)
+    alone = await bystand_both(bystander, options.seconds)
     spawn = multiprocessing.get_context("spawn")
     began, ended = spawn.Event(), spawn.Event()
-    batches = (tokens["attacker"], options.jobs, options.connections, 1 if options.pin else None, began, ended)
-    attacker = spawn.Process(target=attack, args=batches)
-    attacker.start()
+    batches = (attacker, options.jobs, options.connections, 1 if options.pin else None, began, ended)
+    process = spawn.Process(target=attack, args=batches)
+    process.start()
     try:
         await asyncio.to_thread(began.wait, 60)
-        beside = await bystand(tokens["bystander"], options.seconds)
+        crowded = await bystand_both(bystander, options.seconds)
     finally:
         ended.set()
-        await asyncio.to_thread(attacker.join)
-    p95 = []
-    for name, times in (("alone", alone), ("beside batches", beside)):
-        p95.append(times[int(len(times) * 0.95)])
-        print(f"{name}: p50 {statistics.median(times):.1f} ms, p95 {p95[-1]:.1f} ms, slowest {times[-1]:.1f} ms")
-    print(f"ratio of p95: {p95[1] / p95[0]:.2f}")
+        await asyncio.to_thread(process.join)
+    for path in alone:
+        print(f"{path} alone: {_shown(alone[path])}")
+        print(f"{path} beside batches: {_shown(crowded[path])}")
+        print(f"{path} ratio of p95: {_p95(crowded[path]) / _p95(alone[path]):.2f}")
+
+
+def _p95(times: list[float]) -> float:
+    return times[int(len(times) * 0.95)]
+
+
+def _shown(times: list[float]) -> str:
+    return f"p50 {statistics.median(times):.1f} ms, p95 {_p95(times):.1f} ms, slowest {times[-1]:.1f} ms"
 
 
 async def main(options: argparse.Namespace) -> None:
     """Bring a server and the API up, measure, and take them down."""
     if options.pin:
         os.sched_setaffinity(0, {0})
-    rates = Rates(token=1e9, tenant=1e9) if options.no_rates else Rates()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        server = await start_embedded(Path(home))
-        try:
-            admin = await connect(server.url("postgres"))
-            await admin.execute("create database atlas")
-            await admin.close()
-            url = server.url("atlas")
-            await migrate(url)
-            spawn = multiprocessing.get_context("spawn")
-            ready = spawn.Event()
-            api = spawn.Process(target=serve, args=(url, ready, rates))
-            api.start()
-            try:
-                await asyncio.to_thread(ready.wait, 60)
-                await measure(url, options)
-            finally:
-                api.terminate()
-                await asyncio.to_thread(api.join, 30)
-        finally:
-            server.release()
+    rates = NO_RATES if options.no_rates else Rates()
+    async with database() as (_, url), programs((serve, (url, rates))):
+        await measure(url, options)
 
 
 if __name__ == "__main__":
