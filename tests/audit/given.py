@@ -105,7 +105,7 @@ async def guard_again(owner: Any) -> None:
     for row in await owner.fetch(
         "select tgrelid::regclass::text as table, tgname from pg_trigger where tgname ~ '^audit_' and tgenabled = 'D'"
     ):
-        always = "" if row["tgname"] == "audit_log_own_events" else "always "
+        always = "always " if row["tgname"].endswith(("_append_only", "_no_truncate", "_no_update")) else ""
         await owner.execute(f"alter table {row['table']} enable {always}trigger {row['tgname']}")
 
 
