@@ -12,6 +12,7 @@ import asyncpg
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.forwarding.places import require_forwarded
 from atlas.audit.keys import SigningKey
 from atlas.audit.tree_head import named_as_log
 from atlas.db.pool import Connection
@@ -55,7 +56,7 @@ async def prune(
 
     Their personal values go too. Leaves and checkpoints stay, and with them the tree and old proofs. An `AUDIT_PRUNED`
     event records it with `facts`, and with a note that orders it, signed by the key: who can write to the database
-    cannot order it.
+    cannot order it. Rows that a forwarder has yet to send are a Conflict.
     """
     try:
         async with conn.transaction():
@@ -63,6 +64,7 @@ async def prune(
             if newest is None or (through is not None and through > newest):
                 return None
             through = newest if through is None else through
+            await require_forwarded(conn, through)
             signed = {**(facts or {}), "order": await _order(conn, key, through)}
             rows: int = await fetch_value(
                 conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, signed)

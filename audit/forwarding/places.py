@@ -19,6 +19,7 @@ LIST = statement("audit/sql/forwarder_list.sql")
 MOVE = statement("audit/sql/forwarder_move.sql")
 REMOVE = statement("audit/sql/forwarder_remove.sql")
 LAST_SEAL = statement("audit/sql/forwarder_start.sql")
+BEFORE = statement("audit/sql/forwarders_before.sql")
 
 PREFIX = "audit_forward:"
 # A forwarder that is behind for longer is a warning of `atlas doctor`.
@@ -106,6 +107,22 @@ async def list_forwarders(conn: Connection, *, name: str | None = None) -> list[
     """The forwarders by name, with how far each is behind."""
     key = None if name is None else f"{PREFIX}{name}"
     return [_status(row) for row in await fetch(conn, LIST, prefix=PREFIX, key=key)]
+
+
+async def require_forwarded(conn: Connection, through: int) -> None:
+    """Refuse to go on while a forwarder has yet to send rows of the seals up to `through`. A place only moves on."""
+    behind = await fetch(conn, BEFORE, prefix=PREFIX, through=through)
+    if behind:
+        names = [row["key"].removeprefix(PREFIX) for row in behind]
+        places = [
+            f"{name} has sent the rows up to seal {row['seal']}, and {row['rows']} more wait"
+            for name, row in zip(names, behind, strict=True)
+        ]
+        raise Conflict(
+            f"The rows up to seal {through} were not all forwarded: {'; '.join(places)}.",
+            remedy="Let the forwarder catch up (`atlas audit forward --status`), or remove one that is no longer used:"
+            f" `atlas audit forward --remove {names[0]}`, which is an event.",
+        )
 
 
 def _status(row: Any) -> ForwarderStatus:

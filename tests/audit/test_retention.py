@@ -10,6 +10,8 @@ import pytest
 from atlas.actors import Actor
 from atlas.audit.checkpoint import publish
 from atlas.audit.export import Extract, export
+from atlas.audit.forwarding.places import add_forwarder, find_forwarder, remove_forwarder, store_place
+from atlas.audit.forwarding.sealed_rows import Place
 from atlas.audit.personal_data import commit, commit_address
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.reader import AuditReader
@@ -72,6 +74,26 @@ async def test_of_two_removals_at_once_one_is_refused_by_the_other(conn, owner, 
     with pytest.raises(Conflict, match="were removed by another process at the same time"):
         await second
     await other.close()
+
+
+async def test_rows_that_a_forwarder_has_yet_to_send_are_not_removed(conn, owner, installation):
+    await audit_log(conn, installation, seals=4)
+    await add_forwarder(conn, "siem", "file", "json", actor=CALLER)
+    await add_forwarder(conn, "late", "file", "json", actor=CALLER)
+    last = await conn.fetchval("select max(n) from atlas.audit_seal")
+    await grown_old(owner, last)
+    older = {"older_than": timedelta(days=10), "actor": CALLER, "key": installation.key}
+    await store_place(conn, "late", Place(), Place(1), sent=1)
+
+    with pytest.raises(Conflict) as refused:
+        await prune(owner, **older)
+    waiting = (await find_forwarder(conn, "late")).lag_rows
+    late = f"late has sent the rows up to seal 1, and {waiting} more wait; siem has"
+    assert f"The rows up to seal {last} were not all forwarded: {late}" in str(refused.value)
+    assert "atlas audit forward --remove late" in refused.value.remedy
+    await remove_forwarder(conn, "late", actor=CALLER)
+    await store_place(conn, "siem", Place(), Place(last), sent=1)
+    assert (await prune(owner, **older)).through_seal == last
 
 
 async def test_the_rows_of_old_seals_go_and_their_leaves_stay(conn, pruned, installation):
