@@ -21,6 +21,7 @@ from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
 from atlas.logs import RepeatedWarning, configure_logs, get_logger
+from atlas.private_folder import tighten_home
 from atlas.settings import Settings, load_settings
 from atlas.up_report import api_address
 
@@ -133,6 +134,8 @@ async def _open_atlas(
     """
     if checks_inputs:
         _know_builtin_types()
+    if program:
+        tighten_home(settings.home)
     async with reach_database(settings, may_create=migrate or program) as addresses:
         url = addresses.url if program else await _free_address(addresses)
         may_migrate = migrate or settings.embedded

@@ -4,6 +4,7 @@ import os
 import platform
 import runpy
 import shutil
+import stat
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from atlas.audit.keys import is_open_to_others, key_file
 from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.generated_prisma import FOLDER
+from atlas.private_folder import open_folders
 from atlas.settings import Settings
 from atlas.source import IS_CHECKOUT, SOURCE, setup_command
 
@@ -25,6 +27,7 @@ def check_machine(settings: Settings) -> list[Diagnosis]:
         _python(),
         _prisma_client(),
         _home(settings.home),
+        *_folders(settings.home),
         _disk(settings.home),
         *_audit_key(settings),
         *_restored(settings),
@@ -59,6 +62,15 @@ def _home(home: Path) -> Diagnosis:
         fail=not usable,
         remedy="Make the folder writable, or set ATLAS_HOME to one that is.",
     )
+
+
+def _folders(home: Path) -> list[Diagnosis]:
+    """The folders of keys and mails that others on this machine may read."""
+    wide = [f"{folder} ({stat.S_IMODE(folder.stat().st_mode):o})" for folder, _ in open_folders(home)]
+    if not wide:
+        return []
+    remedy = f"Run `chmod go= {home}`, and the same for `keys` and `outbox` in it, or start a program: it closes them."
+    return [finding("folders", f"others on this machine may enter {', '.join(wide)}", warn=True, remedy=remedy)]
 
 
 def _disk(home: Path) -> Diagnosis:

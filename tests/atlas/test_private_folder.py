@@ -4,9 +4,13 @@ import os
 import stat
 from uuid import uuid4
 
+from structlog.testing import capture_logs
+
 from atlas.audit.keys import signing_key
+from atlas.cli.doctor.machine import check_machine
 from atlas.engine.secrets.key import load_key
 from atlas.postgres.cluster import start_embedded
+from atlas.private_folder import tighten_home
 from atlas.settings import load_settings
 from atlas.workers.email.outbox import write_mail
 
@@ -32,3 +36,24 @@ async def test_home_keys_and_outbox_are_for_their_owner_alone(tmp_path, monkeypa
     # As root the server has a user of its own, which passes through the home, and through nothing else in it.
     assert mode(home) == ("0o701" if os.geteuid() == 0 else "0o700")
     assert [mode(home / name) for name in ("keys", "outbox", "postgres/data")] == ["0o700"] * 3
+
+
+def test_folders_that_others_may_enter_are_reported_and_closed_at_the_start(tmp_path):
+    home = tmp_path / "atlas"
+    for name, wide in ((".", 0o755), ("keys", 0o775), ("outbox", 0o2770), ("checkpoints", 0o755)):
+        (home / name).mkdir(parents=True, exist_ok=True)
+        (home / name).chmod(wide)
+    settings = load_settings(atlas_home=home)
+    [found] = [one for one in check_machine(settings) if one.check == "folders"]
+    assert found.verdict == "warn"
+    assert f"{home} (755), {home}/keys (775), {home}/outbox (2770)" in found.found
+
+    with capture_logs() as logs:
+        tighten_home(home)
+
+    modes = [mode(home / name) for name in (".", "keys", "outbox", "checkpoints")]
+    assert modes == ["0o700", "0o700", "0o2700", "0o755"]
+    assert not [one for one in check_machine(settings) if one.check == "folders"]
+    assert [(line["event"], line["before"]) for line in logs] == [
+        ("closed a folder to others", before) for before in ("755", "775", "2770")
+    ]
