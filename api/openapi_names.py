@@ -388,6 +388,7 @@ TAGS: dict[str, str] = {
     "hosts": "Machines that fetch their own jobs, and the servers on them.",
     "outbox": "Mails that were written as files instead of being sent.",
     "tokens": "The credentials of people and programs.",
+    "grants": "What logins of other applications may enqueue in SQL.",
     "tenants": "The customers of the installation.",
     "audit": "The append-only log of what happened, and its proofs.",
     "session": "Signing in and out, for pages.",

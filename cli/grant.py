@@ -2,18 +2,24 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
-from atlas.cli.runtime import caller, connected, execute, open_atlas
+from atlas.cli.over_http_rows import tenant_names
+from atlas.cli.runtime import caller, connected, open_atlas
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.client.models.grants import EnqueueGrant
 from atlas.db.pool import Connection, connect
-from atlas.engine.grants import EnqueueGrant, grant_enqueue, list_grants, revoke_enqueue
+from atlas.engine.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.tenants import find_tenant
 from atlas.errors import NotFound
 from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="What logins of other applications may do.", no_args_is_help=True, add_completion=False)
 
@@ -39,7 +45,11 @@ def enqueue(
             grants = await list_grants(conn, login=login)
             return grants, await names_of(conn, grants)
 
-    grants, names = execute(work)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+        made = await atlas.create_grants(login, tenants=tenant, job_types=type)
+        return made.grants, await tenant_names(atlas)
+
+    grants, names = either(work, over_http)
     _say(grants, names, f"The login {login} may call atlas.enqueue:", json=json)
 
 
@@ -56,7 +66,10 @@ def show(
             grants = await list_grants(conn, login=login, tenant_id=await tenant_id(conn, tenant))
             return grants, await names_of(conn, grants)
 
-    _say(*execute(work), None, json=json)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+        return await _listed(atlas, login), await tenant_names(atlas)
+
+    _say(*either(work, over_http, tenant=tenant), None, json=json)
 
 
 @app.command("revoke")
@@ -73,10 +86,28 @@ def revoke(
             owner = await tenant_id(conn, tenant)
             revoked = await revoke_enqueue(conn, login, tenant_id=owner, job_type=type, actor=caller())
             if not revoked:
-                raise NotFound("grant of the login", login, remedy="`atlas grant list` shows the grants there are.")
+                raise _no_grant(login)
             return revoked, await names_of(conn, revoked)
 
-    _say(*execute(work), f"The login {login} may no longer enqueue:", json=json)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+        revoked = [grant for grant in await _listed(atlas, login) if type in (None, grant.job_type)]
+        if not revoked:
+            raise _no_grant(login)
+        for grant in revoked:
+            await atlas.revoke_grant(grant.id)
+        return revoked, await tenant_names(atlas)
+
+    _say(*either(work, over_http, tenant=tenant), f"The login {login} may no longer enqueue:", json=json)
+
+
+async def _listed(atlas: "AtlasClient", login: str | None) -> list[EnqueueGrant]:
+    """The grants in the order that the command shows them."""
+    grants = [grant async for grant in (atlas.list_grants() if login is None else atlas.list_grants(login=login))]
+    return sorted(grants, key=lambda grant: (grant.login, str(grant.tenant_id), grant.job_type))
+
+
+def _no_grant(login: str) -> NotFound:
+    return NotFound("grant of the login", login, remedy="`atlas grant list` shows the grants there are.")
 
 
 @asynccontextmanager
@@ -92,7 +123,10 @@ async def _owner(settings: Settings) -> AsyncIterator[Connection]:
 
 def _say(grants: list[EnqueueGrant], names: TenantNames, headline: str | None, *, json: bool) -> None:
     columns = ("LOGIN", "TENANT", "JOB TYPE", "GRANTED BY", "SINCE")
-    rows = [(one.login, names.slug(one.tenant_id), one.job_type, one.created_by, one.created_at) for one in grants]
-    lines = [f"  {one.job_type} for {names.slug(one.tenant_id)}" for one in grants]
+    rows = [
+        (grant.login, names.slug(grant.tenant_id), grant.job_type, grant.created_by, grant.created_at)
+        for grant in grants
+    ]
+    lines = [f"  {grant.job_type} for {names.slug(grant.tenant_id)}" for grant in grants]
     text = table(columns, rows) if headline is None else "\n".join([headline, *lines])
-    say({"grants": [names.document(one) for one in grants]}, text, json=json)
+    say({"grants": [names.document(grant.model_dump()) for grant in grants]}, text, json=json)

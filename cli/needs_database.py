@@ -17,7 +17,6 @@ REASONS = {
     "backup": ("it copies the database and the keys beside it", _THERE),
     "restore": ("it makes a database", "Set DATABASE_URL, or unset ATLAS_URL."),
     "database-url": ("it is the address of the database", "Run it where `atlas up` runs, or set DATABASE_URL."),
-    "grant": ("it gives rights to a login of the database", _THERE),
     "sign-in": ("the link is made on the database", "Sign in with a token on the pages of the API."),
     "tenant export": ("it reads the tables and the keys of the audit log", _THERE),
     "tenant import": ("it writes the tables of a whole tenant", _THERE),

@@ -1,13 +1,12 @@
 """Grants: which job types of which tenants the login of another application may enqueue with the SQL function.
 
 A grant has two parts: the login is a member of a role that may call `atlas.enqueue`, and a row of `enqueue_grants` for
-each tenant and job type, which that function checks. All of it is changed over a connection of the owner of the tables.
+each tenant and job type, which that function checks. Only the owner of the tables changes the membership; over the API
+rows are added for a login that is a member. One whose last row is removed there stays a member without rights.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,38 +14,30 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
+from atlas.client.models.grants import EnqueueGrant
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.schema import role, schema_name
-from atlas.db.statements import fetch, fetch_row, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
 from atlas.engine.jobs.types import canonical
 from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:
+    from atlas.generated import models
     from atlas.generated.types import EnqueueGrantWhereInput
 
 GRANT_ENQUEUE = statement("engine/sql/grant_enqueue.sql")
 REVOKE_ENQUEUE = statement("engine/sql/revoke_enqueue.sql")
+MAY_CALL = statement("engine/sql/may_call_enqueue.sql")
 ADD = statement("engine/sql/add_enqueue_grant.sql")
+REMOVE_ONE = statement("engine/sql/remove_enqueue_grant.sql")
 REMOVE = statement("engine/sql/remove_enqueue_grants.sql")
 
 # Made by several statements, which the SQL function refuses for everyone.
 NOT_IN_SQL = SERVER_TYPES | {"ENGINE_RUN", "HTTP_CALL"}
-
-
-@dataclass(frozen=True, slots=True)
-class EnqueueGrant:
-    """A job type of a tenant that a login may enqueue. A type that ends with * is for all that begin so."""
-
-    id: UUID
-    login: str
-    tenant_id: UUID
-    job_type: str
-    created_by: str
-    created_at: datetime
 
 
 async def grant_enqueue(
@@ -57,7 +48,8 @@ async def grant_enqueue(
     added: list[EnqueueGrant] = []
     with _owner_errors(login):
         async with conn.transaction():
-            await fetch(conn, GRANT_ENQUEUE, login=login)
+            if not await fetch_value(conn, MAY_CALL, login=_quoted(login), role=role("enqueuer")):
+                await fetch(conn, GRANT_ENQUEUE, login=login)
             for tenant in tenants:
                 for kind in kinds:
                     options = {"login": login, "tenant_id": tenant.id, "job_type": kind}
@@ -76,7 +68,10 @@ async def revoke_enqueue(
     job_type: str | None = None,
     actor: Actor,
 ) -> list[EnqueueGrant]:
-    """Take grants away: all of a login, or those of a tenant or a type. Without any it may not call the function."""
+    """Take grants away: all of a login, or those of a tenant or a type. Without any it may not call the function.
+
+    The connection is of the owner of the tables.
+    """
     kind = None if job_type is None else canonical(job_type)
     with _owner_errors(login):
         async with conn.transaction():
@@ -85,6 +80,27 @@ async def revoke_enqueue(
                 await record(conn, _event("ENQUEUE_REVOKED", EnqueueGrant(**row), actor))
             await fetch(conn, REVOKE_ENQUEUE, login=login)
     return [EnqueueGrant(**row) for row in rows]
+
+
+async def revoke_grant(conn: Connection, grant_id: UUID, *, actor: Actor) -> EnqueueGrant:
+    """Take one grant away. The login keeps the right to call the function, which refuses what is not granted."""
+    async with conn.transaction():
+        row = await fetch_row(conn, REMOVE_ONE, id=grant_id)
+        if row is None:
+            raise NotFound("grant", grant_id)
+        await record(conn, _event("ENQUEUE_REVOKED", EnqueueGrant(**row), actor))
+    return EnqueueGrant(**row)
+
+
+async def page_of_grants(
+    conn: Connection, *, tenant_id: UUID | None, login: str | None = None, after: UUID | None = None, limit: int
+) -> list[EnqueueGrant]:
+    """A page of grants, in the order of their ids."""
+    where: EnqueueGrantWhereInput = page_filter(tenant_id=tenant_id, after=after)
+    if login is not None:
+        where["login"] = login
+    rows = await prisma_on(conn).enqueuegrant.find_many(limit, where=where, order={"id": "asc"})
+    return [_grant(row) for row in rows]
 
 
 async def list_grants(
@@ -98,10 +114,23 @@ async def list_grants(
         where["tenantId"] = str(tenant_id)
     order = [{"login": "asc"}, {"tenantId": "asc"}, {"jobType": "asc"}]
     rows = await prisma_on(conn).enqueuegrant.find_many(where=where, order=order)  # type: ignore[arg-type]
-    return [
-        EnqueueGrant(UUID(row.id), row.login, UUID(row.tenantId), row.jobType, row.createdBy, row.createdAt)
-        for row in rows
-    ]
+    return [_grant(row) for row in rows]
+
+
+def _grant(row: "models.EnqueueGrant") -> EnqueueGrant:
+    return EnqueueGrant(
+        id=UUID(row.id),
+        login=row.login,
+        tenant_id=UUID(row.tenantId),
+        job_type=row.jobType,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+    )
+
+
+def _quoted(login: str) -> str:
+    """A login as an identifier, so that case and every character count."""
+    return '"' + login.replace('"', '""') + '"'
 
 
 def _checked(login: str, tenants: Sequence[Tenant], job_types: Sequence[str]) -> list[str]:

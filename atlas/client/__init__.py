@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TriggerExplanation,
         WorkerExplanation,
     )
+    from atlas.client.models.grants import EnqueueGrant, GrantList
     from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
     from atlas.client.models.insights import GroupShown, InsightsShown
     from atlas.client.models.jobs import (
@@ -145,6 +146,7 @@ __all__ = [
     "Decided",
     "DefinitionShown",
     "EngineStatus",
+    "EnqueueGrant",
     "EnqueuedJob",
     "EntryDetails",
     "EntryShown",
@@ -161,6 +163,7 @@ __all__ = [
     "Frame",
     "GateEvent",
     "GateStatus",
+    "GrantList",
     "GroupShown",
     "Hello",
     "HookMade",
@@ -253,6 +256,7 @@ _MODULES = (
     "models.audit",
     "models.base",
     "models.explain",
+    "models.grants",
     "models.hosts",
     "models.insights",
     "models.jobs",

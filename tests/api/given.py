@@ -30,6 +30,8 @@ from atlas.ids import new_id
 from tests.support import DANA, given_review
 
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
+ADD_GRANT = """
+insert into atlas.enqueue_grants (login, tenant_id, job_type, created_by) values ('shop', $1, 'x.work', 'dana') returning id"""
 DEFINITION = {"key": "echo.it", "argv": ["/bin/echo", "hello"]}
 
 
@@ -64,8 +66,10 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         group = await enqueue_group(conn, [NewJob("x.work", {}, tenant.id, allow_unknown=True)], actor=DANA)
         slowly: dict[str, Any] = {"ids": [job.id, new_id()], "rate_per_second": 0.01, "reason": "known"}
         bulk = await begin_bulk_action(conn, "discard", actor=DANA, tenant_id=tenant.id, **slowly)
+        grant = await conn.fetchval(ADD_GRANT, tenant.id)
     return {
         "job_id": job.id,
+        "grant_id": grant,
         "host_id": host.id,
         "instance_id": instance.id,
         "trigger_id": trigger.id,

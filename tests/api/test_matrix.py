@@ -43,6 +43,7 @@ BODIES = {
     "POST /hosts/{host_id}/instances": {"name": "i"},
     "PATCH /hosts/{host_id}/instances/{instance_id}": {"name": "j"},
     "POST /tokens": {"subject": "s", "role": "enqueuer"},
+    "POST /grants": {"login": "atlas_guest", "tenants": ["acme"], "job_types": ["x.work"]},
     "POST /tenants": {"slug": "third", "name": "Third"},
     "PATCH /tenants/{slug_or_id}": {"name": "Renamed"},
     "PUT /system/atlas-online": {"online": True},

@@ -217,6 +217,10 @@ class SystemOperations(ApiCaller):
     def report_access(self, *, month: str) -> AccessReport:
         """Who could do what in a month such as 2026-11, who did, and which credentials nobody used."""
 
+    @stream("/audit/reports/access/export")
+    def export_access_report(self, *, month: str) -> bytes:
+        """The same as CSV: a row for each credential, then for each action of each actor."""
+
     @operation("POST", "/audit/verifications", keyed=False)
     def start_verification(self) -> VerificationShown:
         """Verify the audit log, or a tenant's part, in the background; `wait_for_verification` waits for the result."""

@@ -1,12 +1,13 @@
-"""Tenants, tokens, hosts and command definitions."""
+"""Tenants, tokens, grants, hosts and command definitions."""
 
 # mypy: disable-error-code="empty-body"
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from atlas.client.methods import listing, operation
+from atlas.client.models.grants import EnqueueGrant, GrantList
 from atlas.client.models.hosts import DefinitionShown, HostShown, InstanceShown
 from atlas.client.models.tenants import (
     OpenSessionShown,
@@ -76,6 +77,18 @@ class TenantOperations(ApiCaller):
     @operation("DELETE", "/tokens/{token_id}")
     def revoke_token(self, token_id: Id, *, with_created: bool = ...) -> RevokedToken:
         """Revoke a token for good, with every session that was opened with it; or also what was created with it."""
+
+    @listing("/grants")
+    def list_grants(self, *, login: str | None = ...) -> EnqueueGrant:
+        """What logins of other applications may enqueue with the SQL function."""
+
+    @operation("POST", "/grants", by_tenant=False)
+    def create_grants(self, login: str, *, tenants: Sequence[str], job_types: Sequence[str]) -> GrantList:
+        """Let a login enqueue each of these job types for each of these tenants; for operators."""
+
+    @operation("DELETE", "/grants/{grant_id}", by_tenant=False)
+    def revoke_grant(self, grant_id: Id) -> None:
+        """Take a grant away from a login; for operators."""
 
     @operation("GET", "/session", by_tenant=False)
     def get_session(self) -> SessionShown:
