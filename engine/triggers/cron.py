@@ -1,4 +1,4 @@
-"""Cron expressions, and their due times on a zone's clock.
+"""Cron expressions, and their due times on a zone's clock: a trigger of APScheduler.
 
 `cronsim` reads the five fields and walks the calendar. On a clock change the rule is Debian cron's: a fixed local time
 that does not exist comes once, at the first minute after the gap, and one that exists twice comes once, the first time;
@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+from apscheduler.triggers.base import BaseTrigger
 from cronsim import CronSim, CronSimError
 from cronsim.cronsim import SYMBOLIC_DAYS, SYMBOLIC_MONTHS
 
@@ -23,6 +24,7 @@ from atlas.engine.timezones import check_zone, clock_changes
 from atlas.errors import FieldError, InvalidInput
 
 LONGEST = 200
+INSTANT = timedelta(microseconds=1)
 MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 
@@ -50,7 +52,7 @@ _UNREADABLE = (CronSimError, AssertionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
     """An expression on a zone's clock. Make it with `read_cron`, which checks both."""
 
     fields: str
@@ -61,6 +63,10 @@ class Cron:
         """True where both the minute and the hour are named, so that its times are local times."""
         minute, hour, *_ = self.fields.split()
         return not minute.startswith("*") and not hour.startswith("*")
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """The first due time after the previous one, missed or not; without a previous one, the first from now on."""
+        return self.after(now - INSTANT if previous_fire_time is None else previous_fire_time)
 
     # Many triggers share a schedule, and are due at the same time.
     @lru_cache(maxsize=16384)  # noqa: B019  # the schedules are cached themselves

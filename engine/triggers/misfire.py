@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from atlas.engine.triggers.cron import Cron
+from atlas.engine.triggers.cron import INSTANT, Cron
 
 # A due time is not missed when a scheduler leads again within this time.
 GRACE = timedelta(seconds=30)
-INSTANT = timedelta(microseconds=1)
 # How far new rules of a zone move a due time.
 RULE_SHIFT = timedelta(minutes=65)
 # Due times missed in the last days of an outage have a row each; one row stands for all before them.
@@ -43,7 +42,7 @@ def first_open(cron: Cron, due: datetime | None, start: datetime) -> datetime:
     """
     if due is None:
         return cron.after(start)
-    if cron.after(due - INSTANT) == due:
+    if cron.get_next_fire_time(None, due) == due:
         return due
     near = cron.after(due - RULE_SHIFT)
     return near if near <= due + RULE_SHIFT else due
@@ -57,7 +56,7 @@ def plan(
     missed: list[tuple[datetime, datetime]] = []
     while due <= now and len(fire) < most and len(missed) < most_missed:
         end = None if policy == "all" else next((end for began, end in outages if began < due <= end), None)
-        following = cron.after(due)
+        following = cron.get_next_fire_time(due, now)
         if end is None or (policy == "latest" and following > min(end, now)):
             fire.append(due)
         else:

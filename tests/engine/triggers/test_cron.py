@@ -6,11 +6,13 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from apscheduler.events import EVENT_JOB_EXECUTED
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from atlas.engine.timezones import clock_changes
 from atlas.engine.triggers.cron import check_cron, read_cron
 from atlas.errors import InvalidInput
-from tests.support import PROOF
+from tests.support import PROOF, until
 
 MINUTE = timedelta(minutes=1)
 
@@ -211,3 +213,23 @@ def test_a_zone_that_does_not_exist_is_refused_by_its_name(zone):
     with pytest.raises(InvalidInput, match="is not a zone of the tz database") as refused:
         read_cron("@daily", zone)
     assert refused.value.errors[0].field == "timezone"
+
+
+async def test_apscheduler_runs_a_job_at_the_due_times_of_an_expression():
+    """The second is in the hour that the clocks of Berlin left out in 2025, and comes at its end."""
+    seen: list[datetime] = []
+    scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": False, "misfire_grace_time": None})
+    scheduler.add_listener(lambda event: seen.append(event.scheduled_run_time.astimezone(UTC)), EVENT_JOB_EXECUTED)
+    first = datetime(2025, 3, 29, 1, 30, tzinfo=UTC)
+
+    async def work() -> None:
+        """Nothing but the time matters."""
+
+    scheduler.add_job(work, read_cron("30 2 29-31 3 *", "Europe/Berlin"), next_run_time=first)
+    scheduler.start()
+    try:
+        await until(lambda: len(seen) >= 3)
+    finally:
+        scheduler.shutdown(wait=False)
+
+    assert seen[:3] == [first, datetime(2025, 3, 30, 1, 0, tzinfo=UTC), datetime(2025, 3, 31, 0, 30, tzinfo=UTC)]
