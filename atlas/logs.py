@@ -4,14 +4,14 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import orjson
 
+from atlas.log_handlers import StderrHandler, UnlockedHandler
 from atlas.source import name_command
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def configure_logs(level: str = "info", *, json: bool | None = None, late: bool 
     """
     as_json = not sys.stderr.isatty() if json is None else json
     formatter = _Formatter(level, as_json=as_json)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = StderrHandler(sys.stderr)
     handler.setFormatter(formatter)
     handler.set_name(JSON_HANDLER if as_json else "atlas-text")
     # Otherwise a line that cannot be written would be printed without passing the redactors.
@@ -158,21 +158,14 @@ def frequent_logger(name: str) -> Callable[[str, Mapping[str, Any]], None]:
     the standard library take 97. Other handlers of the process get the line by the ordinary way.
     """
     handlers = [one for one in logging.getLogger().handlers if not isinstance(one, KeepingHandler)]
-    if (
-        len(handlers) != 1
-        or handlers[0].get_name() != JSON_HANDLER
-        or not isinstance(handlers[0], logging.StreamHandler)
-    ):
+    if len(handlers) != 1 or handlers[0].get_name() != JSON_HANDLER or not isinstance(handlers[0], StderrHandler):
         ordinary = get_logger(name)
         return lambda event, facts: ordinary.info(event, **facts)
-    handler: logging.StreamHandler[TextIO] = handlers[0]
+    handler = handlers[0]
 
     def write(event: str, facts: Mapping[str, Any]) -> None:
         line = {**facts, "event": event, "level": "info", "timestamp": datetime.now(UTC)}
-        text = _redacted(None, "", orjson.dumps(line, option=orjson.OPT_UTC_Z).decode())
-        with suppress(OSError, ValueError):
-            handler.stream.write(f"{text}\n")
-            handler.stream.flush()
+        handler.write(_redacted(None, "", orjson.dumps(line, option=orjson.OPT_UTC_Z).decode()))
 
     return write
 
@@ -182,10 +175,19 @@ def job_logger(keep: "structlog.types.Processor", **bound: Any) -> "structlog.st
     import structlog
 
     settings = structlog.get_config()
+    factory = settings["logger_factory"]
     logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
-        settings["logger_factory"](JOB_LOGGER), processors=[keep, *settings["processors"]], **bound
+        _find_job_logger() if isinstance(factory, structlog.stdlib.LoggerFactory) else factory(JOB_LOGGER),
+        processors=[keep, *settings["processors"]],
+        **bound,
     )
     return logger
+
+
+@cache
+def _find_job_logger() -> logging.Logger:
+    # To find a logger takes a lock, and handlers in threads may look for theirs with every line.
+    return logging.getLogger(JOB_LOGGER)
 
 
 def job_facts(
@@ -195,7 +197,7 @@ def job_facts(
     return dict(zip(JOB_FACTS, (str(job_id), str(tenant_id), job_type, job_type, attempt, worker_id), strict=True))
 
 
-class KeepingHandler(logging.Handler):
+class KeepingHandler(UnlockedHandler):
     """A handler that keeps what handlers of jobs log, and no line of Atlas's own."""
 
 

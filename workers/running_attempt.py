@@ -129,5 +129,6 @@ def note_log(attempt: AttemptContext) -> None:
     log = attempt.kept_log
     if log is not None:
         attempt.kept_log = None
+        log.keep_waiting()
         stream = Stream(log.capture.head, log.capture.tail, log.capture.total)
         attempt.notes.detail[LOG_TAIL] = shown(stream, attempt.redactor)

@@ -1,10 +1,16 @@
 """Logs: JSON without a terminal, always on stderr, with the ids that were bound."""
 
+import logging
+import os
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import orjson
 import pytest
+
+from atlas.log_handlers import StderrHandler
 
 BEGIN = "from atlas.logs import configure_logs, get_logger; import logging, structlog;"
 
@@ -108,3 +114,43 @@ import logging
 
     entry = orjson.loads(done.stderr)
     assert (entry["event"], entry["level"]) == ("hm", "info")
+
+
+class FullPipe:
+    """A pipe that takes nothing more, until it is read."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self.reader, self.stream = os.fdopen(read, "rb", buffering=0), os.fdopen(write, "w")
+        self.is_read = threading.Event()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        with suppress(BlockingIOError):
+            while os.write(write, b"x" * 4096):
+                pass
+        os.set_blocking(write, True)
+
+    def read(self) -> str:
+        """Read what is in it."""
+        self.is_read.set()
+        return (self.reader.readall() or b"").decode().lstrip("x")
+
+
+async def test_the_event_loop_does_not_wait_for_stderr_and_says_what_it_left_out():
+    pipe = FullPipe()
+    handler = StderrHandler(pipe.stream)
+    # Ends the wait of a handler that does wait.
+    late = threading.Timer(10, pipe.read)
+    late.start()
+    handler.write("nobody reads")
+    handler.write("nobody reads")
+    late.cancel()
+    assert not pipe.is_read.is_set()
+
+    pipe.read()
+    logging.getLogger().addHandler(handler)
+    try:
+        handler.write("read again")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert pipe.read().splitlines() == ["read again", "2 lines were left out, because nobody read stderr"]

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import threading
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 import structlog
@@ -17,9 +18,10 @@ from atlas.engine.jobs.verdicts import PermanentError, Snooze
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
+from atlas.logs import configure_logs
 from atlas.workers.loop_watchdog import LOOK_SECONDS, Reading, blocked_between
 from atlas.workers.workflows import settle_intents
-from tests.support import DANA
+from tests.support import DANA, until
 
 pytestmark = pytest.mark.usefixtures("default_logs")
 
@@ -121,6 +123,40 @@ async def leaks(input: Login, ctx: JobContext) -> None:
     logging.getLogger("shop").info("with %r", input.password)
     if input.password.endswith("raise"):
         raise PermanentError("no entry") from ValueError(input.password)
+
+
+class SlowText:
+    """Formatted when another job has logged meanwhile, or after a time in which any can."""
+
+    inside, released = threading.Event(), threading.Event()
+    in_time: ClassVar[list[bool]] = []
+
+    def __str__(self) -> str:
+        self.inside.set()
+        self.in_time.append(self.released.wait(20))
+        self.released.clear()
+        return "slow"
+
+    __repr__ = __str__
+
+
+@job("logs.slow_in_a_thread")
+def slow_in_a_thread(input: dict[str, Any], ctx: JobContext) -> None:
+    if input["by"] == "ctx":
+        ctx.log.info("slowly", what=SlowText())
+    else:
+        logging.getLogger("shop").info("%s", SlowText())
+
+
+@job("logs.beside")
+async def beside(input: dict[str, Any], ctx: JobContext) -> None:
+    # It is formatted for the attempt, and for the log of the worker.
+    for _ in range(2):
+        await until(SlowText.inside.is_set)
+        SlowText.inside.clear()
+        logging.getLogger("shop").info("beside")
+        ctx.log.info("beside")
+        SlowText.released.set()
 
 
 @job("logs.strays")
@@ -320,6 +356,24 @@ async def test_a_handler_that_logs_without_end_floods_neither_the_log_nor_the_ev
     assert "n=0\n" in attempt["log_tail"]
     assert attempt["log_tail"].rstrip().endswith("line 999")
     assert "line 24" in (await list_attempts(pool, after))[0]["log_tail"]
+
+
+@pytest.mark.parametrize("by", ["ctx", "logging"])
+async def test_the_event_loop_logs_while_the_thread_of_a_handler_formats_a_line(pool, given, drain, default_logs, by):
+    """As a thread does that is off its processor: the line is done only when the event loop has logged its own."""
+    for event in (SlowText.inside, SlowText.released, SlowText.in_time):
+        event.clear()
+    root = logging.getLogger()
+    before = root.handlers[:]
+    configure_logs("info", json=True)
+    try:
+        [slow], [fast] = await given("logs.slow_in_a_thread", {"by": by}), await given("logs.beside", {})
+        await drain("logs.slow_in_a_thread", "logs.beside", concurrency=2)
+    finally:
+        root.handlers[:] = before
+    assert SlowText.in_time == [True, True]
+    assert "slow" in (await list_attempts(pool, slow))[0]["log_tail"]
+    assert (await list_attempts(pool, fast))[0]["log_tail"].count("beside") == 4
 
 
 class Written(logging.Handler):
