@@ -11,7 +11,7 @@
 -- Called by engine/xmin_horizon.py. SQL, because it reads the catalogs.
 with holders as (
   select 'session' as kind, a.pid::text as name, a.usename::text as login, a.application_name as application, a.state,
-    a.xact_start as began_at, greatest(age(a.backend_xid), age(a.backend_xmin)) as xids, a.backend_xid is not null as writes,
+    a.xact_start as began_at, a.backend_xid as xid, a.backend_xmin as xmin, a.backend_xid is not null as writes,
     false as catalogs_only, a.query = '<insufficient privilege>' as is_hidden
   from pg_catalog.pg_stat_activity a
   where a.datname = current_database()
@@ -22,33 +22,42 @@ with holders as (
     and not exists (select from pg_catalog.pg_stat_progress_vacuum v where v.pid = a.pid)
     and coalesce(a.backend_xid, a.backend_xmin) is not null
   union all
-  select 'prepared transaction', p.gid, p.owner::text, null, null, p.prepared, age(p.transaction), true, false, false
+  select 'prepared transaction', p.gid, p.owner::text, null, null, p.prepared, p.transaction, null, true, false, false
   from pg_catalog.pg_prepared_xacts p
   where p.database = current_database()
   union all
   -- A standby without a slot, with hot_standby_feedback.
-  select 'standby', r.application_name, r.usename::text, r.application_name, r.state, r.backend_start, age(r.backend_xmin), false, false, false
+  select 'standby', r.application_name, r.usename::text, r.application_name, r.state, r.backend_start, null, r.backend_xmin, false, false, false
   from pg_catalog.pg_stat_replication r
   where r.backend_xmin is not null
   union all
   select case when s.xmin is not null and r.pid is not null then 'standby' else 'slot' end, s.slot_name::text, r.usename::text,
-    r.application_name, case when s.active then 'active' else 'not in use' end, null, age(coalesce(s.xmin, s.catalog_xmin)), false, s.xmin is null, false
+    r.application_name, case when s.active then 'active' else 'not in use' end, null, null, coalesce(s.xmin, s.catalog_xmin), false, s.xmin is null, false
   from pg_catalog.pg_replication_slots s
   left join pg_catalog.pg_stat_replication r on r.pid = s.active_pid
   where s.xmin is not null or (s.catalog_xmin is not null and not s.active)
+),
+latest as (
+  select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid
 )
 select h.kind, h.name, h.login, h.application, h.state, h.catalogs_only, coalesce(h.is_hidden, false) as is_hidden, s.since,
   extract(epoch from clock_timestamp() - s.since)::float8 as seconds,
   (select coalesce(sum(t.n_dead_tup), 0)::bigint from pg_catalog.pg_stat_all_tables t
    where t.schemaname = case when h.catalogs_only then 'pg_catalog' else :schema::text end) as dead_rows
 from holders h
+cross join latest n
+-- The oldest of its transaction ids, in 64 bits: by how far it is before this snapshot's newest, or after it. `age` would count what
+-- other databases began since this snapshot was taken.
+cross join lateral (
+  select min(n.xid + 2147483648 - ((n.xid + 2147483648 - x.xid::text::bigint) & 4294967295)) as xid
+  from unnest(array[h.xid, h.xmin]) x(xid)) o
 cross join lateral (
   select greatest(h.began_at, l.created_at) as since
   from atlas.audit_log l
   where l.epoch = (select max(epoch) from atlas.audit_epoch)
-    and l.xid >= greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint - h.xids, 0)::text::xid8
+    and l.xid >= greatest(o.xid, 0)::text::xid8
   order by l.epoch, l.xid, l.id
   limit 1) s
 where s.since < clock_timestamp() - make_interval(secs => :min_seconds)
-order by h.catalogs_only, h.xids desc, h.writes desc, s.since
+order by h.catalogs_only, o.xid, h.writes desc, s.since
 limit 10;

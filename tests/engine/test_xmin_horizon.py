@@ -1,8 +1,9 @@
 """The holder of the xmin horizon: a session, a prepared transaction, a slot or a standby is named with what ends it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import asyncpg
 import orjson
@@ -20,12 +21,14 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import succeed
-from atlas.engine.xmin_horizon import HorizonHolder, find_holders, rounded
+from atlas.engine.xmin_horizon import HolderKind, HorizonHolder, find_holders, rounded
 from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import given_job, given_worker
 from tests.pgbouncer import direct_url
 from tests.standby import standby_of
 from tests.support import DANA
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -40,8 +43,41 @@ async def session(url: str, *statements: str) -> AsyncIterator[asyncpg.Connectio
         await conn.close()
 
 
-async def holders(conn) -> list[HorizonHolder]:
-    return await find_holders(conn, min_seconds=0)
+@asynccontextmanager
+async def snapshot(url: str, *, horizon: int) -> AsyncIterator[asyncpg.Connection]:
+    """A session with an open snapshot that holds the horizon at this transaction id, or at a later one.
+
+    It would be an earlier one for as long as a transaction of another database runs that began before: tests share
+    their server.
+    """
+    async with session(url) as conn:
+        async with asyncio.timeout(60):
+            await conn.execute("begin isolation level repeatable read")
+            while await conn.fetchval("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint") < horizon:
+                await conn.execute("rollback")
+                await asyncio.sleep(0.01)
+                await conn.execute("begin isolation level repeatable read")
+        yield conn
+
+
+async def next_horizon(conn) -> int:
+    """The first transaction id after all that Atlas has changed."""
+    return await conn.fetchval("select max(xid::text::bigint) + 1 from atlas.audit_log")
+
+
+async def holders(conn, kind: HolderKind = "session") -> list[HorizonHolder]:
+    """The holders of a kind. Slots and standbys are those of the server, which tests share."""
+    return [holder for holder in await find_holders(conn, min_seconds=0) if holder.kind == kind]
+
+
+async def while_first(conn, pid: int, read: Callable[[], Awaitable[T]]) -> T:
+    """What is read while this session is the first of the holders: a standby of another test may come before it."""
+    async with asyncio.timeout(60):
+        while True:
+            before, found, after = await find_holders(conn), await read(), await find_holders(conn)
+            if before[0].name == after[0].name == str(pid):
+                return found
+            await asyncio.sleep(0.1)
 
 
 async def hour_passes(conn) -> None:
@@ -55,12 +91,12 @@ async def test_an_open_snapshot_is_named_once_something_changed_after_it_and_its
     conn, owner, database_url
 ):
     await given_job(conn)
-    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+    async with snapshot(database_url, horizon=await next_horizon(conn)) as other:
         unchanged = await holders(conn)
         await given_job(conn)
         [found] = await holders(owner)
         [hidden] = await holders(conn)
-        young = await find_holders(conn)
+        young = [holder for holder in await find_holders(conn) if holder.kind == "session"]
         pid = other.get_server_pid()
         await owner.execute(found.statement)
         async with asyncio.timeout(10):
@@ -79,11 +115,23 @@ async def test_an_open_snapshot_is_named_once_something_changed_after_it_and_its
 
 async def test_the_transaction_that_writes_is_named_before_those_that_only_saw_it(conn, database_url):
     writes = session(database_url, "create table noted (n int)", "begin", "insert into noted values (1)")
-    async with writes as first, session(database_url, "begin isolation level repeatable read", "select 1") as second:
-        await given_job(conn)
-        found = await holders(conn)
+    async with writes as first:
+        horizon = await first.fetchval("select pg_current_xact_id()::text::bigint")
+        async with snapshot(database_url, horizon=horizon) as second:
+            await given_job(conn)
+            found = await holders(conn)
 
     assert [one.name for one in found] == [str(first.get_server_pid()), str(second.get_server_pid())]
+
+
+async def test_transactions_that_began_since_the_snapshot_that_looks_make_no_holder_older(conn, owner, database_url):
+    await given_job(conn)
+    horizon = await next_horizon(conn)
+    async with snapshot(database_url, horizon=horizon), conn.transaction(isolation="repeatable_read"):
+        await conn.execute("select 1")
+        for _ in range(5):
+            await owner.execute("select pg_current_xact_id()")
+        assert await holders(conn) == []
 
 
 async def test_a_long_transaction_of_short_statements_holds_nothing(conn, database_url):
@@ -103,14 +151,14 @@ async def test_a_prepared_transaction_and_a_forgotten_slot_are_named_with_the_st
     async with session(database_url, "create table noted (n int)") as other:
         await other.execute("begin; insert into noted values (1); prepare transaction 'dana''s'")
         await given_job(conn)
-        [prepared] = await holders(conn)
+        [prepared] = await holders(conn, "prepared transaction")
         await other.execute(prepared.statement)
         name = f"forgotten_{other.get_server_pid()}"
         await other.execute(f"select pg_create_logical_replication_slot('{name}', 'pgoutput')")
         try:
             await given_job(conn)
             # Slots of other databases hold the catalogs that all share.
-            [slot] = [one for one in await holders(conn) if one.name == name]
+            [slot] = [one for one in await holders(conn, "slot") if one.name == name]
         finally:
             await other.execute(f"select pg_drop_replication_slot('{name}')")
 
@@ -133,7 +181,7 @@ async def test_a_standby_with_feedback_is_named_while_a_query_runs_there(conn, d
         try:
             await reader.execute("begin isolation level repeatable read; select count(*) from atlas.jobs")
             async with asyncio.timeout(30):
-                while not (found := [one for one in await holders(conn) if one.kind == "standby"]):
+                while not (found := await holders(conn, "standby")):
                     await given_job(conn)
                     await asyncio.sleep(0.2)
         finally:
@@ -150,14 +198,14 @@ async def test_a_held_horizon_is_an_alert_and_the_reason_why_a_due_job_waits(con
         await hour_passes(owner)
         await owner.execute("update atlas.jobs set created_at = created_at - interval '1 hour'")
         pid = other.get_server_pid()
-        [alert] = [one for one in await find_alerts(conn) if one.kind == "horizon_held"]
-        diagnosis = await check_horizon(conn)
+        [alert] = [one for one in await find_alerts(conn) if one.subject == f"session {pid}"]
+        diagnosis = await while_first(conn, pid, lambda: check_horizon(conn))
         with_few_dead_rows = await explain(conn, job_id)
         monkeypatch.setattr("atlas.engine.jobs.explain.SLOW_DEAD_ROWS", 0)
-        with_many = await explain(conn, job_id)
+        with_many = await while_first(conn, pid, lambda: explain(conn, job_id))
         of_tenant = await explain(conn, job_id, tenant_id=SYSTEM_TENANT)
 
-    assert alert.subject == f"session {pid}"
+    assert alert.kind == "horizon_held"
     assert f"select pg_terminate_backend({pid})" in alert.message
     assert (diagnosis.verdict, diagnosis.found) == ("warn", alert.message.removesuffix(f" {diagnosis.remedy}"))
     # Operators see who it is; a tenant does not.
