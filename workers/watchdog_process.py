@@ -61,6 +61,21 @@ class BusyThread(NamedTuple):
     job_id: str
 
 
+class Scheduled(NamedTuple):
+    """For how many seconds a thread has had a processor, and has waited for one."""
+
+    ran: float
+    waited: float
+
+
+class Times(NamedTuple):
+    """The time; whether the worker is stopped; how its event loop's thread and those of plain functions did."""
+
+    at: float
+    is_stopped: bool
+    threads: dict[int, Scheduled]
+
+
 class Watchdog:
     """Watches one worker."""
 
@@ -96,7 +111,7 @@ class Watchdog:
         self._stack: list[str] = []
         self._busy: list[BusyThread | None] = []
         # For how long each thread had run when the event loop began not to turn.
-        self._ran: dict[int, int] = {}
+        self._ran: dict[int, float] = {}
 
     def _take(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
@@ -112,15 +127,13 @@ class Watchdog:
     def _count(self) -> None:
         """Add the time since the last look, unless the worker could not have turned in it."""
         now = self._read_times()
-        at, waited, is_stopped = now
         # At most two looks: this process may have slept itself.
-        passed = min(at - self._reading[0], 2 * self._lease * LOOKS)
-        could_run = passed - (waited - self._reading[1])
-        if not is_stopped and could_run >= STARVED * passed:
+        passed = min(now.at - self._reading.at, 2 * self._lease * LOOKS)
+        if not now.is_stopped and not was_starved(self._pid, self._reading, now, passed):
             self._blocked += passed
         self._reading = now
         if not self._ran:
-            self._ran = self._read_ran()
+            self._ran = {thread: times.ran for thread, times in now.threads.items()}
 
     def _act(self) -> None:
         if not self._worker_id:
@@ -167,11 +180,13 @@ class Watchdog:
 
     def _find_busy(self) -> BusyThread | None:
         """The thread of a plain function that has run the longest since then, and longer than the event loop's."""
-        ran = {thread: time - self._ran.get(thread, 0) for thread, time in self._read_ran().items()}
+        ran = {thread: times.ran - self._ran.get(thread, 0.0) for thread, times in self._reading.threads.items()}
         busiest = max(ran, key=lambda thread: ran[thread], default=self._pid)
         if busiest == self._pid:
             return None
-        number, job = self._read_threads()[busiest]
+        number, job = self._read_threads().get(busiest, (0, b""))
+        if not job:
+            return None
         return BusyThread(number, str(UUID(bytes=job)))
 
     def _read_threads(self) -> dict[int, tuple[int, bytes]]:
@@ -180,14 +195,6 @@ class Watchdog:
             entries = os.pread(self._threads, os.fstat(self._threads).st_size, 0)
             return {thread: (number, job) for thread, number, job in THREAD.iter_unpack(entries) if any(job)}
         return {}
-
-    def _read_ran(self) -> dict[int, int]:
-        """For how long these threads and that of the event loop have had a processor. Only Linux says so."""
-        found = {}
-        for thread in (self._pid, *self._read_threads()):
-            with contextlib.suppress(OSError, ValueError), open(f"/proc/{self._pid}/task/{thread}/schedstat") as file:
-                found[thread] = int(file.read().split()[0])
-        return found
 
     def _end(self) -> None:
         facts = {
@@ -201,20 +208,32 @@ class Watchdog:
         if os.getppid() == self._pid:
             os.kill(self._pid, signal.SIGKILL)
 
-    def _read_times(self) -> tuple[float, float, bool]:
-        """The time; for how long the worker's main thread has waited for a processor; whether the worker is stopped.
-
-        Only Linux says so; elsewhere the clock alone decides.
-        """
-        now = time.monotonic()
-        try:
-            with open(f"/proc/{self._pid}/task/{self._pid}/schedstat", "rb") as file:
-                waited = int(file.read().split()[1])
+    def _read_times(self) -> Times:
+        """How it is now. Only Linux says how threads are scheduled; elsewhere the clock alone decides."""
+        is_stopped, threads = False, {}
+        with contextlib.suppress(OSError, ValueError):
             with open(f"/proc/{self._pid}/stat", "rb") as file:
-                state = file.read().rpartition(b")")[2].split()[0]
-        except (OSError, ValueError):
-            return now, 0.0, False
-        return now, waited / 1e9, state in (b"T", b"t")
+                is_stopped = file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+            for thread in (self._pid, *self._read_threads()):
+                # A thread may end meanwhile.
+                with contextlib.suppress(OSError), open(f"/proc/{self._pid}/task/{thread}/schedstat", "rb") as file:
+                    ran, waited, _ = file.read().split()
+                    threads[thread] = Scheduled(int(ran) / 1e9, int(waited) / 1e9)
+        return Times(time.monotonic(), is_stopped, threads)
+
+
+def was_starved(pid: int, before: Times, now: Times, passed: float) -> bool:
+    """Whether the machine kept the worker from turning: it had next to no share of a processor in this time.
+
+    Its event loop waited for one; or a plain function did, which may keep the interpreter's lock, and none got one.
+    """
+    spans = {
+        thread: Scheduled(times.ran - before.threads[thread].ran, times.waited - before.threads[thread].waited)
+        for thread, times in now.threads.items()
+        if thread in before.threads
+    }
+    waits = [thread for thread, span in spans.items() if passed - span.waited < STARVED * passed]
+    return pid in waits or (bool(waits) and sum(span.ran for span in spans.values()) < STARVED * passed)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from uuid import UUID
 import orjson
 import pytest
 
+from atlas.workers.watchdog_process import Scheduled, Times, was_starved
 from tests.support import ROOT
 
 STALLS = """
@@ -61,6 +62,25 @@ def test_a_process_whose_event_loop_does_not_turn_is_ended_from_outside(how):
         assert "in match_in_a_thread" in noted["stack"]
     else:
         assert noted["job_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "thread", "is_starved"),
+    [
+        ((0.001, 0.0), None, False),  # asleep in a call
+        ((1.0, 0.0), None, False),  # computing
+        ((0.05, 0.95), None, True),
+        ((0.2, 0.8), None, False),  # slow, but it would have turned
+        ((0.001, 0.0), (1.0, 0.0), False),  # a plain function keeps the interpreter's lock
+        ((0.001, 0.0), (0.05, 0.95), True),  # it cannot let go of it
+        ((0.001, 0.0), (0.0, 0.0), False),  # it sleeps, and the event loop too
+    ],
+)
+def test_time_in_which_the_machine_kept_the_worker_from_turning_is_not_held_against_it(loop, thread, is_starved):
+    ran = {1: Scheduled(*loop), 2: thread and Scheduled(*thread)}
+    before = Times(0.0, False, {number: Scheduled(0.0, 0.0) for number in ran})
+    now = Times(1.0, False, {number: times for number, times in ran.items() if times is not None})
+    assert was_starved(1, before, now, 1.0) == is_starved
 
 
 def test_a_process_whose_event_loop_turns_is_left_alone():
