@@ -1,6 +1,6 @@
 -- Whether what belonged to a tenant may be gone without an event of its own: the tenant's own event says that its removal began, and it is
 -- being removed, or gone. An event about another tenant, or of no tenant, does not count: those who act for a tenant write its rows only.
--- Called by audit/sql/crosscheck_state.sql and audit/sql/crosscheck_requests.sql.
+-- Called by was_removed.
 create or replace function is_removed(p_tenant uuid) returns boolean language sql stable
 set search_path from current as $$
   select exists (

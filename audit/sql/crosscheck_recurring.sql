@@ -15,7 +15,7 @@ reach as (
  from failed f
  left join atlas.recurring_runs r on r.id::text = f.run_id
  where r.outcome::text is distinct from f.outcome
-   and not (r.id is null and (atlas.is_removed(f.tenant_id) or exists (
+   and not (r.id is null and (atlas.was_removed(f.tenant_id, f.created_at) or exists (
      select from atlas.audit_log p
      where p.entity_id = f.tenant_id::text and p.action = 'RECURRING_PRUNED' and (p.meta->>'before')::timestamptz > f.created_at)))
  limit 100)

@@ -19,5 +19,5 @@ where coalesce(i.requested_by, e.created_by) is distinct from n.actor_id
     where p.entity_id = n.tenant_id::text
       and p.action = case n.action when 'INTENT_REQUESTED' then 'INTENTS_PRUNED' else 'EVENTS_PRUNED' end
       and (p.meta->>'before')::timestamptz > n.created_at))
-  and not (coalesce(i.requested_by, e.created_by) is null and atlas.is_removed(n.tenant_id))
+  and not (coalesce(i.requested_by, e.created_by) is null and atlas.was_removed(n.tenant_id, n.created_at))
 limit 100;

@@ -56,7 +56,7 @@ differing as (
       select from atlas.audit_log a where a.entity_id = n.entity_id and a.entity_type = n.kind and not a.meta ? 'state'))
     and not (r.id is null and n.kind = 'pause' and exists (
       select from atlas.audit_log a where a.action = 'PAUSED' and a.meta->>'pause' = n.entity_id and not a.meta ? 'pause_state'))
-    and not (n.entity_id is null and r.kind <> 'tenant' and atlas.is_removed(r.tenant_id))
+    and not (n.entity_id is null and r.kind <> 'tenant' and atlas.was_removed(r.tenant_id, r.created_at))
     and not (n.entity_id is null and r.action in ('GROUP_ENDED', 'BULK_ACTION_ENDED', 'BULK_ACTION_CANCELED')
       and r.created_at < clock_timestamp() - interval '89 days')
     and not (n.entity_id is null and (r.kind = 'session' or (r.kind = 'approval'
