@@ -8,11 +8,12 @@ claims look only at jobs that are younger, or a little older: a transaction that
 Jobs that return to the queue with an older place are found in the order of their return: those that fell due, that a
 limit released, that an event woke or that were retried by hand. What has neither place is found by a look from the
 head: a job whose transaction took long, or that another worker gave back. A look takes long itself, so it is made
-beside the claims, and seldom: for a twentieth of the time, but at least every 20 seconds.
+beside the claims, and seldom: for a fiftieth of the time, but at least every 20 seconds.
 """
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -21,13 +22,15 @@ from uuid import UUID
 import orjson
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.claim import ClaimedJob, TurnResult, find_places
+from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, TurnResult, find_places
 from atlas.workers.fast_lane import read_new_job
 from atlas.workers.worker_lease import WorkerLease
 
-# How late a transaction may commit what it enqueued and be found by the next claim.
+# How late a transaction may commit what it enqueued and be found by the next claim, at least and at most. In between:
+# as long as a transaction is open that began to write earlier.
 LATE_COMMIT_SECONDS = 0.5
-LOOK_REST = 20
+MAX_LATE_COMMIT_SECONDS = 3.0
+LOOK_REST = 50
 MIN_REST_SECONDS = 1.0
 MAX_REST_SECONDS = 20.0
 # After two looks that read few index entries, claims begin at the head again.
@@ -59,6 +62,25 @@ class Resume(NamedTuple):
 _FROM_HEAD = Resume("{}", {}, {})
 
 
+class _Commits:
+    """How late transactions commit. All that began to write before a claim have lower ids than the claim's own."""
+
+    def __init__(self) -> None:
+        # The ids of claims, and when they began. Before `_ended_at` no transaction that is still open began to write.
+        self._claims: deque[tuple[int, float]] = deque(maxlen=1000)
+        self._ended_at = 0.0
+
+    def late(self, snapshot: ClaimSnapshot | None) -> float:
+        """What this claim did not see is younger than the moment it began, less so many seconds."""
+        if snapshot is None:
+            return LATE_COMMIT_SECONDS
+        while self._claims and self._claims[0][0] <= snapshot.oldest_open:
+            self._ended_at = max(self._ended_at, self._claims.popleft()[1])
+        if snapshot.own is not None:
+            self._claims.append((snapshot.own, snapshot.at))
+        return min(MAX_LATE_COMMIT_SECONDS, max(LATE_COMMIT_SECONDS, snapshot.at - self._ended_at))
+
+
 class ResumePlaces:
     """`looked` is called after each look: there may be more to claim."""
 
@@ -70,6 +92,7 @@ class ResumePlaces:
         self._since: dict[_Key, float | None] = {}
         self._limited: dict[_Key, float] = {}
         self._due_since: float | None = None
+        self._commits = _Commits()
         # Where the next claim begins among many places, and how many claims in a row found too little.
         self._next = 0
         self._too_few = 0
@@ -110,8 +133,9 @@ class ResumePlaces:
             return
         found_too_few = len(turn.claimed) < asked
         left_some = turn.pauses or turn.again or turn.solo_waits or any(job.must_run_alone for job in turn.claimed[:1])
+        late = self._commits.late(turn.snapshot)
         if found_too_few and turn.due_until is not None and not left_some:
-            self._saw_all(sent, turn.due_until - LATE_COMMIT_SECONDS)
+            self._saw_all(sent, turn.due_until - late)
         self._note_limited(sent, turn)
         for job_type, tenant, priority, newest, is_limited in turn.places:
             if is_limited:
@@ -123,9 +147,9 @@ class ResumePlaces:
             before, known = sent.since.get(key), self._since.get(key)
             # Unless an older job was found after this claim was sent.
             if before is None or known is None or known >= before:
-                self._since[key] = newest - LATE_COMMIT_SECONDS
+                self._since[key] = newest - late
         if turn.due_until is not None:
-            self._due_since = turn.due_until - LATE_COMMIT_SECONDS
+            self._due_since = turn.due_until - late
         if sent.is_part:
             answered = sent.hints
         elif not found_too_few:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
+import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch, fetch_value, retry_deadlocks, statement
@@ -90,6 +91,14 @@ class ReadyPlace(NamedTuple):
     is_limited: bool = False
 
 
+class ClaimSnapshot(NamedTuple):
+    """When a claim began, in seconds of the epoch, the oldest transaction that was open then, and its own."""
+
+    at: float
+    oldest_open: int
+    own: int | None
+
+
 class Places(NamedTuple):
     """Where ready jobs begin, and how many index entries were read to find that."""
 
@@ -133,6 +142,7 @@ class TurnResult:
     # until when all that fell due, was released or was woken is claimed.
     places: list[ReadyPlace] = field(default_factory=list)
     due_until: float | None = None
+    snapshot: ClaimSnapshot | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -254,7 +264,7 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
             case "slow":
                 turn.is_slow = True
             case "place" if row[3] is None:
-                turn.due_until = row[14]
+                turn.due_until, turn.snapshot = row[14], ClaimSnapshot(*orjson.loads(row[4]))
             case "place":
                 turn.places.append(ReadyPlace(row[3], row[2], row[5], row[14], bool(row[13])))
             case "not_charged":

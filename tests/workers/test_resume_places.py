@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from atlas.engine.jobs.claim import ClaimedJob, ReadyPlace, TurnResult
+from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, ReadyPlace, TurnResult
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
-from atlas.workers.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, ResumePlaces
+from atlas.workers.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, MAX_LATE_COMMIT_SECONDS, ResumePlaces
 from tests.support import DANA, until
 
 JOB = ClaimedJob(new_id(), SYSTEM_TENANT, "mine", "{}", 1, 0, None, 0, None, None, None, None)
@@ -72,6 +72,20 @@ def test_an_idle_worker_looks_at_the_place_of_a_new_job_alone(places):
 
     places.hint()
     assert set(places.request().since) == set(keys)
+
+
+def test_claims_look_back_for_as_long_as_a_transaction_is_open(places):
+    def due_since(at: float, oldest_open: int, own: int) -> float | None:
+        turn = TurnResult(due_until=at, snapshot=ClaimSnapshot(at, oldest_open, own))
+        places.returned(places.request(), turn, asked=1)
+        return places._due_since
+
+    due_since(100.0, 10, 10)
+    # The transaction 11 began to write before the second claim, and ends after the third.
+    assert due_since(101.0, 11, 12) == 100.0
+    assert due_since(102.0, 11, 13) == 100.0
+    assert due_since(102.4, 14, 14) == 102.4 - LATE_COMMIT_SECONDS
+    assert due_since(200.0, 14, 15) == 200.0 - MAX_LATE_COMMIT_SECONDS
 
 
 def test_many_places_are_looked_at_by_several_claims(places):

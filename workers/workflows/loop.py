@@ -88,7 +88,7 @@ class _EngineTasks:
         return taken.claimed
 
     async def _take_intents(self, conn: Connection) -> PollResult:
-        """Look from the head, or only for a twentieth of the time where that walks over many dead index entries."""
+        """Look from the head, or only for a fiftieth of the time where that walks over many dead index entries."""
         began = time.monotonic()
         since = self._since if began < self._from_head_at else None
         taken = await take_intents(conn, self._engine, since=since)

@@ -36,6 +36,8 @@ declare
   ready_picked tid[] := '{}';
   careful_places jsonb := coalesce(resume->'careful', '[]');
   place turn_row;
+  -- What this claim may not see began to write after it: see workers/resume_places.py.
+  oldest_open constant xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
   if not may_claim(case when p_lease is null then p_worker end) then
     signal.kind := 'closed';
@@ -182,7 +184,10 @@ begin
         (select min(j.due_at) from jobs j where j.ctid = any (returned.picked) and j.ctid <> all (picked)),
         case when some_are_held then (select e.noted_at from limit_events e where e.noted_at >= due_since order by e.noted_at limit 1) end,
         next_token));
+      place.input := jsonb_build_array(
+        extract(epoch from statement_timestamp()), oldest_open::text::bigint, pg_current_xact_id_if_assigned()::text::bigint);
       return next place;
+      place.input := null;
     end if;
     for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
       select j.job_type, j.tenant_id, j.priority, extract(epoch from max(j.created_at)) from jobs j
