@@ -6,6 +6,8 @@ from bench.horizon.measure import LoadWindow, Measured
 from bench.horizon.starts import StartCounts, quantile
 from bench.horizon.verdict import judge
 from bench.soak import judge as judge_soak
+from bench.steady import Minute
+from bench.steady import judge as judge_steady
 
 
 def window(*, done: int = 15_000, bucket: int = 50, cpu: float = 1.5) -> LoadWindow:
@@ -45,3 +47,17 @@ def test_a_quantile_is_within_five_percent_of_the_time_that_jobs_waited():
     assert 50 <= (quantile(starts.latencies, 0.5) or 0) <= 52.5
     assert 99 <= (quantile(starts.latencies, 0.99) or 0) <= 104
     assert quantile({}, 0.5) is None
+
+
+def test_a_steady_run_fails_if_its_last_minute_is_slower_or_a_program_has_grown():
+    def drifted(rate: float, worker: float, api: float) -> list[str]:
+        minutes = [
+            Minute(1000, {"worker": 80, "API": 90}),
+            Minute(10, {}),
+            Minute(rate, {"worker": worker, "API": api}),
+        ]
+        return [criterion.name for criterion in judge_steady(minutes) if not criterion.passed]
+
+    assert drifted(950, 88, 99) == []
+    assert drifted(940, 80, 90) == ["jobs/s, last minute / first"]
+    assert drifted(1000, 89, 100) == ["memory of the worker", "memory of the API"]
