@@ -39,6 +39,7 @@ from bench.jobs.ground import BENCH, PIECE, ground
 from bench.peers.databases import connected, own_database, settle
 from bench.peers.measurement import load
 from bench.peers.peer import NotMeasured
+from bench.peers.stopwatch import delays, in_one_process
 
 STARTED: dict[int, float] = {}
 USED: defaultdict[str, float] = defaultdict(float)
@@ -125,7 +126,8 @@ async def peer_beside(server: str, name: str, backlog: int, *, jobs: int) -> lis
         async with connected(url) as conn:
             await conn.execute(AS_BACKLOG[name])
         await settle(url)
-        return [1000 * seconds for seconds in await peer.latency(url, jobs)]
+        _, after_return = delays(*await in_one_process(peer, url, jobs))
+        return [1000 * seconds for seconds in after_return]
 
 
 async def shares(server: str, seconds: float, *, fair: bool) -> dict[str, float]:

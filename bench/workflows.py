@@ -5,7 +5,7 @@
 - `end_to_end_per_second`: from asking for the runs to the end of the last, with intents, policy and engine loop.
 - `step_ms`: one run alone, many steps after one another.
 
-    python -m bench.workflows [--runs 1000] [--steps 5] [--rounds 3] [--peers]
+    python -m bench.workflows [--runs 1000] [--steps 5] [--rounds 3]
 """
 
 import argparse
@@ -31,8 +31,7 @@ from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import ground
 from bench.peers.databases import settle
-from bench.peers.measure import measure_peers
-from bench.peers.peer import Sizes, expect
+from bench.peers.peer import expect
 
 ACTOR = system("bench")
 IN_FLIGHT = 400
@@ -147,7 +146,6 @@ async def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", action="store_true", help="measure absurd and DBOS as well, on the same server")
     chosen = parser.parse_args()
     configure_logs("error")
     with tempfile.TemporaryDirectory() as home:
@@ -156,9 +154,6 @@ async def main() -> None:
             url = server.url("postgres")
             async with ground(url, "workflows") as (pool, own):
                 figures = await run(pool, own, runs=chosen.runs, count=chosen.steps, rounds=chosen.rounds)
-            if chosen.peers:
-                sizes = Sizes(workflows=chosen.runs, steps=chosen.steps, repeats=chosen.rounds)
-                figures["peers"] = await measure_peers(url, sizes, peers=("absurd", "dbos"))
         finally:
             server.release()
     print(json.dumps(figures, indent=2))

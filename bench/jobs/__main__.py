@@ -1,4 +1,4 @@
-"""`python -m bench.jobs [--quick] [--peers] [--only PART]`: the figures of the job engine, beside SQL and peers."""
+"""`python -m bench.jobs [--quick] [--only PART]`: the figures of the job engine, beside bare SQL."""
 
 import argparse
 import asyncio
@@ -20,11 +20,8 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench import drift
 from bench.jobs import crowd, drain, enqueue, latency, shapes, variants
-from bench.peers.measure import measure_peers
-from bench.peers.peer import Sizes
 
 T = TypeVar("T")
-PEERS = ("graphile-worker", "pg-boss", "pgqueuer")
 RESULTS = Path(__file__).parents[1] / "results"
 COMPARED = (*variants.PROCESSES, variants.LIMITED)
 console = Console()
@@ -45,7 +42,6 @@ async def main() -> int:
     """Measure everything, print the table, keep the JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.jobs", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: a smoke test, not figures")
-    parser.add_argument("--peers", action="store_true", help="measure graphile-worker, pg-boss and pgqueuer as well")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be repeated")
     parser.add_argument("--gate", action="store_true", help="fail if a ratio is far below the stored one")
     parser.add_argument("--store", action="store_true", help="with --gate: store the ratios of this run instead")
@@ -55,8 +51,6 @@ async def main() -> int:
     url, release = await _server()
     try:
         rows = await _measure(url, chosen.only or list(PARTS), quick=chosen.quick)
-        if chosen.peers:
-            rows += await _beside_peers(url, quick=chosen.quick)
     finally:
         release()
     _show(rows)
@@ -190,30 +184,6 @@ PARTS = {
     "enqueue": _enqueue,
     "crowd": _crowd,
 }
-
-
-async def _beside_peers(url: str, *, quick: bool) -> list[FigureRow]:
-    """Drains of the same number of jobs in batches of the same size on the same server, ours and the peers' in turn."""
-    jobs = 10_000 if quick else 100_000
-    sizes = Sizes(drain=jobs, singly=0, bulk=0, latency=0, workflows=0, repeats=1)
-    ours: list[float] = []
-    theirs: dict[str, list[float]] = {name: [] for name in PEERS}
-    reasons: dict[str, str] = {}
-    for number in range(1 if quick else 5):
-        console.print(f"beside the peers: round {number + 1}")
-        ours.append(await drain.measure_worker(url, jobs=jobs))
-        for name, peer in (await measure_peers(url, sizes, peers=[one for one in PEERS if one not in reasons])).items():
-            figure = peer["figures"]["drain"]
-            if "per_second" in figure:
-                theirs[name].append(figure["per_second"])
-            else:
-                reasons[name] = figure["reason"]
-    return [
-        FigureRow("drain beside a peer, jobs/s", f"{median(ours):,.0f}", reasons[name], asked="> 1")
-        if name in reasons
-        else _beside("drain beside a peer, jobs/s", ours, rates, name, "> 1")
-        for name, rates in theirs.items()
-    ]
 
 
 def _beside(what: str, ours: list[float], theirs: list[float], name: str, asked: str) -> FigureRow:

@@ -12,7 +12,7 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
-from bench.peers.databases import own_database, settle
+from bench.peers.databases import connected, own_database, settle
 
 BENCH = Actor("system", "bench")
 PIECE = 5000
@@ -29,15 +29,20 @@ async def sleep(input: dict[str, Any]) -> None:
     await asyncio.sleep(input["seconds"])
 
 
+async def prepare(url: str) -> None:
+    """Migrate an empty database and switch it online."""
+    await migrate(url)
+    async with connected(url) as conn:
+        await switch(conn, online=True, actor=BENCH)
+
+
 @asynccontextmanager
 async def ground(server_url: str, purpose: str) -> AsyncIterator[tuple[Pool, str]]:
     """A migrated database that is online, and a pool on it."""
     async with own_database(server_url, purpose) as url:
-        await migrate(url)
+        await prepare(url)
         pool = await open_pool(url, size=12)
         try:
-            async with pool.acquire() as conn:
-                await switch(conn, online=True, actor=BENCH)
             yield pool, url
         finally:
             await pool.close()

@@ -1,7 +1,7 @@
 """absurd: each step is a call of a stored function with its own commit; a client has one connection."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -10,8 +10,8 @@ from absurd_sdk import AsyncAbsurd
 from absurdctl import BUNDLED_SCHEMA_SQL
 
 from bench.peers.databases import connected, count, settle
-from bench.peers.peer import WorkflowEngine, expect
-from bench.peers.stopwatch import Tally
+from bench.peers.peer import STEPS, Call, WorkflowEngine, expect
+from bench.peers.stopwatch import Moments, Tally, produced
 
 UNFINISHED = "select count(*) from absurd.t_bench where state <> 'completed'"
 CHECKPOINTS = "select count(*) from absurd.c_bench"
@@ -41,24 +41,41 @@ class Absurd(WorkflowEngine):
             await conn.execute(BUNDLED_SCHEMA_SQL)
             await conn.execute("select absurd.create_queue('bench')")
 
-    async def workflows(self, database_url: str, runs: int, steps: int) -> float:
+    async def workflows(self, database_url: str, runs: int) -> float:
         tally = Tally(runs)
-
-        async def nothing() -> None:
-            return None
 
         async def workflow(params: Any, context: Any) -> None:
             tally.add()
-            for number in range(steps):
-                await context.step(f"step {number}", nothing)
+            await _five_steps(context)
 
-        await _spawn(database_url, runs)
+        client = AsyncAbsurd(database_url, queue_name="bench")
+        for number in range(runs):
+            await _spawn(client, number)
+        await client.close()
+        expect("workflows in the store", await count(database_url, UNFINISHED), runs)
         await settle(database_url)
         async with self._working(database_url, workflow):
             seconds = await tally.drained(database_url, UNFINISHED)
         expect("workflow runs", tally.runs, runs)
-        expect("recorded steps", await count(database_url, CHECKPOINTS), runs * steps)
+        expect("recorded steps", await count(database_url, CHECKPOINTS), runs * STEPS)
         return seconds
+
+    async def work(self, database_url: str, jobs: int, ready: Callable[[], None]) -> list[float]:
+        moments = Moments(jobs)
+
+        async def workflow(params: Any, context: Any) -> None:
+            await _five_steps(context)
+            moments.note(params["n"])
+
+        async with self._working(database_url, workflow):
+            return await moments.wait(ready)
+
+    async def produce(self, database_url: str, jobs: int) -> list[Call]:
+        client = AsyncAbsurd(database_url, queue_name="bench")
+        try:
+            return await produced(jobs, lambda number: _spawn(client, number))
+        finally:
+            await client.close()
 
     @asynccontextmanager
     async def _working(self, database_url: str, workflow: Any) -> AsyncIterator[None]:
@@ -83,9 +100,14 @@ class Absurd(WorkflowEngine):
                 await client.close()
 
 
-async def _spawn(database_url: str, runs: int) -> None:
-    client = AsyncAbsurd(database_url, queue_name="bench")
-    for number in range(runs):
-        await client.spawn("workflow", {"n": number}, queue="bench")
-    await client.close()
-    expect("workflows in the store", await count(database_url, UNFINISHED), runs)
+async def _nothing() -> None:
+    """A step that does nothing."""
+
+
+async def _five_steps(context: Any) -> None:
+    for number in range(STEPS):
+        await context.step(f"step {number}", _nothing)
+
+
+async def _spawn(client: Any, number: int) -> None:
+    await client.spawn("workflow", {"n": number}, queue="bench")

@@ -1,13 +1,15 @@
 """DBOS: a transaction to look for an earlier result and another to record it, per step, on threads."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 from dbos import DBOS, DBOSClient, DBOSConfig
 
 from bench.peers.databases import count, settle
-from bench.peers.peer import WorkflowEngine, expect
-from bench.peers.stopwatch import Tally
+from bench.peers.peer import STEPS, Call, WorkflowEngine, expect
+from bench.peers.stopwatch import Moments, Tally, produced
 
 UNFINISHED = "select count(*) from dbos.workflow_status where status <> 'SUCCESS'"
 CHECKPOINTS = "select count(*) from dbos.operation_outputs"
@@ -33,21 +35,17 @@ class Dbos(WorkflowEngine):
     async def prepare(self, database_url: str) -> None:
         await asyncio.to_thread(_migrate, database_url)
 
-    async def workflows(self, database_url: str, runs: int, steps: int) -> float:
+    async def workflows(self, database_url: str, runs: int) -> float:
         tally = Tally(runs)
 
-        def nothing(number: int) -> None:
-            return None
-
-        step = DBOS.step(name="step")(nothing)
-
-        def workflow(run: int) -> None:
+        def workflow(number: int) -> None:
             tally.add()
-            for number in range(steps):
-                step(number)
+            _five_steps()
 
         DBOS.workflow(name="workflow")(workflow)
-        await asyncio.to_thread(_enqueue, database_url, runs)
+        with _client(database_url) as client:
+            for number in range(runs):
+                await asyncio.to_thread(_enqueue, client, number)
         expect("workflows in the store", await count(database_url, UNFINISHED), runs)
         await settle(database_url)
         await asyncio.to_thread(_launch, database_url)
@@ -56,21 +54,55 @@ class Dbos(WorkflowEngine):
         finally:
             await asyncio.to_thread(DBOS.destroy)
         expect("workflow runs", tally.runs, runs)
-        expect("recorded steps", await count(database_url, CHECKPOINTS), runs * steps)
+        expect("recorded steps", await count(database_url, CHECKPOINTS), runs * STEPS)
         return seconds
+
+    async def work(self, database_url: str, jobs: int, ready: Callable[[], None]) -> list[float]:
+        moments = Moments(jobs)
+
+        def workflow(number: int) -> None:
+            _five_steps()
+            moments.note(number)
+
+        DBOS.workflow(name="workflow")(workflow)
+        await asyncio.to_thread(_launch, database_url)
+        try:
+            return await moments.wait(ready)
+        finally:
+            await asyncio.to_thread(DBOS.destroy)
+
+    async def produce(self, database_url: str, jobs: int) -> list[Call]:
+        with _client(database_url) as client:
+            return await produced(jobs, lambda number: asyncio.to_thread(_enqueue, client, number))
+
+
+@DBOS.step(name="step")
+def _nothing(number: int) -> None:
+    """A step that does nothing."""
+
+
+def _five_steps() -> None:
+    for number in range(STEPS):
+        _nothing(number)
+
+
+@contextmanager
+def _client(database_url: str) -> Iterator[DBOSClient]:
+    client = DBOSClient(system_database_url=database_url)
+    try:
+        yield client
+    finally:
+        client.destroy()
+
+
+def _enqueue(client: DBOSClient, number: int) -> None:
+    client.enqueue({"workflow_name": "workflow", "queue_name": "bench", "app_version": RELEASE}, number)
 
 
 def _migrate(database_url: str) -> None:
     _launch(database_url)
     DBOS.register_queue("bench", polling_interval_sec=0.05)
     DBOS.destroy()
-
-
-def _enqueue(database_url: str, runs: int) -> None:
-    client = DBOSClient(system_database_url=database_url)
-    for number in range(runs):
-        client.enqueue({"workflow_name": "workflow", "queue_name": "bench", "app_version": RELEASE}, number)
-    client.destroy()
 
 
 def _launch(database_url: str) -> None:

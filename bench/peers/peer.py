@@ -4,22 +4,29 @@
   from the first handler's start until the store holds no unfinished job.
 - `enqueue_singly`: N jobs, each call awaited before the next, on one connection.
 - `enqueue_bulk`: N jobs in pieces of `BULK`, by whatever the peer offers for many jobs at once.
-- `latency`: an idle worker and a producer in one process, on connections of their own, one job every 50 ms;
-  from the enqueueing call's return to the handler's start. The first `WARM_UP` jobs are left out.
+- `work` and `produce`: an idle worker, and a producer that enqueues one job every 50 ms, each in a process of its own.
+  Both read the machine's monotonic clock: the producer before and after its call, the worker when a handler starts.
+  The first `WARM_UP` jobs are left out.
 - `workflows`: N workflows of no-op steps lie in the store; the clock runs as for `drain`. Every step is
-  recorded before the next begins.
+  recorded before the next begins. `work` and `produce` of a workflow engine time one workflow every 50 ms, from the
+  producer's call to the end of the last step.
 
 Every job carries `{"n": number}`. A measurement whose end state is not what it should be is no measurement.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from atlas.errors import AtlasError
 
-BULK = 5000
+BULK = 1000
 WARM_UP = 10
 INTERVAL = 0.05
+STEPS = 5
+
+# When a producer called, and when the call returned.
+Call: TypeAlias = tuple[float, float]
 
 
 class NotMeasured(AtlasError):
@@ -30,13 +37,13 @@ class NotMeasured(AtlasError):
 class Sizes:
     """How much of each measurement; 0 leaves it out. `batch` replaces a peer's own batch size."""
 
-    drain: int = 20_000
-    singly: int = 1_000
-    bulk: int = 20_000
-    latency: int = 100
-    workflows: int = 1_000
-    steps: int = 5
-    repeats: int = 1
+    drain: int = 100_000
+    singly: int = 2_000
+    bulk: int = 50_000
+    latency: int = 80
+    workflows: int = 500
+    workflow_latency: int = 80
+    rounds: int = 3
     batch: int | None = None
 
 
@@ -62,15 +69,19 @@ class Peer(Protocol):
 
     async def enqueue_bulk(self, database_url: str, jobs: int) -> float: ...
 
-    async def latency(self, database_url: str, jobs: int) -> list[float]: ...
+    async def workflows(self, database_url: str, runs: int) -> float: ...
 
-    async def workflows(self, database_url: str, runs: int, steps: int) -> float: ...
+    async def work(self, database_url: str, jobs: int, ready: Callable[[], None]) -> list[float]:
+        """Run that many jobs; the moment of each, by number. Calls `ready` once the worker is idle."""
+
+    async def produce(self, database_url: str, jobs: int) -> list[Call]:
+        """Enqueue that many jobs in a steady rhythm."""
 
 
 class JobQueue:
     """A peer without durable steps."""
 
-    async def workflows(self, database_url: str, runs: int, steps: int) -> float:
+    async def workflows(self, database_url: str, runs: int) -> float:
         raise NotMeasured("It has no durable steps.")
 
 
@@ -84,9 +95,6 @@ class WorkflowEngine:
         raise NotMeasured("Only its workflows are compared.")
 
     async def enqueue_bulk(self, database_url: str, jobs: int) -> float:
-        raise NotMeasured("Only its workflows are compared.")
-
-    async def latency(self, database_url: str, jobs: int) -> list[float]:
         raise NotMeasured("Only its workflows are compared.")
 
 

@@ -12,8 +12,8 @@ import asyncpg
 from pgqueuer import Job, PgQueuer, Queries
 
 from bench.peers.databases import connected, count, settle
-from bench.peers.peer import JobQueue, expect
-from bench.peers.stopwatch import Starts, Tally, pieces, timed
+from bench.peers.peer import Call, JobQueue, expect
+from bench.peers.stopwatch import Moments, Tally, pieces, produced, timed
 
 UNFINISHED = "select count(*) from pgqueuer"
 SUCCESSFUL = "select count(*) from pgqueuer_log where status = 'successful'"
@@ -63,16 +63,19 @@ class Pgqueuer(JobQueue):
         expect("jobs logged as successful", await count(database_url, SUCCESSFUL), jobs)
         return seconds
 
-    async def latency(self, database_url: str, jobs: int) -> list[float]:
-        starts = Starts(jobs)
+    async def work(self, database_url: str, jobs: int, ready: Callable[[], None]) -> list[float]:
+        moments = Moments(jobs)
 
         async def noop(job: Job) -> None:
-            starts.note(json.loads(job.payload or b"")["n"])
+            moments.note(json.loads(job.payload or b"")["n"])
 
-        async with self.working(database_url, noop), connected(database_url) as conn:
-            await asyncio.sleep(0.5)
+        async with self.working(database_url, noop):
+            return await moments.wait(ready)
+
+    async def produce(self, database_url: str, jobs: int) -> list[Call]:
+        async with connected(database_url) as conn:
             queries = Queries.from_asyncpg_connection(conn)
-            return await starts.latencies(lambda number: queries.enqueue("noop", _payload(number)))
+            return await produced(jobs, lambda number: queries.enqueue("noop", _payload(number)))
 
     @asynccontextmanager
     async def working(self, database_url: str, handler: Callable[[Job], Awaitable[None]]) -> AsyncIterator[None]:

@@ -9,8 +9,8 @@ from typing import Any
 import procrastinate
 
 from bench.peers.databases import count, settle
-from bench.peers.peer import JobQueue, NotMeasured, expect
-from bench.peers.stopwatch import Starts, Tally, pieces, timed
+from bench.peers.peer import Call, JobQueue, NotMeasured, expect
+from bench.peers.stopwatch import Moments, Tally, pieces, produced, timed
 
 UNFINISHED = "select count(*) from procrastinate_jobs where status in ('todo', 'doing')"
 STORED = "select count(*) from procrastinate_jobs"
@@ -63,18 +63,21 @@ class Procrastinate(JobQueue):
         expect("jobs left in the store", await count(database_url, STORED), 0)
         return seconds
 
-    async def latency(self, database_url: str, jobs: int) -> list[float]:
-        starts = Starts(jobs)
+    async def work(self, database_url: str, jobs: int, ready: Callable[[], None]) -> list[float]:
+        moments = Moments(jobs)
 
         async def noop(n: int) -> None:
-            starts.note(n)
+            moments.note(n)
 
-        async with _app(database_url) as app, _app(database_url, connections=1) as producer:
+        async with _app(database_url) as app:
             _task(app, noop)
-            enqueue = _task(producer, _nothing)
             async with _working(app):
-                await asyncio.sleep(0.5)
-                return await starts.latencies(lambda number: enqueue.defer_async(n=number))
+                return await moments.wait(ready)
+
+    async def produce(self, database_url: str, jobs: int) -> list[Call]:
+        async with _app(database_url, connections=1) as app:
+            task = _task(app, _nothing)
+            return await produced(jobs, lambda number: task.defer_async(n=number))
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 // graphile-worker as its performance page sets it up, but for the local queue: the page shows 500, the caller decides here.
-import { setTimeout as pause } from "node:timers/promises";
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
-import { drained, latencies, main, pieces, tally, timed } from "./measure.mjs";
+import { drained, main, moments, pieces, produced, tally, timed } from "./measure.mjs";
 
 const quiet = new Logger(() => () => {});
 const options = (connectionString, worker) => ({
@@ -58,16 +57,14 @@ await main({
     return { seconds, runs: done.runs };
   },
 
-  latency: async (url, count, { batch }) => {
-    const startedAt = new Map();
-    // A job of a backlog has a number below zero.
-    const taskList = { noop: async ({ n }) => void (n >= 0 && startedAt.set(n, performance.now())) };
-    const runner = await run({ ...options(url, busy(batch)), taskList });
-    await pause(500);
-    const seconds = await withUtils(url, (utils) =>
-      latencies(count, startedAt, (payload) => utils.addJob("noop", payload)),
-    );
+  work: async (url, count, { batch }) => {
+    const starts = moments(count);
+    const runner = await run({ ...options(url, busy(batch)), taskList: { noop: async ({ n }) => starts.note(n) } });
+    const answer = await starts.wait();
     await runner.stop();
-    return { latencies: seconds };
+    return answer;
   },
+
+  produce: async (url, count) =>
+    withUtils(url, (utils) => produced(count, (payload) => utils.addJob("noop", payload))),
 });

@@ -1,12 +1,15 @@
-// What both Node peers need: a stopwatch around a tally of handler runs, steady pacing, one JSON line out.
+// What the Node peers share: a stopwatch around a tally of handler runs, steady pacing, one JSON line out.
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 
 // Unmeasured jobs before the latency samples: connections open and code paths warm up.
-export const WARM_UP = 10;
+const WARM_UP = 10;
 
 // How many jobs one bulk call carries.
-const BULK = 5000;
+const BULK = 1000;
+
+/** Seconds of the machine's monotonic clock, which all processes share. */
+export const now = () => Number(process.hrtime.bigint()) / 1e9;
 
 /** Run the verb named on the command line (`VERB COUNT UNFINISHED BATCH`) and print what it returns. */
 export async function main(verbs) {
@@ -21,7 +24,7 @@ export function tally(expected) {
   const all = new Promise((resolve) => (reached = resolve));
   const count = { runs: 0, startedAt: 0, all };
   count.add = (runs) => {
-    if (count.runs === 0) count.startedAt = performance.now();
+    if (count.runs === 0) count.startedAt = now();
     count.runs += runs;
     if (count.runs >= expected) reached();
   };
@@ -30,20 +33,25 @@ export function tally(expected) {
 
 /** Seconds from the first handler's start until `unfinished` counts no job, asked only after the last start. */
 export async function drained(url, count, unfinished) {
-  await count.all;
   const client = new pg.Client({ connectionString: url });
   await client.connect();
-  while (Number((await client.query(unfinished)).rows[0].count) > 0) await pause(1);
-  const seconds = (performance.now() - count.startedAt) / 1000;
+  const seconds = await emptied(count, async () => Number((await client.query(unfinished)).rows[0].count));
   await client.end();
   return seconds;
 }
 
+/** The same for any store that can count its unfinished jobs. */
+export async function emptied(count, unfinished) {
+  await count.all;
+  while ((await unfinished()) > 0) await pause(1);
+  return now() - count.startedAt;
+}
+
 /** Seconds that `work` takes. */
 export async function timed(work) {
-  const startedAt = performance.now();
+  const startedAt = now();
   await work();
-  return (performance.now() - startedAt) / 1000;
+  return now() - startedAt;
 }
 
 /** The payloads of `count` jobs, cut for a bulk call. */
@@ -53,15 +61,29 @@ export function* pieces(count) {
   }
 }
 
-/** Enqueue a job every 50 ms; seconds from each call's return to its handler's start. */
-export async function latencies(count, startedAt, enqueue) {
-  const returnedAt = [];
+/** The moments of `count` numbered jobs; a job of a backlog has a number below zero. */
+export function moments(count) {
+  const at = new Map();
+  return {
+    note: (n) => void (n >= 0 && at.set(n, now())),
+    /** Let the worker become idle, say so, and wait for every job. */
+    wait: async () => {
+      await pause(500);
+      process.stdout.write("ready\n");
+      while (at.size < count + WARM_UP) await pause(5);
+      return { moments: Array.from({ length: count + WARM_UP }, (_, n) => at.get(n)) };
+    },
+  };
+}
+
+/** Enqueue a job every 50 ms; when each call began and returned. */
+export async function produced(count, enqueue) {
+  const calls = [];
   for (let n = 0; n < count + WARM_UP; n++) {
-    const tick = performance.now();
+    const called = now();
     await enqueue({ n });
-    returnedAt.push(performance.now());
-    await pause(Math.max(0, 50 - (performance.now() - tick)));
+    calls.push([called, now()]);
+    await pause(Math.max(0, 50 - (now() - called) * 1000));
   }
-  while (startedAt.size < count + WARM_UP) await pause(5);
-  return returnedAt.map((moment, n) => (startedAt.get(n) - moment) / 1000).slice(WARM_UP);
+  return { calls };
 }

@@ -1,7 +1,6 @@
 // pg-boss with large batches, several fetch loops that go on while batches are full, and notification.
-import { setTimeout as pause } from "node:timers/promises";
 import { PgBoss } from "pg-boss";
-import { drained, latencies, main, pieces, tally, timed } from "./measure.mjs";
+import { drained, main, moments, pieces, produced, tally, timed } from "./measure.mjs";
 
 const busy = (batchSize) => ({
   batchSize,
@@ -60,17 +59,17 @@ await main({
       return { seconds: await drained(url, done, unfinished), runs: done.runs };
     }),
 
-  latency: async (url, count) =>
+  work: async (url, count) =>
     withBoss(
       url,
       async (boss) => {
-        const startedAt = new Map();
-        await boss.work("prompt", { pollingIntervalSeconds: 0.5 }, async ([job]) => {
-          startedAt.set(job.data.n, performance.now());
-        });
-        await pause(500);
-        return { latencies: await latencies(count, startedAt, (data) => boss.send("prompt", data)) };
+        const starts = moments(count);
+        await boss.work("prompt", { pollingIntervalSeconds: 0.5 }, async ([job]) => starts.note(job.data.n));
+        return await starts.wait();
       },
       { useListenNotify: true },
     ),
+
+  produce: async (url, count) =>
+    withBoss(url, (boss) => produced(count, (data) => boss.send("prompt", data)), { supervise: false, schedule: false }),
 });
