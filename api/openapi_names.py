@@ -195,6 +195,8 @@ DESCRIPTIONS: dict[str, str] = {
     "outcome": "What else became of the attempt; null for what its status says.",
     "output": "The result, as JSON under its own names.",
     "parent_run_id": "The run that started it.",
+    "grant_id": "The grant.",
+    "grants": "All grants of the login.",
     "group_id": "The group that it belongs to.",
     "passed_over": "How many jobs it could not change.",
     "path": "The path of its address, below that of the API's server.",

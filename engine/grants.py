@@ -77,7 +77,7 @@ async def revoke_enqueue(
         async with conn.transaction():
             rows = await fetch(conn, REMOVE, login=login, tenant_id=tenant_id, job_type=kind)
             for row in rows:
-                await record(conn, _event("ENQUEUE_REVOKED", EnqueueGrant(**row), actor))
+                await _record_removal(conn, EnqueueGrant(**row), actor)
             await fetch(conn, REVOKE_ENQUEUE, login=login)
     return [EnqueueGrant(**row) for row in rows]
 
@@ -88,7 +88,7 @@ async def revoke_grant(conn: Connection, grant_id: UUID, *, actor: Actor) -> Enq
         row = await fetch_row(conn, REMOVE_ONE, id=grant_id)
         if row is None:
             raise NotFound("grant", grant_id)
-        await record(conn, _event("ENQUEUE_REVOKED", EnqueueGrant(**row), actor))
+        await _record_removal(conn, EnqueueGrant(**row), actor)
     return EnqueueGrant(**row)
 
 
@@ -153,6 +153,10 @@ def _checked(login: str, tenants: Sequence[Tenant], job_types: Sequence[str]) ->
     if wrong:
         raise InvalidInput("The grant", wrong)
     return kinds
+
+
+async def _record_removal(conn: Connection, grant: EnqueueGrant, actor: Actor) -> None:
+    await record(conn, _event("ENQUEUE_REVOKED", grant, actor), before=grant.model_dump(mode="json"))
 
 
 def _event(action: str, grant: EnqueueGrant, actor: Actor) -> Event:

@@ -157,7 +157,7 @@ async def test_every_marked_address_is_read_there_whole(pool, world, paused, ope
     page = (ROOT / "docs/deploy.md").read_text()
     for route in routes:
         assert f"`{route.path.removeprefix('/api/v1')}`" in page
-        address = route.path.removeprefix("/api/v1") + ("?month=2026-11" if route.path.endswith("/access") else "")
+        address = route.path.removeprefix("/api/v1") + ("?month=2026-11" if "/reports/access" in route.path else "")
         response = await operator.get(address)
         assert response.status_code == 200, (route.path, response.text)
         assert response.headers[DATA_AGE] != BY_THE_PRIMARY, route.path

@@ -93,7 +93,10 @@ async def _savepoint(conn: Any, random: Random) -> None:
 
 
 async def seal_in_the_wrong_order(conn: Any, meanwhile: Callable[[], Awaitable[None]]) -> None:
-    """A double of the sealer with one mistake: it reads the rows first and asks for the horizon afterwards."""
+    """A double of the sealer with one mistake: it reads the rows first and asks for the horizon afterwards.
+
+    As the owner of the tables: the programs' role may add no such seal.
+    """
     async with conn.transaction(isolation="read_committed"):
         early = await fetch_row(conn, STATE)
         heads = await read_window(conn, next_window(early), BATCH)

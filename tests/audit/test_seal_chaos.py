@@ -41,14 +41,16 @@ async def test_killed_sealers_leave_every_row_in_exactly_one_leaf(database_url, 
     assert report.unsealed == 0
 
 
-async def test_a_sealer_that_reads_rows_before_the_horizon_loses_the_row_that_commits_between(conn, database_url):
+async def test_a_sealer_that_reads_rows_before_the_horizon_loses_the_row_that_commits_between(
+    conn, owner, database_url
+):
     other = await connect(database_url)
     late = other.transaction()
     await late.start()
     await record(other, event(1))
     await write(conn, 2)
 
-    await seal_in_the_wrong_order(conn, late.commit)
+    await seal_in_the_wrong_order(owner, late.commit)
     await seal(conn)
     await other.close()
 
@@ -57,10 +59,10 @@ async def test_a_sealer_that_reads_rows_before_the_horizon_loses_the_row_that_co
 
 
 @pytest.mark.long
-async def test_the_storm_sees_the_rows_that_the_wrong_order_loses(database_url, conn):
+async def test_the_storm_sees_the_rows_that_the_wrong_order_loses(database_url, conn, owner):
     async with writers(database_url, quick=6, slow=1):
         for _ in range(60):
-            await seal_in_the_wrong_order(conn, lambda: asyncio.sleep(0.01))
+            await seal_in_the_wrong_order(owner, lambda: asyncio.sleep(0.01))
     await seal(conn)
 
     assert await _in_no_leaf(conn) > 0

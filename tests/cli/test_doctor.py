@@ -233,7 +233,8 @@ async def test_an_audit_log_that_is_not_guarded_is_a_failure(atlas, database_url
         "alter table atlas.audit_seal disable trigger all",
     )
     guards = by_name((await atlas("doctor", "--json")).document)["audit guards"]
-    assert (guards["verdict"], "And 2 more." in guards["found"]) == ("fail", True)
+    assert guards["verdict"] == "fail"
+    assert re.search(r"And \d+ more\.", guards["found"])
     await execute(database_url, *re.findall("`(delete .*?)`", guards["remedy"]))
     await migrate(database_url)
     assert by_name((await atlas("doctor", "--json")).document)["audit guards"]["verdict"] == "ok"

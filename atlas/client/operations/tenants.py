@@ -82,11 +82,11 @@ class TenantOperations(ApiCaller):
     def list_grants(self, *, login: str | None = ...) -> EnqueueGrant:
         """What logins of other applications may enqueue with the SQL function."""
 
-    @operation("POST", "/grants", by_tenant=False)
+    @operation("POST", "/grants")
     def create_grants(self, login: str, *, tenants: Sequence[str], job_types: Sequence[str]) -> GrantList:
         """Let a login enqueue each of these job types for each of these tenants; for operators."""
 
-    @operation("DELETE", "/grants/{grant_id}", by_tenant=False)
+    @operation("DELETE", "/grants/{grant_id}")
     def revoke_grant(self, grant_id: Id) -> None:
         """Take a grant away from a login; for operators."""
 

@@ -84,6 +84,7 @@ async def test_both_clients_read_the_same(atlas, sync, things):
     passing |= {"get_worker", "list_workers", "list_new_audit_rows", "list_tenant_activity", "report_access"}
     named = {"explain_jobs": {"id": [things["job_id"]]}, "find_ids": {"kind": "job", "prefix": str(things["job_id"])}}
     named["report_access"] = {"month": f"{datetime.now(UTC):%Y-%m}"}
+    named["export_access_report"] = {"month": f"{datetime.now(UTC):%Y-%m}"}
     empty: list[str] = []
     verification = sync.start_verification()
     assert sync.wait_for_verification(verification, timeout=30).has_ended
