@@ -402,9 +402,13 @@ class ClaimLoop:
         """Hold and run what was claimed, behind what waits for a slot or before it."""
         if may_start and self._drain.most_jobs is not None:
             self._drain.began(turn.claimed)
+        # As from the fast lane: the first job of a tenant does not wait behind what was prefetched for others.
+        ahead, rest = self._held.split_newcomers(turn.claimed) if turn.contested and not first else ([], turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
         if self._phase is Phase.CLAIMING and may_start:
-            self._run_jobs(turn.claimed, first=first)
+            self._run_jobs(rest, first=first)
+            if ahead:
+                self._run_jobs(ahead[::-1], first=True)
         else:
             # The worker was stopped, or something was paused meanwhile: the jobs go back unchanged.
             self._outbox += [release(job) for job in turn.claimed]

@@ -38,6 +38,15 @@ class HeldJobs:
     def get(self, job_id: UUID) -> ClaimedJob | None:
         return self._jobs.get(job_id)
 
+    def split_newcomers(self, jobs: Sequence[ClaimedJob]) -> tuple[list[ClaimedJob], list[ClaimedJob]]:
+        """The first of these jobs of each tenant of which none is held, and the rest."""
+        tenants = {job.tenant_id for job in self._jobs.values()}
+        first, rest = list[ClaimedJob](), list[ClaimedJob]()
+        for job in jobs:
+            (rest if job.tenant_id in tenants else first).append(job)
+            tenants.add(job.tenant_id)
+        return first, rest
+
     def add(self, jobs: Sequence[ClaimedJob]) -> None:
         """Hold these jobs, too."""
         for job in jobs:

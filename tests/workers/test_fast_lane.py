@@ -8,6 +8,7 @@ import pytest
 from atlas.engine.jobs.claim import TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
+from atlas.workers.executor import Executor
 from atlas.workers.fast_lane import NO_TENANT
 from tests.support import DANA
 from tests.workers.handlers import STARTED
@@ -111,3 +112,36 @@ async def test_a_notification_that_a_stranger_sends_is_no_hint(pool, light, stan
         await enqueue_light(pool, light)
         await until(lambda: STARTED)
     assert errors == []
+
+
+async def test_what_a_call_brings_of_a_tenant_without_jobs_here_starts_before_the_local_queue(
+    pool, light, given, serving, monkeypatch
+):
+    """Also where the fast lane did not claim it."""
+    monkeypatch.setattr("atlas.workers.fast_lane.FastLane.offer", lambda lane, payload: False)
+    fed = []
+    feed = Executor.feed
+
+    def note(executor, jobs, *, first=False):
+        fed.extend((job.tenant_id, first) for job in jobs)
+        feed(executor, jobs, first=first)
+
+    monkeypatch.setattr(Executor, "feed", note)
+    await given("test.noop", *({} for _ in range(2000)))
+    still, go_on = [], asyncio.Event()
+    async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=50) as worker:
+
+        async def stand_still():
+            if worker.finished >= 500:
+                still.append(True)
+                await go_on.wait()
+
+        worker.before_finish(stand_still)
+        await until(lambda: len(still) == 2)
+        for _ in range(3):
+            await enqueue_light(pool, light)
+        go_on.set()
+        await until(lambda: worker.finished == 2003)
+
+    assert [first for tenant_id, first in fed if tenant_id == light].count(True) >= 1
+    assert not any(first for tenant_id, first in fed if tenant_id != light)
