@@ -71,7 +71,7 @@ class _Commits:
         self._ended_at = 0.0
 
     def late(self, snapshot: ClaimSnapshot | None) -> float:
-        """What this claim did not see is younger than the moment it began, less so many seconds."""
+        """What this claim did not see is younger than the moment it began, less the look-back in seconds."""
         if snapshot is None:
             return LATE_COMMIT_SECONDS
         while self._claims and self._claims[0][0] <= snapshot.oldest_open:
@@ -281,7 +281,7 @@ class ResumePlaces:
 
 
 def rest_after_look(took: float) -> float:
-    """How long to wait after a look from the head that took so many seconds."""
+    """How long to wait after a look from the head, given how long it took."""
     return min(MAX_REST_SECONDS, max(MIN_REST_SECONDS, LOOK_REST * took))
 
 

@@ -20,6 +20,19 @@ async def light(pool):
     return await pool.fetchval("insert into atlas.tenants (slug, name) values ('light', 'Light') returning id")
 
 
+def stop_both_calls(worker):
+    """Let both calls of a worker stand still with what they have to record, once it has finished 500 jobs."""
+    still, go_on = [], asyncio.Event()
+
+    async def stand_still():
+        if worker.finished >= 500:
+            still.append(True)
+            await go_on.wait()
+
+    worker.before_finish(stand_still)
+    return still, go_on
+
+
 @pytest.fixture
 def standing_still(given, serving):
     """A worker behind a backlog whose two connections stand still with what they have to record, until the block ends."""
@@ -27,16 +40,9 @@ def standing_still(given, serving):
     @asynccontextmanager
     async def begin():
         await given("test.noop", *({} for _ in range(2000)))
-        still, go_on = [], asyncio.Event()
         STARTED.clear()
         async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=50) as worker:
-
-            async def stand_still():
-                if worker.finished >= 500:
-                    still.append(True)
-                    await go_on.wait()
-
-            worker.before_finish(stand_still)
+            still, go_on = stop_both_calls(worker)
             await until(lambda: len(still) == 2)
             recorded = worker.finished
             yield worker
@@ -128,15 +134,8 @@ async def test_what_a_call_brings_of_a_tenant_without_jobs_here_starts_before_th
 
     monkeypatch.setattr(Executor, "feed", note)
     await given("test.noop", *({} for _ in range(2000)))
-    still, go_on = [], asyncio.Event()
     async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=50) as worker:
-
-        async def stand_still():
-            if worker.finished >= 500:
-                still.append(True)
-                await go_on.wait()
-
-        worker.before_finish(stand_still)
+        still, go_on = stop_both_calls(worker)
         await until(lambda: len(still) == 2)
         for _ in range(3):
             await enqueue_light(pool, light)
