@@ -77,12 +77,12 @@ async def measure_shape(server_url: str, shape: Shape, *, jobs: int) -> float:
 
 
 def type_names(types: int) -> list[str]:
-    """The first so many types."""
+    """The names of the first `types` job types."""
     return [_type(nth) for nth in range(types)]
 
 
 def add_types(types: int) -> None:
-    """Register handlers of the first so many types."""
+    """Register handlers of the first `types` job types."""
     for name in type_names(types):
         if name not in registered():
             job(name)(_returning())
