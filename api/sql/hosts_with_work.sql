@@ -4,14 +4,14 @@
 -- Looks across tenants: hosts of all of them wait in one process. Called by api/host_polling.py. SQL, because it is a batch with
 -- conditions on the database's clock.
 with due as (
-  select host_id, extract(epoch from next_retry_at - statement_timestamp())::float8 as seconds from atlas.jobs
+  select host_id, extract(epoch from next_retry_at - statement_timestamp())::float8 as seconds from only atlas.jobs
   where status = 'queued' and next_retry_at <= statement_timestamp() + :ahead::float8 * interval '1 second'
   order by next_retry_at limit 1000
 )
 select h.id, w.seconds
 from atlas.hosts h
 cross join lateral (
-  select case when exists (select from atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id) then 0
+  select case when exists (select from only atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id = h.id) then 0
               else (select min(d.seconds) from due d where d.host_id = h.id) end as seconds
 ) w
 where h.id = any (:hosts::uuid[])
@@ -19,7 +19,7 @@ where h.id = any (:hosts::uuid[])
   and h.is_active
   and exists (select from atlas.system_state where key = 'atlas_online' and value->>'online' = 'true')
   and not exists (
-    select from atlas.jobs r
+    select from only atlas.jobs r
     where r.status = 'running' and r.claimed_by = 'host:' || h.id and r.lease_expires_at >= clock_timestamp())
 union all
 select null, max(d.seconds) from due d having count(*) = 1000 and max(d.seconds) > 0;

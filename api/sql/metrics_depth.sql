@@ -3,9 +3,9 @@
 -- the others are counted together as (other). SQL, because it counts in groups over bounded reads of partial indexes.
 with active as materialized (
   (select tenant_id, job_type, case when next_retry_at > clock_timestamp() then 'waiting' else 'queued' end as status
-   from atlas.jobs where status = 'queued' order by tenant_id, id limit 100000)
+   from only atlas.jobs where status = 'queued' order by tenant_id, id limit 100000)
   union all
-  (select tenant_id, job_type, 'running' from atlas.jobs where status = 'running' order by claimed_by, tenant_id limit 100000)
+  (select tenant_id, job_type, 'running' from only atlas.jobs where status = 'running' order by claimed_by, tenant_id limit 100000)
   union all
   (select tenant_id, job_type, 'dead_letter' from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id, id limit 100000)
 ),

@@ -17,7 +17,7 @@ page as materialized (
 ),
 running as materialized (
   select tenant_id, count(*) as count
-  from (select tenant_id from atlas.jobs where status = 'running' limit 100000) r
+  from (select tenant_id from only atlas.jobs where status = 'running' limit 100000) r
   group by tenant_id
 )
 select p.id, p.slug, p.name, p.active, p.dead_letters, q.is_partial, q.oldest_due_at, coalesce(r.count, 0) as running,
@@ -30,7 +30,7 @@ cross join lateral (
   select count(*) >= :most::int as is_partial, count(*) filter (where w.since <= statement_timestamp()) as queued,
     count(*) filter (where w.since > statement_timestamp()) as waiting, min(w.since) filter (where w.since <= statement_timestamp()) as oldest_due_at
   from (
-    select coalesce(j.next_retry_at, j.due_at, j.created_at) as since from atlas.jobs j
+    select coalesce(j.next_retry_at, j.due_at, j.created_at) as since from only atlas.jobs j
     where j.status = 'queued' and j.tenant_id = p.id
     order by j.id limit :most) w) q
 cross join lateral (

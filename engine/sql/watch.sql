@@ -13,7 +13,7 @@ from atlas.hosts h
 join atlas.tenants t on t.id = h.tenant_id
 where h.is_active
   and coalesce(h.last_seen_at, h.created_at) < clock_timestamp() - make_interval(secs => :host_silent)
-  and exists (select from atlas.jobs j where j.host_id = h.id and j.status = 'queued' and j.next_retry_at is null)
+  and exists (select from only atlas.jobs j where j.host_id = h.id and j.status = 'queued' and j.next_retry_at is null)
 union all
 select 'intents_stuck', 'intents',
   count(*) || ' intents have waited for a decision since ' || to_char(min(i.created_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC.'
@@ -36,7 +36,7 @@ where g.key = 'atlas_online'
   and coalesce(e.updated_at, g.updated_at) < clock_timestamp() - make_interval(secs => :engine_silent)
   and greatest(g.updated_at, (g.value->>'engine_since')::timestamptz) < clock_timestamp() - make_interval(secs => :engine_silent)
   and (exists (select from atlas.intents where status in ('draft', 'validating'))
-    or exists (select from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
+    or exists (select from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
                and job_type = 'ENGINE_RUN'))
 union all
 -- Found by the signer, which compares with what it has signed, outside of the database.

@@ -16,7 +16,7 @@ from (
       progress::text as progress, coalesce(started_at, updated_at) as started_at, updated_at, null::int as duration_ms, id::text as entity_id,
       row_number() over (partition by tenant_id order by updated_at desc, id) as of_tenant,
       row_number() over (order by updated_at desc, id) as of_all
-    from atlas.jobs
+    from only atlas.jobs
     where status = 'running'
       and (:every::boolean or tenant_id = any (:tenants::uuid[]))
   ) j

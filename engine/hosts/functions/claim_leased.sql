@@ -32,11 +32,11 @@ begin
     end if;
     -- A host that returns need not wait for the sweep of expired leases.
     perform reclaim_jobs(array(
-      select j.id from jobs j
-      where j.id = any (array(select r.id from jobs r where r.claimed_by = p_claimant and r.status = 'running'))
+      select j.id from only jobs j
+      where j.id = any (array(select r.id from only jobs r where r.claimed_by = p_claimant and r.status = 'running'))
         and case when j.claimed_by = p_claimant and j.status = 'running' and j.lease_expires_at < clock_timestamp() then true else false end
       order by j.id for update skip locked));
-    if (select true from jobs j where j.claimed_by = p_claimant and j.status = 'running' order by j.tenant_id limit 1) then
+    if (select true from only jobs j where j.claimed_by = p_claimant and j.status = 'running' order by j.tenant_id limit 1) then
       return;
     end if;
   end if;
@@ -57,7 +57,7 @@ begin
       picked := pick_for_tenant(p_tenant, p_types, full_types, p_limit);
     else
       picked := array(
-        select j.id from jobs j
+        select j.id from only jobs j
         join hosts h on h.id = j.host_id and h.tenant_id = j.tenant_id and h.is_active
         where j.status = 'queued' and j.next_retry_at is null and j.host_id = p_host and j.job_type <> all (full_types)
           and (j.start_by is null or j.start_by > clock_timestamp())
@@ -65,7 +65,7 @@ begin
         for update of j skip locked);
     end if;
     for best in
-      select j.id, j.tenant_id, j.job_type, j.lost_count from jobs j
+      select j.id, j.tenant_id, j.job_type, j.lost_count from only jobs j
       where j.id = any (picked) and case when j.status = 'queued' and j.next_retry_at is null then true else false end
       order by j.priority desc, j.created_at
       for update skip locked
@@ -84,16 +84,16 @@ begin
           end if;
           return;
         end if;
-        if (select count(*) from jobs r where r.status = 'running' and r.tenant_id = best.tenant_id) >= cap then
+        if (select count(*) from only jobs r where r.status = 'running' and r.tenant_id = best.tenant_id) >= cap then
           return;
         end if;
-        if (select count(*) from jobs r where r.status = 'running' and r.job_type = best.job_type) >= most then
+        if (select count(*) from only jobs r where r.status = 'running' and r.job_type = best.job_type) >= most then
           full_types := full_types || best.job_type;
           continue;
         end if;
       end if;
       return query
-      update jobs
+      update only jobs
       -- The guard reads the clock before: a job that it lets start in time did so.
       set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_claimant,
           attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'

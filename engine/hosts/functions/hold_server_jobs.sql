@@ -6,7 +6,7 @@ set search_path from current as $$
   select j.id, j.status from jobs j
   where j.id = any (array(
     select q.id from server_instances s
-    join jobs q on q.tenant_id = s.tenant_id and q.status = 'queued' and q.server_instance_id = s.id
+    join only jobs q on q.tenant_id = s.tenant_id and q.status = 'queued' and q.server_instance_id = s.id
     where s.id = p_instance
     union all
     select f.id from server_instances s
@@ -14,7 +14,7 @@ set search_path from current as $$
     where s.id = p_instance
     union all
     select r.id from server_instances s
-    join jobs r on r.claimed_by = 'host:' || s.host_id and r.status = 'running' and r.server_instance_id = s.id
+    join only jobs r on r.claimed_by = 'host:' || s.host_id and r.status = 'running' and r.server_instance_id = s.id
     where s.id = p_instance))
   order by j.id
   for update;

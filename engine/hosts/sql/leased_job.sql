@@ -5,7 +5,7 @@ select j.id, j.tenant_id, j.job_type, j.input, j.attempt_count, j.retry_count,
   j.definition_id, j.parent_run_id, j.correlation_id, false as alone, null::float8 as start_within,
   extract(epoch from j.finish_by - clock_timestamp())::float8 as finish_within, y.retry_policy,
   j.cancel_requested_at is not null as asked_to_stop, j.definition_id is not null or coalesce(y.audit_content, false) as is_audited
-from atlas.jobs j
+from only atlas.jobs j
 left join atlas.job_types y on y.key = j.job_type
 where j.id = :job_id
   and j.status = 'running'

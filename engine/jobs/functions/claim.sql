@@ -33,7 +33,7 @@ begin
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
      and (p_lease is not null or pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker))) then
     return query
-    update jobs
+    update only jobs
     -- The guard reads the clock before: a job that it lets start in time did so.
     set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
         attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
@@ -41,14 +41,14 @@ begin
         -- The last tenant, since the index begins with entries of jobs that were claimed just now.
         with last as materialized (
           select coalesce(p_tenant, (
-            select f.tenant_id from jobs f
+            select f.tenant_id from only jobs f
             where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
             order by f.tenant_id desc, f.priority, f.created_at desc limit 1)) as tenant_id)
-        select j.ctid from jobs j
+        select j.ctid from only jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
           and j.tenant_id = (select tenant_id from last)
           and case when p_tenant is null then (
-              select true from jobs o
+              select true from only jobs o
               where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
                 and o.tenant_id < (select tenant_id from last)
               order by o.tenant_id desc, o.priority, o.created_at desc limit 1) is null
@@ -59,15 +59,15 @@ begin
             select from job_workers w
             where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
           and (
-            select true from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
+            select true from only jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
             order by d.next_retry_at limit 1) is null
           and (
             select true from (
-              select x.parent_run_id from jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
+              select x.parent_run_id from only jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
               order by x.start_by limit 200) e
             where e.parent_run_id is null limit 1) is null
           and (
-            select true from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
+            select true from only jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
             order by c.tenant_id, c.job_type limit 1) is null
           and not exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and y.key = any (p_types))
           and not exists (select from tenants x where x.limits ? 'in_flight')
@@ -94,19 +94,19 @@ begin
        and (p_lease is not null or exists (
          select from job_workers w where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
        and (
-         select true from jobs j
+         select true from only jobs j
          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
          order by j.tenant_id desc, j.priority, j.created_at desc limit 1) is null
        and (
-         select true from jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
+         select true from only jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
          order by d.next_retry_at limit 1) is null
        and (
          select true from (
-           select x.parent_run_id from jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
+           select x.parent_run_id from only jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
            order by x.start_by limit 200) e
          where e.parent_run_id is null limit 1) is null
        and (
-         select true from jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
+         select true from only jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
          order by c.tenant_id, c.job_type limit 1) is null
        and not exists (select from limit_events)
        and not exists (select from job_limits l where l.release_at is not null) then

@@ -45,13 +45,13 @@ begin
     return;
   end if;
   select
-    (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() and j.next_retry_at >= due_since
+    (select true from only jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() and j.next_retry_at >= due_since
      order by j.next_retry_at limit 1),
     -- With places, the sweep cancels those that expired.
     (select bool_or(e.parent_run_id is null)
-     from (select j.parent_run_id from jobs j where resume is null and j.status = 'queued' and j.start_by <= statement_timestamp()
+     from (select j.parent_run_id from only jobs j where resume is null and j.status = 'queued' and j.start_by <= statement_timestamp()
            order by j.start_by limit 200) e),
-    (select true from jobs j where resume is null and j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+    (select true from only jobs j where resume is null and j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
      order by j.tenant_id, j.job_type limit 1),
     exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight'),
@@ -115,7 +115,7 @@ begin
   end if;
   if cardinality(careful_picked) > 0 then
     solo := (
-      select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count >= alone_after_losses()
+      select j.ctid from only jobs j where j.ctid = any (careful_picked) and j.lost_count >= alone_after_losses()
       order by j.priority desc, j.created_at limit 1);
   end if;
   if solo is not null and p_alone then
@@ -123,7 +123,7 @@ begin
   else
     if solo is not null then
       careful_picked := array(
-        select j.ctid from jobs j where j.ctid = any (careful_picked) and j.lost_count < alone_after_losses());
+        select j.ctid from only jobs j where j.ctid = any (careful_picked) and j.lost_count < alone_after_losses());
       signal.kind := 'alone_waits';
       return next signal;
     end if;
@@ -154,7 +154,7 @@ begin
         select jsonb_agg(jsonb_build_array(l.job_type, l.tenant_id, l.priority, l.since))
         from (
           select j.job_type, j.tenant_id, j.priority, extract(epoch from min(j.created_at)) - 0.001 as since
-          from jobs j where resume is not null and j.ctid = any (picked) group by j.job_type, j.tenant_id, j.priority) l), '[]');
+          from only jobs j where resume is not null and j.ctid = any (picked) group by j.job_type, j.tenant_id, j.priority) l), '[]');
       parted := set_aside(picked);
       parks := parks or cardinality(parted) < cardinality(picked);
       picked := parted;
@@ -170,8 +170,8 @@ begin
         from (
           select j.ctid as at, j.tenant_id, j.priority, j.created_at,
             row_number() over (partition by j.tenant_id order by j.priority desc, j.created_at) - 1 as before
-          from jobs j where j.ctid = any (picked || careful_picked)) o
-        join shares(array(select distinct j.tenant_id from jobs j where j.ctid = any (picked || careful_picked)), p_fair) s
+          from only jobs j where j.ctid = any (picked || careful_picked)) o
+        join shares(array(select distinct j.tenant_id from only jobs j where j.ctid = any (picked || careful_picked)), p_fair) s
           on s.tenant_id = o.tenant_id
         order by s.at + o.before * s.cost, o.priority desc, o.created_at limit want);
     end if;
@@ -181,7 +181,7 @@ begin
     if promoted < greatest(200, 2 * want) and not (solo is not null and p_alone) then
       -- All that fell due, was released or was woken by then was seen, and is claimed but for what is left.
       place.start_within := extract(epoch from least(statement_timestamp(), returned.left_since,
-        (select min(j.due_at) from jobs j where j.ctid = any (returned.picked) and j.ctid <> all (picked)),
+        (select min(j.due_at) from only jobs j where j.ctid = any (returned.picked) and j.ctid <> all (picked)),
         case when some_are_held then (select e.noted_at from limit_events e where e.noted_at >= due_since order by e.noted_at limit 1) end,
         next_token));
       place.input := jsonb_build_array(
@@ -190,7 +190,7 @@ begin
       place.input := null;
     end if;
     for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
-      select j.job_type, j.tenant_id, j.priority, extract(epoch from max(j.created_at)) from jobs j
+      select j.job_type, j.tenant_id, j.priority, extract(epoch from max(j.created_at)) from only jobs j
       where j.ctid = any (picked) and j.ctid = any (ready_picked) group by j.tenant_id, j.job_type, j.priority
     loop
       return next place;
@@ -202,7 +202,7 @@ begin
         select e->>0 as job_type, (e->>1)::uuid as tenant_id, (e->>2)::int as priority, to_timestamp(min((e->>3)::float8)) as since
         from jsonb_array_elements(careful_places) e group by 1, 2, 3) p
       cross join lateral (
-        select j.created_at from jobs j
+        select j.created_at from only jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
           and j.tenant_id = p.tenant_id and j.job_type = p.job_type and j.priority = p.priority and j.created_at >= p.since
           and j.ctid <> all (picked)
@@ -212,7 +212,7 @@ begin
     end loop;
   end if;
   return query
-  update jobs
+  update only jobs
   -- The guard reads the clock before: a job that it lets start in time did so.
   set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
       attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end

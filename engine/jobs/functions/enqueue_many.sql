@@ -116,7 +116,7 @@ begin
     for holder in
       select r as n, j.id, j.input <> p_input[r] or j.job_type <> coalesce(p_type[r], every_type) as differs
       from unnest(rest) r
-      join jobs j on j.tenant_id = coalesce(p_tenant[r], every_tenant) and j.dedupe_hash = p_dedupe_hash[r] and j.status in ('queued', 'running')
+      join only jobs j on j.tenant_id = coalesce(p_tenant[r], every_tenant) and j.dedupe_hash = p_dedupe_hash[r] and j.status in ('queued', 'running')
     loop
       if holder.differs and not p_coalesce then
         raise exception 'the dedupe key is held by job % with another input', holder.id

@@ -8,18 +8,18 @@ set enable_sort = off set enable_incremental_sort = off set jit = off as $$
 declare
   ids uuid[];
 begin
-  if (select true from jobs where status = 'queued' and start_by <= statement_timestamp() order by start_by limit 1) is null then
+  if (select true from only jobs where status = 'queued' and start_by <= statement_timestamp() order by start_by limit 1) is null then
     return 0;
   end if;
   ids := array(
     select e.id
     from (
-      select id, parent_run_id from jobs
+      select id, parent_run_id from only jobs
       where status = 'queued' and start_by <= statement_timestamp() and tenant_id <> all (moving_tenants())
       order by start_by limit p_limit for update skip locked) e
     where p_children or e.parent_run_id is null);
   with ended as (
-    update jobs j
+    update only jobs j
     set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
         -- One that a limit holds was due before.
         due_at = coalesce(nullif(j.next_retry_at, '9999-12-31 00:00:00+00'), j.due_at),
@@ -36,7 +36,7 @@ begin
   from ended e;
   if p_children then
     perform wake_parents(array(
-      select distinct j.parent_run_id from jobs j
+      select distinct j.parent_run_id from only jobs j
       where j.id = any (ids) and case when j.status = 'canceled' and j.parent_run_id is not null then true else false end));
   end if;
   return cardinality(ids);

@@ -13,19 +13,19 @@ begin
   select r.job_type, r.tenant_id, r.priority, extract(epoch from r.created_at)::float8, false from ready_places(p_types) r;
   return query
   with recursive walk as (
-    (select j.tenant_id, j.job_type, j.priority, j.created_at from jobs j
+    (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
      order by j.tenant_id, j.job_type, j.priority desc, j.created_at limit 1)
     union all
     select n.* from walk w
     cross join lateral (
       select * from (
-        (select j.tenant_id, j.job_type, j.priority, j.created_at from jobs j
+        (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
            and j.tenant_id = w.tenant_id and j.job_type = w.job_type and j.priority < w.priority
          order by j.priority desc, j.created_at limit 1)
         union all
-        (select j.tenant_id, j.job_type, j.priority, j.created_at from jobs j
+        (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
            and (j.tenant_id, j.job_type) > (w.tenant_id, w.job_type)
          order by j.tenant_id, j.job_type, j.priority desc, j.created_at limit 1)) o
@@ -33,8 +33,8 @@ begin
   select w.job_type, w.tenant_id, w.priority, (extract(epoch from w.created_at) - 0.001)::float8, true
   from walk w where p_types is null or w.job_type = any (p_types);
   -- What else a claim from the head walks over.
-  perform (select true from jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() order by j.next_retry_at limit 1),
-    (select true from jobs j where j.status = 'queued' and j.start_by <= statement_timestamp() order by j.start_by limit 1),
+  perform (select true from only jobs j where j.status = 'queued' and j.next_retry_at <= statement_timestamp() order by j.next_retry_at limit 1),
+    (select true from only jobs j where j.status = 'queued' and j.start_by <= statement_timestamp() order by j.start_by limit 1),
     (select true from limit_events e order by e.limit_id, e.id limit 1);
   return query select null::text, null::uuid, null::int, (claim_entries_read() - read_before)::float8, false;
 end $$;

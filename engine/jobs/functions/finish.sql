@@ -42,7 +42,7 @@ begin
       from audit_body_frame('system', p_worker, 'info', every_action, 'job', '', every_meta) b;
     end if;
     with fin as (
-      update jobs j
+      update only jobs j
       set status = 'succeeded', output = coalesce(u.output, j.output), finished_at = clock_timestamp(), updated_at = clock_timestamp(),
           lease_expires_at = null
       from unnest(p_id, p_output, p_meta, p_body) u(id, output, meta, body)
@@ -60,7 +60,7 @@ begin
     into done, parents, runs from fin f;
   else
     with fin as (
-      update jobs j
+      update only jobs j
       set status = u.status::job_status,
           output = coalesce(u.output, j.output),
           error = case when u.error is null then j.error
@@ -136,7 +136,7 @@ begin
       u.id, null::uuid, null::text, null::jsonb, u.attempt, null::int, null::int, null::int, null::int, null::uuid, null::uuid,
       null::text, null::uuid, null::boolean, null::float8, null::float8
     from (select a.id, coalesce(a.attempt, every_attempt) from unnest(p_id, p_attempt) a(id, attempt)) u(id, attempt)
-    left join jobs j on j.id = u.id
+    left join only jobs j on j.id = u.id
     where done is null or u.id <> all (done);
   end if;
 end $$;

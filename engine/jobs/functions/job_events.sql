@@ -23,6 +23,6 @@ begin
       case when a.status <> 'lost' then extract(epoch from a.finished_at - a.started_at)
            when a.job_id is null and j.attempt_count = e.attempt_no then extract(epoch from j.finished_at - j.started_at) end)::job_event
     from ends e
-    left join jobs j on j.id = e.job_id
+    left join only jobs j on j.id = e.job_id
     left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no);
 end $$;

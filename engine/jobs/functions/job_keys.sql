@@ -15,7 +15,7 @@ begin atomic
      where p_list = 'key' and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select 'infinity', j.id from jobs j
+    (select 'infinity', j.id from only jobs j
      where p_list = 'queued' and j.status = 'queued' and j.tenant_id = p_tenant_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
@@ -41,7 +41,7 @@ begin atomic
      order by j.finished_at desc, j.id desc limit p_limit)
     union all
     (select 'infinity', j.id
-     from (select j.id from jobs j where p_list = 'running' and j.status = 'running' and (p_tenant_id is null or j.tenant_id = p_tenant_id) offset 0) j
+     from (select j.id from only jobs j where p_list = 'running' and j.status = 'running' and (p_tenant_id is null or j.tenant_id = p_tenant_id) offset 0) j
      where j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all

@@ -40,7 +40,7 @@ begin
     union all
     select s.list, case s.list
       when 'queued' then (
-        select j.tenant_id from jobs j where j.status = 'queued' and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)
+        select j.tenant_id from only jobs j where j.status = 'queued' and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)
       when 'ended' then (
         select j.tenant_id from jobs j
         where j.status in ('succeeded', 'failed', 'canceled') and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)

@@ -22,14 +22,14 @@ begin
   elsif old.status = 'running' then
     again := case when has_rate then its_type else old.rate_id end;
     if again is not null then
-      update jobs set held_by = again, next_retry_at = coalesce(next_retry_at, '9999-12-31 00:00:00+00')
+      update only jobs set held_by = again, next_retry_at = coalesce(next_retry_at, '9999-12-31 00:00:00+00')
       where id = old.id and status = 'queued';
       if new.next_retry_at is null then
         insert into limit_events (limit_id, tenant_id) values (again, old.tenant_id);
       end if;
     end if;
   else
-    update jobs set held_by = coalesce(limit_id, rate_id), has_slot = null, next_retry_at = '9999-12-31 00:00:00+00'
+    update only jobs set held_by = coalesce(limit_id, rate_id), has_slot = null, next_retry_at = '9999-12-31 00:00:00+00'
     where id = old.id and status = 'queued';
     insert into limit_events (limit_id, tenant_id) values (coalesce(its_type, old.rate_id), old.tenant_id);
   end if;

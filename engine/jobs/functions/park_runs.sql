@@ -3,7 +3,7 @@
 create or replace function park_runs(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 begin
-  update jobs j
+  update only jobs j
   set next_retry_at = (
     select parked_until(min(p.number)) from pauses p
     where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
@@ -14,5 +14,5 @@ begin
       where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
         and (p.until is null or p.until > clock_timestamp()));
   -- An updated row has moved, so its old address matches nothing any more.
-  return array(select ctid from jobs where ctid = any (p_picked) and case when status = 'queued' then next_retry_at is null else false end);
+  return array(select ctid from only jobs where ctid = any (p_picked) and case when status = 'queued' then next_retry_at is null else false end);
 end $$;

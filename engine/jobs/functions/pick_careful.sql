@@ -14,7 +14,7 @@ declare
   elsewhere text[] := '{}';
 begin
   if p_places is null and (
-      select true from jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
+      select true from only jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
       order by tenant_id, job_type limit 1) is null then
     return '{}';
   end if;
@@ -31,14 +31,14 @@ begin
   end if;
   return array(
     with recursive walk as (
-      (select tenant_id, job_type from jobs
+      (select tenant_id, job_type from only jobs
        where p_places is null and status = 'queued' and next_retry_at is null and host_id is null and careful
        order by tenant_id, job_type limit 1)
       union all
       select n.tenant_id, n.job_type
       from walk w
       cross join lateral (
-        select j.tenant_id, j.job_type from jobs j
+        select j.tenant_id, j.job_type from only jobs j
         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
           and (j.tenant_id, j.job_type) > (w.tenant_id, w.job_type)
         order by j.tenant_id, j.job_type limit 1) n),
@@ -47,7 +47,7 @@ begin
       union all
       select (e->>1)::uuid, e->>0, (e->>2)::int, to_timestamp(min((e->>3)::float8)) from jsonb_array_elements(p_places) e group by 1, 2, 3),
     running as materialized (
-      select job_type, tenant_id, count(*) as n from jobs where status = 'running' group by job_type, tenant_id),
+      select job_type, tenant_id, count(*) as n from only jobs where status = 'running' group by job_type, tenant_id),
     room as materialized (
       select g.tenant_id, g.job_type, g.priority, g.since,
         (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null and y.concurrency_key is null)
@@ -62,7 +62,7 @@ begin
       from room m
       cross join lateral (
         select * from (
-          select j.ctid as at, j.priority, j.created_at from jobs j
+          select j.ctid as at, j.priority, j.created_at from only jobs j
           where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
             and j.tenant_id = m.tenant_id and j.job_type = m.job_type and m.priority is null
             and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
@@ -71,7 +71,7 @@ begin
           for update skip locked) every
         union all
         select * from (
-          select j.ctid as at, j.priority, j.created_at from jobs j
+          select j.ctid as at, j.priority, j.created_at from only jobs j
           where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
             and j.tenant_id = m.tenant_id and j.job_type = m.job_type and j.priority = m.priority and j.created_at >= m.since
             and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)

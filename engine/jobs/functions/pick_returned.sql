@@ -9,7 +9,7 @@ create or replace function pick_returned(
 set search_path from current as $$
 begin
   with returned as materialized (
-    select j.ctid as at, j.job_type, j.tenant_id, j.priority, j.created_at, j.due_at, j.careful from jobs j
+    select j.ctid as at, j.job_type, j.tenant_id, j.priority, j.created_at, j.due_at, j.careful from only jobs j
     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.due_at >= p_since
     order by j.due_at limit 1000),
   served as materialized (
@@ -25,7 +25,7 @@ begin
   into picked, careful, left_since;
   if cardinality(picked) > 0 then
     picked := array(
-      select j.ctid from jobs j
+      select j.ctid from only jobs j
       where j.ctid = any (picked) and case when j.status = 'queued' and j.next_retry_at is null then true else false end
       for update skip locked);
   end if;

@@ -7,13 +7,13 @@ set enable_sort = off set enable_incremental_sort = off as $$
 declare
   moved int := 0;
 begin
-  if (select true from jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
+  if (select true from only jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
       order by next_retry_at limit 1) then
     with due as (
-      update jobs
+      update only jobs
       set next_retry_at = case when held_by is not null then '9999-12-31 00:00:00+00'::timestamptz end, due_at = next_retry_at
       where id = any (array(
-          select id from jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
+          select id from only jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
           order by next_retry_at limit p_limit for update skip locked))
         and case when status = 'queued' then true else false end
       returning held_by, tenant_id),

@@ -8,7 +8,7 @@ create or replace function ready_groups(
 set search_path from current as $$
   with recursive first as materialized (
     select y.job_type, (
-      select j.tenant_id from jobs j
+      select j.tenant_id from only jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
         and j.job_type = y.job_type and j.tenant_id > p_after and j.tenant_id <= coalesce(p_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
       order by j.tenant_id, j.priority desc, j.created_at limit 1) as tenant_id
@@ -22,7 +22,7 @@ set search_path from current as $$
     select 1 as nth, f.job_type, f.tenant_id from first f where f.tenant_id <= (select b.tenant_id from bound b)
     union all
     select w.nth + (w.tenant_id <> all (p_without))::int, w.job_type, (
-      select j.tenant_id from jobs j
+      select j.tenant_id from only jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
         and j.job_type = w.job_type and j.tenant_id > w.tenant_id and j.tenant_id <= (select b.tenant_id from bound b)
       order by j.tenant_id, j.priority desc, j.created_at limit 1)

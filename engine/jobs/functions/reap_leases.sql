@@ -20,10 +20,10 @@ begin
     select u.claimed_by
     from (select lag(x.worker_id, 1, '') over (order by x.worker_id) as after, x.worker_id as before from job_workers x) k
     cross join lateral (
-      select distinct j.claimed_by from jobs j
+      select distinct j.claimed_by from only jobs j
       where j.status = 'running' and j.lease_expires_at is null and j.claimed_by > k.after and j.claimed_by < k.before) u
     union
-    select j.claimed_by from jobs j
+    select j.claimed_by from only jobs j
     where j.status = 'running' and j.lease_expires_at is null
       and j.claimed_by > coalesce((select max(x.worker_id) from job_workers x), '')
   loop
@@ -33,7 +33,7 @@ begin
     set dead_at = clock_timestamp(), lost_at = clock_timestamp(),
         -- A job that must run alone was the only one.
         suspect_job_id = coalesce(x.suspect_job_id, (
-          select k.id from jobs k
+          select k.id from only jobs k
           where k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null and k.lost_count >= alone_after_losses() limit 1))
     where x.worker_id = w and x.dead_at is null and x.lease_expires_at < clock_timestamp();
     if found then
@@ -44,9 +44,9 @@ begin
     continue when exists (select from job_workers x where x.worker_id = w and x.dead_at is null);
     return query
     with held as materialized (
-      select j.id from jobs j where j.claimed_by = w and j.status = 'running' and j.lease_expires_at is null)
+      select j.id from only jobs j where j.claimed_by = w and j.status = 'running' and j.lease_expires_at is null)
     select * from reclaim_jobs(array(
-      select k.id from jobs k
+      select k.id from only jobs k
       where k.id = any (array(select h.id from held h order by h.id limit p_limit))
         and case when k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null then true else false end
       order by k.id for update skip locked));
@@ -55,13 +55,13 @@ begin
     set cleared_at = clock_timestamp()
     where x.worker_id = w
       and x.dead_at is not null
-      and not exists (select from jobs j where j.claimed_by = w and j.status = 'running');
+      and not exists (select from only jobs j where j.claimed_by = w and j.status = 'running');
   end loop;
   return query
   with held as materialized (
-    select j.id, j.status from jobs j where j.lease_expires_at < statement_timestamp() order by j.lease_expires_at)
+    select j.id, j.status from only jobs j where j.lease_expires_at < statement_timestamp() order by j.lease_expires_at)
   select * from reclaim_jobs(array(
-    select k.id from jobs k
+    select k.id from only jobs k
     where k.id = any (array(select h.id from held h where h.status = 'running' order by h.id limit p_limit))
       and case when k.status = 'running' and k.lease_expires_at < clock_timestamp() then true else false end
     order by k.id for update skip locked));

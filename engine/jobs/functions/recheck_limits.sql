@@ -8,12 +8,12 @@ begin
   else
     insert into limit_events (limit_id, tenant_id)
     with recursive holding as (
-      (select j.held_by, j.limit_id, j.job_type, j.tenant_id from jobs j
+      (select j.held_by, j.limit_id, j.job_type, j.tenant_id from only jobs j
        where j.held_by is not null and j.status = 'queued' and j.next_retry_at >= '9999-01-01 00:00:00+00' order by j.held_by limit 1)
       union all
       select n.* from holding h
       cross join lateral (
-        select j.held_by, j.limit_id, j.job_type, j.tenant_id from jobs j
+        select j.held_by, j.limit_id, j.job_type, j.tenant_id from only jobs j
         where j.held_by > h.held_by and j.status = 'queued' and j.next_retry_at >= '9999-01-01 00:00:00+00' order by j.held_by limit 1) n)
     select held_by, tenant_id from holding where held_by = limit_id and job_type = new.key;
   end if;

@@ -13,7 +13,7 @@ begin
       j.lost_count + case when w.stall is null or w.suspect_job_id is null then 1
                           when w.suspect_job_id = j.id then greatest(1, alone_after_losses() - j.lost_count)
                           else 0 end as losses
-    from jobs j
+    from only jobs j
     left join job_workers w on w.worker_id = j.claimed_by
     where j.id = any (p_ids) and case when j.status = 'running' then true else false end),
   lost as (
@@ -27,7 +27,7 @@ begin
         where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')) then 'unknown' end as outcome
     from held j),
   moved as (
-    update jobs j
+    update only jobs j
     set status = case l.verdict when 'requeued' then 'queued' when 'poisoned' then 'failed' else 'canceled' end::job_status,
         lost_count = l.losses,
         careful = j.careful or l.losses > j.lost_count,
@@ -66,9 +66,9 @@ begin
     from events e)
   select m.id, m.claimed_by, m.verdict from moved m;
   perform wake_parents(array(
-    select distinct j.parent_run_id from jobs j
+    select distinct j.parent_run_id from only jobs j
     where j.id = any (p_ids) and case when j.status in ('failed', 'canceled') and j.parent_run_id is not null then true else false end));
   perform runs_ended(array(
-    select j.id from jobs j
+    select j.id from only jobs j
     where j.id = any (p_ids) and case when j.status in ('failed', 'canceled') and j.job_type = 'ENGINE_RUN' then true else false end));
 end $$;

@@ -27,10 +27,10 @@ begin
   -- The order is that of the one index to use: by its statistics, that of all queued jobs may look cheaper, and is walked from end to end.
   not_started := (
     select count(*) from (
-      select from jobs where limit_id between p_limit and p_limit and status = 'queued' and held_by is distinct from limit_id
+      select from only jobs where limit_id between p_limit and p_limit and status = 'queued' and held_by is distinct from limit_id
       order by limit_id) l) + (
     select count(*) from (
-      select from jobs where rate_id between p_limit and p_limit and status = 'queued' and held_by is null order by rate_id) r);
+      select from only jobs where rate_id between p_limit and p_limit and status = 'queued' and held_by is null order by rate_id) r);
   with taken as (delete from limit_events where limit_id = p_limit returning started)
   select count(*) filter (where started) into began from taken;
   update job_limits
@@ -38,7 +38,7 @@ begin
       refilled_at = clock_timestamp(), release_at = null
   where id = p_limit returning * into bucket;
 
-  select coalesce(limit_id = p_limit, false) as of_type, job_type, tenant_id, limit_key into first from jobs
+  select coalesce(limit_id = p_limit, false) as of_type, job_type, tenant_id, limit_key into first from only jobs
   where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00'
   order by priority desc, created_at limit 1;
   if not found then
@@ -67,45 +67,45 @@ begin
 
   if terms.most is not null then
     room := greatest(0, terms.most - (
-      select count(*) from jobs where limit_id = p_limit and has_slot and status in ('queued', 'running')));
+      select count(*) from only jobs where limit_id = p_limit and has_slot and status in ('queued', 'running')));
     -- A retry has its slot and needs a token only.
     if terms.rate is not null then
       again := array(
-        select id from jobs
+        select id from only jobs
         -- Few jobs have slots, many are held: the second condition is opaque, so that the planner takes the index of the first.
         where limit_id = p_limit and status = 'queued' and has_slot
           and case when held_by = p_limit then next_retry_at >= '9999-01-01 00:00:00+00' else false end
         order by priority desc, created_at limit least(by_rate, p_most) for update skip locked);
     end if;
     picked := again || array(
-      select id from jobs
+      select id from only jobs
       where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00' and has_slot is not true
       order by priority desc, created_at limit least(by_rate - cardinality(again), room, p_most) for update skip locked);
     room := room - (cardinality(picked) - cardinality(again));
   else
     picked := array(
-      select id from jobs
+      select id from only jobs
       where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00'
       order by priority desc, created_at limit least(by_rate, p_most) for update skip locked);
   end if;
   by_rate := by_rate - cardinality(picked);
   if cardinality(picked) > 0 then
     -- Behind the limit of its type it may wait for the rate of its tenant.
-    update jobs
+    update only jobs
     set held_by = case when first.of_type then rate_id end,
         has_slot = case when terms.most is not null then true else has_slot end,
         next_retry_at = case when first.of_type and rate_id is not null then next_retry_at end,
         due_at = clock_timestamp()
     where id = any (picked) and case when status = 'queued' and held_by = p_limit then true else false end;
     insert into limit_events (limit_id, tenant_id)
-    select distinct rate_id, tenant_id from jobs where id = any (picked) and case when held_by is not null then true else false end;
+    select distinct rate_id, tenant_id from only jobs where id = any (picked) and case when held_by is not null then true else false end;
     if exists (
-      select from jobs where id = any (picked)
+      select from only jobs where id = any (picked)
         and case when next_retry_at is null then host_id is not null or (job_type = any (p_types)) is not true else false end) then
       perform pg_notify(current_schema() || '_jobs', '');
     end if;
   end if;
-  if (select true from jobs where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00'
+  if (select true from only jobs where held_by = p_limit and status = 'queued' and next_retry_at >= '9999-01-01 00:00:00+00'
       order by priority desc, created_at limit 1) then
     if by_rate < 1 then
       -- The next token, or a few where they come fast. Where every token is for a job that has not started, its start is waited for.

@@ -9,9 +9,9 @@ begin
   if cardinality(limited_types) + cardinality(limited_tenants) = 0 then
     return p_picked;
   end if;
-  update jobs set careful = true
+  update only jobs set careful = true
   where ctid = any (p_picked)
     and case when status = 'queued' then job_type = any (limited_types) or tenant_id = any (limited_tenants) else false end;
   -- An updated row has moved, so its old address matches nothing any more.
-  return array(select ctid from jobs where ctid = any (p_picked) and case when status = 'queued' then not careful else false end);
+  return array(select ctid from only jobs where ctid = any (p_picked) and case when status = 'queued' then not careful else false end);
 end $$;

@@ -10,12 +10,12 @@ declare
 begin
   with recursive marks as (
     select (
-      select j.next_retry_at from jobs j
+      select j.next_retry_at from only jobs j
       where j.status = 'queued' and j.next_retry_at >= parked_until(0) and j.next_retry_at < '9999-12-31'
       order by j.next_retry_at limit 1) as at
     union all
     select (
-      select j.next_retry_at from jobs j
+      select j.next_retry_at from only jobs j
       where j.status = 'queued' and j.next_retry_at > m.at and j.next_retry_at < '9999-12-31'
       order by j.next_retry_at limit 1)
     from marks m where m.at is not null)
@@ -23,9 +23,9 @@ begin
   where m.at is not null and not exists (select from pauses p where parked_until(p.number) = m.at)
   limit 1;
   if mark is not null then
-    update jobs set next_retry_at = null
+    update only jobs set next_retry_at = null
     where id = any (array(
-        select id from jobs where status = 'queued' and next_retry_at between mark and mark order by next_retry_at limit p_limit
+        select id from only jobs where status = 'queued' and next_retry_at between mark and mark order by next_retry_at limit p_limit
         for update skip locked))
       and case when status = 'queued' and next_retry_at = mark then true else false end;
     get diagnostics moved = row_count;

@@ -7,8 +7,8 @@ create or replace function wake_parents(p_parents uuid[]) returns void language 
 set search_path from current as $$
 begin
   if cardinality(p_parents) > 0 then
-    perform from jobs where id = any (p_parents) order by id for update;
-    update jobs set next_retry_at = null, due_at = clock_timestamp()
+    perform from only jobs where id = any (p_parents) order by id for update;
+    update only jobs set next_retry_at = null, due_at = clock_timestamp()
     where id = any (p_parents) and case when status = 'queued' and next_retry_at is not null then true else false end;
     perform pg_notify(current_schema() || '_jobs', '');
   end if;

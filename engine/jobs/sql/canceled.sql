@@ -2,6 +2,6 @@
 -- while something holds the xmin horizon. Looks across tenants: a worker serves them all. SQL, because a worker calls it, which does
 -- not load the generated client.
 select id, attempt_count
-from atlas.jobs
+from only atlas.jobs
 where id = any (:ids::uuid[])
   and case when claimed_by = :worker and status = 'running' then cancel_requested_at is not null else false end;

@@ -3,7 +3,7 @@
 select count(*)::int
 from (
   select
-  from atlas.jobs
+  from only atlas.jobs
   where status = 'queued'
     and (next_retry_at is null or next_retry_at <= clock_timestamp())
     and host_id is null

@@ -6,7 +6,7 @@ with depths as (
     case when status = 'queued' and next_retry_at > clock_timestamp() then 'waiting' else status::text end as status,
     count(*)::int as count,
     extract(epoch from clock_timestamp() - min(case when next_retry_at <= clock_timestamp() then next_retry_at else coalesce(due_at, created_at) end))::float8 as oldest_seconds
-  from atlas.jobs
+  from only atlas.jobs
   where status in ('queued', 'running')
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
   group by 1, 2

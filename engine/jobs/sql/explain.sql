@@ -8,7 +8,7 @@ with asked as materialized (
 ),
 running as materialized (
   select r.job_type, r.tenant_id, count(*) as count
-  from atlas.jobs r
+  from only atlas.jobs r
   where r.status = 'running'
     and exists (select from asked where status = 'queued')
   group by r.job_type, r.tenant_id
@@ -18,12 +18,12 @@ ahead as materialized (
   select h.tenant_id, h.job_type, h.priority, h.created_at
   from (select distinct tenant_id, job_type from asked where status = 'queued') t
   cross join lateral (
-    (select a.tenant_id, a.job_type, a.priority, a.created_at from atlas.jobs a
+    (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and not a.careful
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)
     union all
-    (select a.tenant_id, a.job_type, a.priority, a.created_at from atlas.jobs a
+    (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.careful
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)) h
@@ -34,10 +34,10 @@ held as materialized (
     case when j.held_by = j.limit_id then y.rate else t.limits->>'rate' end as rate,
     case when j.held_by = j.limit_id and y.concurrency_key is not null then y.concurrency end as most,
     case when j.held_by = j.limit_id then (
-      select count(*) from atlas.jobs s
+      select count(*) from only atlas.jobs s
       where s.limit_id = j.limit_id and s.has_slot and s.status in ('queued', 'running')) end as slots,
     (select count(*) from (
-       select from atlas.jobs a
+       select from only atlas.jobs a
        where a.held_by = j.held_by and a.status = 'queued' and a.next_retry_at >= '9999-01-01 00:00:00+00'
          and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
        limit 1000) h) as ahead,

@@ -9,11 +9,11 @@ with recursive me as (
 ),
 -- from type to type along the index of ready jobs
 present as (
-  (select job_type from atlas.jobs
+  (select job_type from only atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful
    order by job_type limit 1)
   union all
-  select (select j.job_type from atlas.jobs j
+  select (select j.job_type from only atlas.jobs j
           where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > p.job_type
           order by j.job_type limit 1)
   from present p
@@ -25,7 +25,7 @@ ready as (
   cross join me
   cross join lateral (
     select count(*) from (
-      select from atlas.jobs j
+      select from only atlas.jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p.job_type
       limit 1000) r) c
   where p.job_type is not null
@@ -34,21 +34,21 @@ careful as (
   select j.job_type, cardinality(me.job_types) = 0 or j.job_type = any (me.job_types) as is_served, j.lost_count
   from me
   cross join lateral (
-    select job_type, lost_count from atlas.jobs
+    select job_type, lost_count from only atlas.jobs
     where status = 'queued' and next_retry_at is null and host_id is null and careful limit 1000) j
 )
 select me.*,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
-  (select count(*) from atlas.jobs j where j.claimed_by = me.worker_id and j.status = 'running')::int as running,
+  (select count(*) from only atlas.jobs j where j.claimed_by = me.worker_id and j.status = 'running')::int as running,
   coalesce((select sum(r.count) from ready r where r.is_served), 0)::int as ready,
   coalesce((select sum(r.count) from ready r where not r.is_served), 0)::int as of_others,
   array(select r.job_type from ready r where not r.is_served order by r.count desc, r.job_type limit 3) as other_types,
   (select count(*) from careful c where c.is_served)::int as careful,
   (select count(*) from careful c where c.is_served and c.lost_count >= atlas.alone_after_losses())::int as alone,
   (select count(*) from (
-     select from atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is not null limit 1000) h)::int as for_hosts,
+     select from only atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is not null limit 1000) h)::int as for_hosts,
   (select min(l.next_retry_at) from (
-     select j.job_type, j.next_retry_at from atlas.jobs j
+     select j.job_type, j.next_retry_at from only atlas.jobs j
      where j.status = 'queued' and j.next_retry_at is not null order by j.next_retry_at limit 1000) l
    where cardinality(me.job_types) = 0 or l.job_type = any (me.job_types)) as next_due_at
 from me;

@@ -7,7 +7,7 @@ select
   coalesce((s.value->>'version')::bigint, 0) = :version and s.value->>'online' = 'false' as is_current,
   w.workers, w.confirmed,
   exists (
-    select from atlas.jobs j
+    select from only atlas.jobs j
     where j.lease_expires_at is not null
       and j.status = 'running'
       and j.started_at > clock_timestamp() - :lapse::float8 * interval '1 second')

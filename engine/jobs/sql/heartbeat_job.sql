@@ -1,6 +1,6 @@
 -- Renews the lease that one job carries itself, while it is alive and has the same holder. Returns whether the job was asked to
 -- stop. SQL, because the guard is on the database's clock.
-update atlas.jobs
+update only atlas.jobs
 set lease_expires_at = clock_timestamp() + :lease::float8 * interval '1 second'
 where id = :job_id
   and status = 'running'

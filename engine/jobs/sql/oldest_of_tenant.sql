@@ -3,7 +3,7 @@
 -- a bounded read.
 select extract(epoch from clock_timestamp() - min(w.since))::float8
 from (
-  select coalesce(next_retry_at, due_at, created_at) as since from atlas.jobs
+  select coalesce(next_retry_at, due_at, created_at) as since from only atlas.jobs
   where status = 'queued' and tenant_id = :tenant_id::uuid
   order by id limit :most::int) w
 where w.since <= clock_timestamp();

@@ -4,5 +4,5 @@ select r.id, r.worker_id, r.verdict, j.tenant_id, j.job_type, j.attempt_count as
 from atlas.reap_leases(:limit) r
 cross join lateral (
   -- By its key, whatever the planner expects of the number of rows.
-  select x.tenant_id, x.job_type, x.attempt_count from atlas.jobs x where x.id = r.id limit 1
+  select x.tenant_id, x.job_type, x.attempt_count from only atlas.jobs x where x.id = r.id limit 1
 ) j;

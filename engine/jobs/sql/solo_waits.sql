@@ -2,7 +2,7 @@
 -- Asked only by a worker that holds back for such a job. SQL, because a function gives the bound, and a worker calls it.
 with waiting as materialized (
   select job_type, lost_count
-  from atlas.jobs
+  from only atlas.jobs
   where status = 'queued'
     and next_retry_at is null
     and host_id is null

@@ -11,13 +11,13 @@ kept as materialized (
   where :tenant_id::uuid is null or tenant_id = :tenant_id
 ),
 queued as (
-  select next_retry_at > clock_timestamp() as is_waiting from atlas.jobs
+  select next_retry_at > clock_timestamp() as is_waiting from only atlas.jobs
   where status = 'queued' and (:tenant_id is null or tenant_id = :tenant_id)
   order by tenant_id, id
   limit case when (select active from kept) > :most::int then 0 else :most + 1 end
 ),
 running as (
-  select from atlas.jobs
+  select from only atlas.jobs
   where status = 'running' and (:tenant_id is null or tenant_id = :tenant_id)
   order by claimed_by, tenant_id
   limit :most + 1

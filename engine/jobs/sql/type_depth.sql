@@ -2,12 +2,12 @@
 -- the first hundred by name; jobs under a limit and jobs of hosts are counted up to so many of all types. Looks across tenants
 -- (operators). SQL, because it walks an index by recursion, in reads that are bounded.
 with recursive types as (
-  (select 1 as nth, job_type from atlas.jobs
+  (select 1 as nth, job_type from only atlas.jobs
    where status = 'queued' and next_retry_at is null and host_id is null and not careful
    order by job_type limit 1)
   union all
   select t.nth + 1, (
-    select j.job_type from atlas.jobs j
+    select j.job_type from only atlas.jobs j
     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > t.job_type
     order by j.job_type limit 1)
   from types t
@@ -20,21 +20,21 @@ counted as (
   cross join lateral (
     select count(*) as count
     from (
-      select from atlas.jobs j
+      select from only atlas.jobs j
       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = t.job_type
       limit :most::int) ready) r
   where t.job_type is not null
   union all
   select job_type, count(*), 0
-  from (select job_type from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit :most) c
+  from (select job_type from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit :most) c
   group by job_type
   union all
   select job_type, count(*), 0
-  from (select job_type from atlas.jobs where status = 'queued' and next_retry_at is null and host_id is not null limit :most) h
+  from (select job_type from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is not null limit :most) h
   group by job_type
   union all
   select job_type, 0, count(*)
-  from (select job_type from atlas.jobs where status = 'running' limit :most) r
+  from (select job_type from only atlas.jobs where status = 'running' limit :most) r
   group by job_type
 )
 select job_type, sum(queued)::int as queued, sum(running)::int as running, sum(queued) >= :most as is_partial

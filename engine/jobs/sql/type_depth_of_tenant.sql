@@ -1,7 +1,7 @@
 -- Due jobs and running jobs of one tenant by type: of its queue the oldest so many by id, whatever their type. Each arm has the order of
 -- its index, because the planner has no statistics behind row-level security. SQL, because it counts in groups over bounded reads.
 with queue as (
-  select job_type, next_retry_at > clock_timestamp() as is_waiting from atlas.jobs
+  select job_type, next_retry_at > clock_timestamp() as is_waiting from only atlas.jobs
   where status = 'queued' and tenant_id = :tenant_id::uuid
   order by id limit :most::int
 ),
@@ -10,7 +10,7 @@ counted as (
   union all
   select job_type, 0, count(*)
   from (
-    select job_type from atlas.jobs
+    select job_type from only atlas.jobs
     where status = 'running' and tenant_id = :tenant_id
     order by claimed_by, tenant_id limit :most) r
   group by job_type

@@ -10,7 +10,7 @@ where w.is_enabled
     select count(*)
     from (
       select
-      from atlas.jobs j
+      from only atlas.jobs j
       where j.tenant_id = w.tenant_id
         and j.status = 'queued'
         and j.job_type = 'HTTP_CALL'

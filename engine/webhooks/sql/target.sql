@@ -3,6 +3,6 @@
 -- relation joins a webhook with its deliveries.
 select w.id, w.tenant_id, w.url, w.is_enabled, w.disabled_reason, w.failing_since, w.key_id, w.nonce, w.ciphertext
 from atlas.webhooks w
-join atlas.jobs j on j.id = :job_id and j.source = 'system' and j.source_ref = w.id::text
+join only atlas.jobs j on j.id = :job_id and j.source = 'system' and j.source_ref = w.id::text
 where w.id = :id
   and w.tenant_id = j.tenant_id;

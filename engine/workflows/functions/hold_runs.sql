@@ -22,7 +22,7 @@ begin
   alive := exists (
     select from job_workers w
     where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp());
-  perform from jobs j where j.id = any (p_id) order by j.id for update;
+  perform from only jobs j where j.id = any (p_id) order by j.id for update;
   return query
   select u.id,
     case when not alive or j.id is null or j.status <> 'running' or j.claimed_by <> p_worker or j.attempt_count <> u.attempt then 'lost'
@@ -31,5 +31,5 @@ begin
     busy_keys is null or not exists (
       select from unnest(p_event_run, p_event_key) e(run_id, key) where e.run_id = u.id and e.key = any (busy_keys))
   from unnest(p_id, p_attempt) u(id, attempt)
-  left join jobs j on j.id = u.id;
+  left join only jobs j on j.id = u.id;
 end $$;

@@ -21,7 +21,7 @@ begin
   insert into events (id, tenant_id, name, context, run_id, created_by, correlation_id)
   values (p_id, p_tenant, p_name, p_context, p_run, p_by, p_correlation);
   woken := array(
-    select j.id from jobs j
+    select j.id from only jobs j
     where j.id = any (array(
         select s.run_id from workflow_steps s
         where s.tenant_id = p_tenant and s.event_name = p_name and s.status = 'waiting' and s.event_id is null
@@ -38,7 +38,7 @@ begin
         and p_context @> w.event_match
       order by w.run_id, w.started_at, w.branch, w.position) o
     where s.run_id = o.run_id and s.branch = o.branch and s.position = o.position;
-    update jobs set next_retry_at = null, due_at = clock_timestamp()
+    update only jobs set next_retry_at = null, due_at = clock_timestamp()
     where id = any (woken) and case when status = 'queued' and next_retry_at is not null then true else false end;
     perform pg_notify(current_schema() || '_jobs', '');
   end if;

@@ -35,7 +35,7 @@ begin
       clock_timestamp() - u.seconds * interval '1 second', clock_timestamp(), u.input, u.output, u.error
     from unnest(p_run, p_attempt, p_branch, p_position, p_name, p_kind, p_status, p_attempts, p_seconds, p_input, p_output, p_error)
       u(run_id, attempt, branch, position, name, kind, status, attempts, seconds, input, output, error)
-    join jobs j on j.id = u.run_id
+    join only jobs j on j.id = u.run_id
       and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then true else false end;
     get diagnostics written = row_count;
   else
@@ -44,7 +44,7 @@ begin
       from unnest(p_run, p_attempt, p_branch, p_position, p_name, p_kind, p_status, p_attempts, p_seconds, p_input, p_output, p_error,
         p_known)
         u(run_id, attempt, branch, position, name, kind, status, attempts, seconds, input, output, error, known)
-      join jobs j on j.id = u.run_id
+      join only jobs j on j.id = u.run_id
         and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then true else false end),
     ended as (
       update workflow_steps s
@@ -66,12 +66,12 @@ begin
   if written < cardinality(p_run) then
     select array_agg(u.n) into lost
     from unnest(p_run, p_attempt) with ordinality u(run_id, attempt, n)
-    left join jobs j on j.id = u.run_id
+    left join only jobs j on j.id = u.run_id
     where case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then false else true end;
   end if;
   if p_reset is not null then
     -- A run that gets on is as good as new: no retries used, no losses counted.
-    update jobs set retry_count = 0, lost_count = 0, careful = false
+    update only jobs set retry_count = 0, lost_count = 0, careful = false
     where id = any (p_reset) and case when status = 'running' and claimed_by = p_worker then true else false end;
   end if;
   select value->>'online' = 'true', value ? 'pauses' into is_open, some_are_paused from system_state where key = 'atlas_online';

@@ -28,7 +28,7 @@ begin
     end if;
   end loop;
   with queued as (
-    update jobs j
+    update only jobs j
     set status = 'queued', claimed_by = null, lease_expires_at = null, updated_at = clock_timestamp(), due_at = clock_timestamp(),
         next_retry_at = case when u.at_once or w.arrived or w.wake <= clock_timestamp() then null
                              when u.certain then coalesce(w.wake, '9999-12-31 00:00:00+00')
@@ -37,7 +37,7 @@ begin
     cross join lateral (
       select min(s.wake_at) as wake,
         coalesce(bool_or(s.event_id is not null
-          or (s.child_id is not null and not exists (select from jobs c where c.id = s.child_id and c.status in ('queued', 'running')))
+          or (s.child_id is not null and not exists (select from only jobs c where c.id = s.child_id and c.status in ('queued', 'running')))
           or (s.approval_id is not null and s.child_id is null and exists (select from approvals a where a.id = s.approval_id and a.status <> 'pending'))),
           false) as arrived
       from workflow_steps s

@@ -11,7 +11,7 @@ with asked as (
     :ids::uuid[], :tenants::uuid[], :runs::uuid[], :steps::text[], :titles::text[], :details::jsonb[], :requesters::text[],
     :expires::float8[], :subjects::jsonb[])
     u(id, tenant_id, run_id, step, title, detail, requested_by, expires, subject)
-  join atlas.jobs j on j.id = u.run_id
+  join only atlas.jobs j on j.id = u.run_id
   returning made.id, made.tenant_id, made.run_id, made.step, made.title, made.input_hash, made.expires_at,
     atlas.state_digest(made, '{}') as state
 ),

@@ -1,7 +1,7 @@
 -- Holds the job rows behind approvals whose time is over, in order. Looks across tenants: time passes for all of them.
 -- SQL, because Prisma has no row locks.
 select j.id
-from atlas.jobs j
+from only atlas.jobs j
 where j.id = any (array(
     select a.run_id
     from atlas.approvals a

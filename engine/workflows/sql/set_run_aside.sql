@@ -2,7 +2,7 @@
 -- claimed only by workers that have its code (pick_careful). Fenced by worker, attempt and a live lease; returns nothing where
 -- that fails, where the run was asked to stop, or where no living worker has the code. Called by engine/workflows/set_aside.py.
 -- SQL, because its guard is on the database's clock.
-update atlas.jobs j
+update only atlas.jobs j
 set status = 'queued', careful = true, claimed_by = null, lease_expires_at = null, next_retry_at = null,
     updated_at = clock_timestamp()
 where j.id = :run

@@ -3,7 +3,7 @@
 create or replace function mail_held(p_job uuid, p_worker text, p_attempt int) returns boolean language plpgsql volatile
 set search_path from current as $$
 begin
-  perform from jobs j
+  perform from only jobs j
   where j.id = p_job and j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = p_attempt
     and case when j.lease_expires_at is null
              then exists (select from job_workers w
