@@ -14,43 +14,37 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
-from itertools import groupby
 from operator import attrgetter
-from typing import Protocol
 from uuid import UUID
 
 import asyncpg
 
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult
-from atlas.engine.jobs.finish import Finish, WorkerTime, take_turn
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.start_right import StartRights, boot_seconds
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, UnknownTurnRow
+from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
 from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
+from atlas.workers.executor import Executor
 from atlas.workers.fast_lane import FastLane
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.finish_outbox import CONNECTIONS
+from atlas.workers.gate_follower import GateFollower
 from atlas.workers.outcomes import NOT_STORABLE, record_one_by_one
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.resume_places import ResumePlaces
 from atlas.workers.tenant_usage import TenantUsage
+from atlas.workers.turn_call import TurnCall
 from atlas.workers.worker_lease import WorkerLease
 
-CONNECTIONS = 2
 PAUSE_SECONDS = 0.5
-# A drain whose claim was refused although the gate is open asks again after this long.
-REFUSED_SECONDS = 0.1
-# Characters of the outputs that are recorded together. More would take longer than a lease on a slow connection, and
-# Postgres takes no statement of a gigabyte.
-LARGEST_CALL = 16 * 2**20
+# After these, a call is repeated over another connection.
+FAILURES = (*UNREACHABLE, asyncpg.PostgresError, UnknownTurnRow)
 
 _status = attrgetter("status")
-_output = attrgetter("output")
-_tenant = attrgetter("tenant_id")
 
 log = get_logger("worker")
 
@@ -63,60 +57,39 @@ class Phase(Enum):
     CLOSING = auto()  # records what is left, then ends
 
 
-class RunJobs(Protocol):
-    """Runs what was claimed, behind the jobs that wait for a slot or before them."""
-
-    def __call__(self, jobs: Sequence[ClaimedJob], *, first: bool = False) -> None: ...
-
-
 class ClaimLoop:
-    """`run_jobs` is called with what was claimed, `check_lease` when a claim was refused though Atlas is online,
-    `hear_of_pauses` with the version of the pauses that a claim was made under.
-    """
+    """Claims for the executor and records what it returns. A call is prepared, sent, read and settled in turn."""
 
     def __init__(
-        self,
-        pool: Pool,
-        lease: WorkerLease,
-        held: HeldJobs,
-        demand: Demand,
-        drain: Drain,
-        reconciler: Reconciler,
-        rights: StartRights,
-        usage: TenantUsage,
-        *,
-        run_jobs: RunJobs,
-        check_lease: Callable[[], None],
-        hear_of_pauses: Callable[[int], None],
+        self, pool: Pool, lease: WorkerLease, demand: Demand, drain: Drain, gate: GateFollower, executor: Executor
     ) -> None:
         self._pool = pool
         self._failed = RepeatedWarning(log, "claim failed and is repeated")
         self._lease = lease
-        self._held = held
+        self._held = demand.held
+        self._outbox = demand.held.outbox
         self._demand = demand
         self._drain = drain
-        self._reconciler = reconciler
-        self._rights = rights
-        self._usage = usage
+        self._gate = gate
+        self._rights = gate.rights
+        self._executor = executor
+        self._reconciler = Reconciler(lease, self._held, self._stop_lost)
+        self._usage = TenantUsage(lambda: executor.running)
         # Where the last claim among many tenants ended.
         self._after: UUID | None = None
-        self._run_jobs = run_jobs
-        self._check_lease = check_lease
-        self._hear_of_pauses = hear_of_pauses
         self._phase = Phase.CLAIMING
-        self._outbox: list[Finish] = []
-        # Asks again when a job over a rate gets its token.
         self._token_timer: asyncio.TimerHandle | None = None
-        self._wakes = [asyncio.Event() for _ in range(CONNECTIONS)]
         self._fast_lane = FastLane(pool, lease, demand, take=self._take_ahead)
         self._places = ResumePlaces(pool, lease, looked=self.hint)
         self._tasks: list[asyncio.Task[None]] = []
+        self._beside: list[asyncio.Task[None]] = []
         self.outcomes: Counter[str] = Counter()
         self.before_finish: Callable[[], Awaitable[None]] | None = None
 
     def start(self) -> None:
-        """Begin to claim."""
-        self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._wakes]
+        """Begin to claim, and to run what is claimed."""
+        self._executor.start(job_ended=self.job_ended, occupy_slots=self.occupy_slots)
+        self._tasks = [asyncio.create_task(self._serve(wake), name="claim loop") for wake in self._outbox.wakes]
         self._beside = [
             asyncio.create_task(self._repeat(self._fast_lane.serve), name="fast lane"),
             asyncio.create_task(self._repeat(self._places.serve), name="look for places"),
@@ -136,12 +109,11 @@ class ClaimLoop:
         # What the fast lane is claiming is given back with the rest.
         await wait_for(self._fast_lane.idle, within=self._lease.seconds)
         self._phase = Phase.CLOSING
-        self._wake_all()
+        self._outbox.wake_all()
         await asyncio.wait(self._tasks, timeout=self._lease.seconds)
         if self._token_timer is not None:
             self._token_timer.cancel()
-        tasks = [*self._tasks, *self._beside]
-        for task in tasks:
+        for task in (tasks := [*self._tasks, *self._beside]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -157,27 +129,22 @@ class ClaimLoop:
                 self._held.drop(job.id)
             self.hint()
         elif is_held:
-            self._outbox.append(finish)
+            self._outbox.add(finish)
             if self._demand.in_flight.calls < CONNECTIONS:
-                self._wake_one()
-
-    def record(self, finishes: Sequence[Finish]) -> None:
-        """Record these with the next call."""
-        self._outbox.extend(finishes)
-        self._wake_all()
+                self._outbox.wake_one()
 
     def hint(self) -> None:
         """There may be something to claim."""
         self._places.hint()
         self._demand.hint()
-        self._wake_one()
+        self._outbox.wake_one()
 
     def new_job(self, payload: str = "") -> None:
         """There are new jobs. The payload names the tenant and the type of one, if there is one."""
         if self._places.are_used:
             self._places.hint(payload)
             self._demand.hint()
-            self._wake_one()
+            self._outbox.wake_one()
         elif self._may_claim_ahead and self._fast_lane.offer(payload):
             self._demand.hint()
         else:
@@ -192,12 +159,11 @@ class ClaimLoop:
     def reconcile(self) -> None:
         """Compare with the database what is held, before anything more is claimed."""
         self._reconciler.request()
-        self._wake_all()
+        self._outbox.wake_all()
 
     def forget_all(self) -> None:
         """The lease was lost: nothing is held any more, and nothing that was done is recorded."""
         self._reconciler.lose_lease(self._lease.worker_id)
-        self._outbox.clear()
         self._held.clear()
         self._demand.solo.is_waiting = False
         self._reconciler.reset()
@@ -211,13 +177,17 @@ class ClaimLoop:
                         if not await self._call(conn):
                             await wake.wait()
                             wake.clear()
-            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            except FAILURES as error:
                 await self._rest_after(error)
 
     async def _rest_after(self, error: Exception) -> None:
         self._failed.log(worker_id=self._lease.worker_id, reason=repr(error))
         self._reconciler.request()
         await asyncio.sleep(PAUSE_SECONDS * (0.5 + random.random()))
+
+    @property
+    def _is_over(self) -> bool:
+        return self._phase is Phase.CLOSING and not self._outbox
 
     @property
     def _may_claim_ahead(self) -> bool:
@@ -228,9 +198,14 @@ class ClaimLoop:
         while True:
             try:
                 await serve()
-            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+            except FAILURES as error:
                 await self._rest_after(error)
-                self._wake_all()
+                self._outbox.wake_all()
+
+    def _stop_lost(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Stop the handlers of jobs that are not this worker's any more."""
+        self._executor.lose(jobs)
+        self.hint()
 
     def _take_ahead(self, turn: TurnResult, claimant: Claimant, asked_at: float) -> None:
         """Run what the fast lane claimed before what waits for a slot."""
@@ -239,83 +214,47 @@ class ClaimLoop:
             self._demand.prefetch.contested()
             self._usage.charge(turn.claimed)
             if claimant is self._lease.claimant:
-                self._take(turn, may_start=self._rights.covers(turn.pauses, asked_at), first=True)
+                self._take(turn, asked_at=asked_at, first=True)
         if self._outbox or not turn.claimed:
-            self._wake_one()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._phase is Phase.CLOSING and not self._outbox
+            self._outbox.wake_one()
 
     async def _call(self, conn: Connection) -> bool:
         """Record the outbox and claim. False: there was nothing to do."""
-        in_flight = self._demand.in_flight
         if self._reconciler.is_due:
-            await self._reconciler.run(conn, calls_in_flight=in_flight.calls)
+            await self._reconciler.run(conn, calls_in_flight=self._demand.in_flight.calls)
         if not self._fast_lane.idle.is_set():
             await self._fast_lane.let_pass()
+        call = self._next_call()
+        if call is None:
+            return False
+        turn = await self._send(conn, call)
+        self._read(call, turn)
+        if call.claimant is self._lease.claimant:
+            self._settle(call, turn)
+        if turn.claimed:
+            # Let the jobs begin: what ends immediately is recorded by the same call that claims the next.
+            await asyncio.sleep(0)
+        return True
+
+    def _next_call(self) -> TurnCall | None:
+        """What to record and to ask for now. None: nothing, or there is no lease."""
         claimant = self._lease.claimant
         if claimant is None:
-            return False
+            return None
         request = self._request()
         if not self._outbox and not request.jobs:
             if self._drain.has_begun_all:
                 # The handler of the last job may have recorded it, without a call.
-                self._check_drain(TurnResult(), request)
-            return False
-        finishes = self._take_outbox()
+                self._check_drain(request, TurnResult())
+            return None
+        finishes = self._outbox.take()
+        if self._places.are_used:
+            for job in filter(None, (self._held.get(row.job_id) for row in finishes if row.is_released)):
+                self._places.comes_back(job)
+        # A drain ends when nothing is left, and places do not show that.
+        resume = None if self._drain.when_empty or not request.jobs else self._places.request()
         usage = self._usage.take(seldom=self._places.are_used)
-        hints = self._demand.hints
-        asked_at = boot_seconds()
-        in_flight.sent(request, finishes=len(finishes))
-        try:
-            if finishes and self.before_finish is not None:
-                await self.before_finish()
-            turn = await self._finish_and_claim(conn, claimant, finishes, request, usage)
-            if turn.closed and self._drain.when_empty:
-                await self._check_gate(conn, turn)
-        except BaseException:
-            if claimant is self._lease.claimant:
-                self._outbox[:0] = finishes
-            self._demand.may_find_jobs = True
-            raise
-        finally:
-            in_flight.returned(request, finishes=len(finishes))
-        if usage is not None and turn.not_charged:
-            self._usage.keep(usage, turn.not_charged)
-        if request.jobs and not turn.closed:
-            self._usage.claimed(contested=turn.contested)
-            self._after = turn.after
-            self._fast_lane.serves(_tenants(turn.claimed))
-            if turn.contested:
-                self._demand.prefetch.contested()
-        if turn.pauses:
-            self._hear_of_pauses(turn.pauses)
-        if turn.claimed:
-            self._rights.present.grant(asked_at)
-        elif turn.closed:
-            self._rights.wanted.set()
-        if claimant is self._lease.claimant:
-            if len(turn.claimed) < request.jobs and not turn.again:
-                self._demand.found_too_few(hints=hints)
-            may_start = self._rights.covers(turn.pauses, asked_at)
-            self._settle(turn, claimant, finishes, request, may_start=may_start)
-        if turn.claimed:
-            # Let the jobs begin: what ends at once is recorded by the same call that claims the next.
-            await asyncio.sleep(0)
-        return True
-
-    def _take_outbox(self) -> list[Finish]:
-        """The outcomes to record next: all, unless their outputs are too large for one statement."""
-        taken, self._outbox = self._outbox, []
-        size = 0
-        for count, output in enumerate(map(_output, taken)):
-            if output is not None:
-                size += len(output)
-                if size > LARGEST_CALL and count:
-                    self._outbox = taken[count:]
-                    return taken[:count]
-        return taken
+        return TurnCall(claimant, finishes, request, usage, resume, self._demand.hints, boot_seconds())
 
     def _request(self) -> Request:
         if self._phase is not Phase.CLAIMING or self._reconciler.is_running:
@@ -324,60 +263,75 @@ class ClaimLoop:
         request = self._demand.request(ended=in_flight.finishes + len(self._outbox))
         return self._drain.limit(request, in_flight=in_flight.jobs)
 
-    async def _finish_and_claim(
-        self, conn: Connection, claimant: Claimant, finishes: list[Finish], request: Request, usage: WorkerTime | None
-    ) -> TurnResult:
-        if self._places.are_used:
-            for job in filter(None, (self._held.get(row.job_id) for row in finishes if row.is_released)):
-                self._places.comes_back(job)
-        # A drain ends when nothing is left, and places do not show that.
-        resume = None if self._drain.when_empty or not request.jobs else self._places.request()
+    async def _send(self, conn: Connection, call: TurnCall) -> TurnResult:
+        """Make the call. If it fails, its outcomes wait for the next one."""
+        in_flight = self._demand.in_flight
+        in_flight.sent(call.request, finishes=len(call.finishes))
+        try:
+            if call.finishes and self.before_finish is not None:
+                await self.before_finish()
+            turn = await self._finish_and_claim(conn, call)
+            if turn.closed and self._drain.when_empty:
+                await self._drain.check_refusal(conn, turn, self._lease)
+        except BaseException:
+            if call.claimant is self._lease.claimant:
+                self._outbox.put_back(call.finishes)
+            self._demand.may_find_jobs = True
+            raise
+        finally:
+            in_flight.returned(call.request, finishes=len(call.finishes))
+        return turn
+
+    async def _finish_and_claim(self, conn: Connection, call: TurnCall) -> TurnResult:
         try:
             # A connection that does not respond must not outlive the lease.
             turn = await take_turn(
                 conn,
-                claimant,
-                finishes,
-                slots=request.slots,
-                prefetch=request.prefetch,
-                alone=request.alone,
+                call.claimant,
+                call.finishes,
+                slots=call.request.slots,
+                prefetch=call.request.prefetch,
+                alone=call.request.alone,
                 after=self._after,
-                resume=None if resume is None else resume.text,
-                usage=usage,
+                resume=None if call.resume is None else call.resume.text,
+                usage=call.usage,
                 within=self._lease.seconds,
             )
         except NOT_STORABLE as error:
             return await record_one_by_one(
-                conn, claimant, finishes, self._held, reason=error, within=self._lease.seconds
+                conn, call.claimant, call.finishes, self._held, reason=error, within=self._lease.seconds
             )
-        if resume is not None:
-            self._places.returned(resume, turn, asked=request.jobs)
+        if call.resume is not None:
+            self._places.returned(call.resume, turn, asked=call.request.jobs)
         return turn
 
-    async def _check_gate(self, conn: Connection, turn: TurnResult) -> None:
-        """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""
-        async with asyncio.timeout(self._lease.seconds):
-            gate = await read_gate(conn)
-        if gate.online:
-            turn.closed, turn.again = False, True
-            self._check_lease()
-            await asyncio.sleep(REFUSED_SECONDS)
+    def _read(self, call: TurnCall, turn: TurnResult) -> None:
+        """Pass on what the response says about tenants, pauses, the gate and what is left."""
+        if call.usage is not None and turn.not_charged:
+            self._usage.keep(call.usage, turn.not_charged)
+        if call.request.jobs and not turn.closed:
+            self._usage.claimed(contested=turn.contested)
+            self._after = turn.after
+            self._fast_lane.serves(turn.claimed)
+            if turn.contested:
+                self._demand.prefetch.contested()
+        if turn.pauses:
+            self._gate.heard_of_pauses(turn.pauses)
+        if turn.claimed:
+            self._rights.present.grant(call.asked_at)
+        elif turn.closed:
+            self._rights.wanted.set()
 
-    def _settle(
-        self, turn: TurnResult, claimant: Claimant, finishes: list[Finish], request: Request, *, may_start: bool
-    ) -> None:
-        """Act on what a call returned."""
+    def _settle(self, call: TurnCall, turn: TurnResult) -> None:
+        """Drop what was recorded, run what was claimed, and decide whether to ask again."""
+        request = call.request
+        if len(turn.claimed) < request.jobs and not turn.again:
+            self._demand.found_too_few(hints=call.hints)
         had_solo_job = self._held.has_solo_job
-        if finishes:
-            recorded = self._held.drop_finished(turn, claimant.id, finishes)
-            self.outcomes.update(map(_status, recorded))
-            # One that was to be requeued and was canceled meanwhile is canceled.
-            stopped = [job for job_id, _ in turn.canceled if (job := self._held.get(job_id))]
-            self._outbox += [
-                decide(job, claimant.id, JobCanceled("Canceled before its retry."), ATLAS) for job in stopped
-            ]
+        if call.finishes:
+            self._drop_finished(call, turn)
         if request.jobs:
-            self._take(turn, may_start=may_start)
+            self._take(turn, asked_at=call.asked_at)
             if turn.next_token is not None:
                 self._ask_after(turn.next_token)
             if turn.again or len(turn.claimed) >= request.jobs:
@@ -386,34 +340,45 @@ class ClaimLoop:
             # Now a job that must run alone can be claimed, or what waited for the end of one.
             self.hint()
         if self._drain.when_empty:
-            if finishes and not request.jobs:
+            if call.finishes and not request.jobs:
                 # An outcome may have made a job due: claims that were sent before it do not show that nothing is.
                 self._demand.hints += 1
-            self._check_drain(turn, request)
+            self._check_drain(request, turn)
         if self._outbox:
-            self._wake_all()
+            self._outbox.wake_all()
+
+    def _drop_finished(self, call: TurnCall, turn: TurnResult) -> None:
+        """Hold no longer what was recorded. A job that was to be requeued and was canceled meanwhile is canceled."""
+        recorded = self._held.drop_finished(turn, call.claimant.id, call.finishes)
+        self.outcomes.update(map(_status, recorded))
+        for job_id, _ in turn.canceled:
+            if job := self._held.get(job_id):
+                stopped = JobCanceled("Canceled before its retry.")
+                self._outbox.add(decide(job, call.claimant.id, stopped, ATLAS))
 
     def _ask_after(self, seconds: float) -> None:
+        """Ask again when a job over a rate gets its token."""
         if self._token_timer is not None:
             self._token_timer.cancel()
         self._token_timer = asyncio.get_running_loop().call_later(seconds, self.hint)
 
-    def _take(self, turn: TurnResult, *, may_start: bool, first: bool = False) -> None:
+    def _take(self, turn: TurnResult, *, asked_at: float, first: bool = False) -> None:
         """Hold and run what was claimed, behind what waits for a slot or before it."""
+        may_start = self._rights.covers(turn.pauses, asked_at)
         if may_start and self._drain.most_jobs is not None:
             self._drain.began(turn.claimed)
         # As from the fast lane: the first job of a tenant does not wait behind what was prefetched for others.
         ahead, rest = self._held.split_newcomers(turn.claimed) if turn.contested and not first else ([], turn.claimed)
         self._demand.taken(turn.claimed, solo_waits=turn.solo_waits)
         if self._phase is Phase.CLAIMING and may_start:
-            self._run_jobs(rest, first=first)
+            self._executor.feed(rest, first=first)
             if ahead:
-                self._run_jobs(ahead[::-1], first=True)
+                self._executor.feed(ahead[::-1], first=True)
         else:
             # The worker was stopped, or something was paused meanwhile: the jobs go back unchanged.
-            self._outbox += [release(job) for job in turn.claimed]
+            self._outbox.extend(release(job) for job in turn.claimed)
 
-    def _check_drain(self, turn: TurnResult, request: Request) -> None:
+    def _check_drain(self, request: Request, turn: TurnResult) -> None:
         busy = len(self._held) or self._outbox or self._demand.in_flight.calls
         if busy or self._phase is not Phase.CLAIMING:
             return
@@ -422,18 +387,3 @@ class ClaimLoop:
         if not self._drain.check(turn, found_nothing=found_nothing):
             # A retry without delay may be due by now.
             self.hint()
-
-    def _wake_one(self) -> None:
-        for wake in self._wakes:
-            if not wake.is_set():
-                wake.set()
-                return
-
-    def _wake_all(self) -> None:
-        for wake in self._wakes:
-            wake.set()
-
-
-def _tenants(jobs: Sequence[ClaimedJob]) -> frozenset[UUID]:
-    """The tenants of these jobs. Those of one mostly come together, and comparing ids takes a tenth of hashing them."""
-    return frozenset(tenant_id for tenant_id, _ in groupby(map(_tenant, jobs)))

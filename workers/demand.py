@@ -92,7 +92,7 @@ class Demand:
     def __init__(self, slots: int, batch: int, held: HeldJobs) -> None:
         self._slots = slots
         self._batch = batch
-        self._held = held
+        self.held = held
         self.prefetch = Prefetch()
         self.solo = SoloJobs()
         self.in_flight = InFlight()
@@ -117,27 +117,27 @@ class Demand:
         """Hold what a claim brought."""
         self.solo.seen(waiting=solo_waits)
         if jobs:
-            if len(self._held) < self._slots:
+            if len(self.held) < self._slots:
                 # Some begin at once. A job that was prefetched is no sign of progress.
                 self.prefetch.job_began()
             if jobs[0].must_run_alone:
                 self.solo.none_waits()
-        self._held.add(jobs)
+        self.held.add(jobs)
 
     @property
     def has_room_ahead(self) -> bool:
         """True when a job that is claimed beside the calls in flight begins soon, because those before it end fast."""
-        is_kept_free = self.in_flight.alone or self._held.has_solo_job or self.solo.holds_back
+        is_kept_free = self.in_flight.alone or self.held.has_solo_job or self.solo.holds_back
         return self.prefetch.size > 0 and not is_kept_free
 
     def request(self, *, ended: int) -> Request:
         """What to ask for now. So many of the held jobs have ended and only wait to be recorded."""
-        alone = len(self._held) == 0 and self.in_flight.jobs == 0
-        if not self.may_find_jobs or self.in_flight.alone or self._held.has_solo_job:
+        alone = len(self.held) == 0 and self.in_flight.jobs == 0
+        if not self.may_find_jobs or self.in_flight.alone or self.held.has_solo_job:
             return NO_JOBS
         if self.solo.holds_back and not alone:
             return NO_JOBS
-        taken = max(0, len(self._held) - ended) + self.in_flight.jobs + self.occupied_slots
+        taken = max(0, len(self.held) - ended) + self.in_flight.jobs + self.occupied_slots
         free = max(0, self._slots - taken)
         target = self._slots + min(2 * self._batch, self.prefetch.size)
         ahead = min(self._batch, target - taken) - free

@@ -4,8 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from atlas.db.pool import Connection
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
+from atlas.engine.jobs.gate import read_gate
 from atlas.workers.demand import NO_JOBS, Request
+from atlas.workers.worker_lease import WorkerLease
+
+# A drain whose claim was refused although the gate is open asks again after this long.
+REFUSED_SECONDS = 0.1
 
 
 class Drain:
@@ -23,6 +29,15 @@ class Drain:
     def has_begun_all(self) -> bool:
         """True when the worker has begun as many jobs as it may."""
         return self.most_jobs is not None and self._begun >= self.most_jobs
+
+    async def check_refusal(self, conn: Connection, turn: TurnResult, lease: WorkerLease) -> None:
+        """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""
+        async with asyncio.timeout(lease.seconds):
+            gate = await read_gate(conn)
+        if gate.online:
+            turn.closed, turn.again = False, True
+            lease.heartbeat_now.set()
+            await asyncio.sleep(REFUSED_SECONDS)
 
     def limit(self, request: Request, *, in_flight: int) -> Request:
         """The part of a request that is left to it. With a limit nothing is prefetched."""

@@ -45,9 +45,9 @@ log = get_logger("worker")
 class Executor:
     """Runs `size` jobs at a time.
 
-    `job_ended` is called with every job that ended, its finish (None: there is nothing to record), and when it began.
-    `occupy_slots` is called with 1 when a slot stays taken although its job is not held any more (its thread or the
-    handler of a lost job goes on), and with -1 when it is free again.
+    It is started with two functions. `job_ended` is called with every job that ended, its finish (None: there is
+    nothing to record), and when it began. `occupy_slots` is called with 1 when a slot stays taken although its job is
+    not held any more (its thread or the handler of a lost job goes on), and with -1 when it is free again.
     """
 
     def __init__(
@@ -58,14 +58,11 @@ class Executor:
         report: Report,
         rights: StartRights,
         resources: Resources,
-        *,
-        job_ended: JobEnded,
-        occupy_slots: Callable[[int], None],
     ) -> None:
         self._lease = lease
         self._runner = AttemptRunner(size, pool, lease, report, rights, resources)
-        self._job_ended = job_ended
-        self._occupy_slots = occupy_slots
+        self._job_ended: JobEnded
+        self._occupy_slots: Callable[[int], None]
         self._queue: deque[ClaimedJob] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._slots = [Slot() for _ in range(size)]
@@ -76,8 +73,10 @@ class Executor:
         self._logs_ends = False
         self._run = self._runner.run
 
-    def start(self) -> None:
+    def start(self, *, job_ended: JobEnded, occupy_slots: Callable[[int], None]) -> None:
         """Start a task for each slot."""
+        self._job_ended = job_ended
+        self._occupy_slots = occupy_slots
         self._logs_ends = self._runner.start()
         self._run = self._runner.run if active_tracer() is None else self._runner.run_traced
         for slot in self._slots:

@@ -9,14 +9,16 @@ from atlas.engine.jobs.claim import ClaimedJob, TurnResult
 from atlas.engine.jobs.finish import Finish
 from atlas.logs import get_logger
 from atlas.waiting import wait_for
+from atlas.workers.finish_outbox import FinishOutbox
 
 log = get_logger("worker")
 
 
 class HeldJobs:
-    """What a worker holds, by job id."""
+    """What a worker holds, by job id. `outbox` has the outcomes of those that ended and are not recorded yet."""
 
     def __init__(self) -> None:
+        self.outbox = FinishOutbox()
         self._jobs: dict[UUID, ClaimedJob] = {}
         self._empty = asyncio.Event()
         self._empty.set()
@@ -85,7 +87,8 @@ class HeldJobs:
                 del jobs[one.job_id]
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Hold nothing any more, and record nothing of what was held."""
+        self.outbox.clear()
         self._jobs.clear()
         self._were_dropped()
 

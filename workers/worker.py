@@ -39,10 +39,8 @@ from atlas.workers.gate_follower import GateFollower
 from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.lifespan import Resources
 from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
-from atlas.workers.reconcile import Reconciler
 from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
-from atlas.workers.tenant_usage import TenantUsage
 from atlas.workers.worker_lease import WorkerLease
 
 CHANNELS = ("jobs", "gate", "cancel", "definitions", "workers")
@@ -93,33 +91,11 @@ class Worker:
         self._demand = Demand(options.concurrency, options.batch, self._held)
         self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
         self._rights = StartRights()
-        self._gate = GateFollower(self._lease, self._rights, self._held, self._give_back_waiting)
-        self._heartbeat_now = asyncio.Event()
         self._heartbeat_failed = RepeatedWarning(log, "heartbeat failed")
-        self._claim_loop = ClaimLoop(
-            pool,
-            self._lease,
-            self._held,
-            self._demand,
-            self._drain,
-            Reconciler(self._lease, self._held, self._stop_lost),
-            self._rights,
-            TenantUsage(lambda: self._executor.running),
-            run_jobs=self._run_jobs,
-            check_lease=self._heartbeat_now.set,
-            hear_of_pauses=self._gate.heard_of_pauses,
-        )
         self._resources = Resources()
-        self._executor = Executor(
-            options.concurrency,
-            pool,
-            self._lease,
-            self._report,
-            self._rights,
-            self._resources,
-            job_ended=self._claim_loop.job_ended,
-            occupy_slots=self._claim_loop.occupy_slots,
-        )
+        self._executor = Executor(options.concurrency, pool, self._lease, self._report, self._rights, self._resources)
+        self._gate = GateFollower(self._lease, self._rights, self._held, self._executor)
+        self._claim_loop = ClaimLoop(pool, self._lease, self._demand, self._drain, self._gate, self._executor)
         self._listener = Listener(url, CHANNELS, self._notified)
         watchdog = WorkerWatchdog(url, self._lease) if options.owns_process else None
         self._watchdog = LoopWatchdog(self._executor.attempt_of, watchdog)
@@ -190,7 +166,6 @@ class Worker:
             concurrency=self._options.concurrency,
             database=shown(self._url),
         )
-        self._executor.start()
         self._claim_loop.start()
         if self._listens:
             self._listener.start()
@@ -223,7 +198,7 @@ class Worker:
     def _start_background_tasks(self, own_pool: Pool) -> list[asyncio.Task[None]]:
         options = self._options
         tasks = [
-            self._repeat("heartbeat", partial(self._heartbeat, own_pool), options.lease / 3, self._heartbeat_now),
+            self._repeat("heartbeat", partial(self._heartbeat, own_pool), options.lease / 3, self._lease.heartbeat_now),
             self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._rights.wanted),
             self._repeat("sweep", self._sweep, min(10.0, max(0.25, options.lease / 3))),
             self._repeat("poll", self._poll, options.poll),
@@ -272,7 +247,7 @@ class Worker:
             self._heartbeat_failed.log(worker_id=self.id, reason=repr(error))
             self._claim_loop.reconcile()
             # Again soon, over another connection: the lease would end before the next regular heartbeat.
-            asyncio.get_running_loop().call_later(self._lease.seconds / 30, self._heartbeat_now.set)
+            asyncio.get_running_loop().call_later(self._lease.seconds / 30, self._lease.heartbeat_now.set)
             return not self._lease.is_over
 
     def _lose_lease(self) -> None:
@@ -292,25 +267,19 @@ class Worker:
         if self._claim_loop.is_claiming:
             log.info("worker drains and ends", worker_id=self.id, jobs=len(self._held))
             self._claim_loop.stop_claiming()
-            self._give_back_waiting()
+            self._gate.give_back()
         if not len(self._held):
             self._drain.ended.set()
 
     async def _wind_down(self, grace: float) -> None:
         """Give back what has not begun, let what runs end within the grace time, requeue the rest uncounted."""
         self._claim_loop.stop_claiming()
-        self._give_back_waiting()
+        self._gate.give_back()
         await self._held.wait_until_empty(grace)
         self._executor.stop_all("stop")
         await self._held.wait_until_empty(CLEANUP_SECONDS)
         running = [slot.job for slot in self._executor.running if slot.job is not None]
         self._unfinished = [job for job in running if self._held.get(job.id) is job]
-
-    def _give_back_waiting(self) -> list[ClaimedJob]:
-        """Give back what has not begun, and return it."""
-        waiting = self._executor.take_back()
-        self._claim_loop.record([release(job) for job in waiting])
-        return waiting
 
     async def let_go(self) -> None:
         """Give back what handlers still run. Call it last in a process: nothing they do after it is recorded."""
@@ -353,7 +322,7 @@ class Worker:
             self._finish_and_end()
         if self._executor.waiting and self._demand.prefetch.is_stalled:
             self._demand.prefetch.reset()
-            self._give_back_waiting()
+            self._gate.give_back()
 
     async def _pass_on_cancels(self) -> None:
         """Stop the handlers of jobs that were canceled."""
@@ -368,13 +337,6 @@ class Worker:
 
     # What the parts call
 
-    def _run_jobs(self, jobs: Sequence[ClaimedJob], *, first: bool = False) -> None:
-        self._executor.feed(jobs, first=first)
-
-    def _stop_lost(self, jobs: Sequence[ClaimedJob]) -> None:
-        self._executor.lose(jobs)
-        self._claim_loop.hint()
-
     def _notified(self, channel: str, payload: str) -> None:
         if channel == "cancel":
             self._cancel_now.set()
@@ -382,7 +344,7 @@ class Worker:
             self._served.changed.set()
         elif channel == "workers":
             if payload == self.id:
-                self._heartbeat_now.set()
+                self._lease.heartbeat_now.set()
         else:
             if channel == "gate":
                 self._rights.wanted.set()

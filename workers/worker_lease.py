@@ -4,6 +4,7 @@ A worker that loses its lease, or cannot find out in time whether it still has i
 What it held under the old id is not its own any more.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,6 +35,8 @@ class WorkerLease:
         self.worker_id = ""
         # For good: also after it has registered again.
         self.is_asked_to_drain = False
+        # Set when the lease may be over: the worker then sends a heartbeat immediately.
+        self.heartbeat_now = asyncio.Event()
         self._job_types = job_types
         self._metadata = metadata
         self._is_fair = is_fair
