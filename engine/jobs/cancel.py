@@ -1,13 +1,13 @@
 """Cancel: a queued job ends at once, a running one is asked to stop. If it ends first, that outcome stands."""
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 from uuid import UUID
 
 from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
 from atlas.db.statements import statement
-from atlas.engine.jobs.change_many import ChangeTerms, change_many
+from atlas.engine.jobs.change_many import change_many
 from atlas.errors import Conflict, NotFound
 
 CANCEL = statement("engine/jobs/sql/cancel.sql")
@@ -26,7 +26,7 @@ async def cancel(conn: Connection, job_id: UUID, *, actor: Actor | str, tenant_i
 
 
 async def cancel_many(
-    conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
 ) -> dict[UUID, CancelVerdict]:
-    """Cancel many, and return for each job found what became of it."""
-    return await change_many(conn, CANCEL, job_ids, **terms)
+    """Cancel many jobs of one tenant, or of all (None), and return for each job found what became of it."""
+    return await change_many(conn, CANCEL, job_ids, actor=actor, tenant_id=tenant_id)

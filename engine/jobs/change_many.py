@@ -1,7 +1,7 @@
 """What operators order for many jobs: one statement changes them and returns what became of each job found."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -11,25 +11,16 @@ from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch, retry_deadlocks
 
 
-class ChangeTerms(TypedDict):
-    """By whom. With a tenant, only its jobs are found; the facts are added to the audit rows."""
-
-    actor: Actor
-    tenant_id: NotRequired[UUID | None]
-    facts: NotRequired[Mapping[str, Any] | None]
-
-
 async def change_many(
-    conn: Connection, query: Statement, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
+    conn: Connection, query: Statement, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
 ) -> dict[UUID, Any]:
-    """Change these jobs: each that was found, with its verdict."""
-    actor = terms["actor"]
+    """Change these jobs of one tenant, or of all (None). Returns each that was found, with its verdict."""
     values = {
         "ids": list(job_ids),
-        "tenant_id": terms.get("tenant_id"),
+        "tenant_id": tenant_id,
         "actor_type": actor.type,
         "actor_id": actor.id,
-        "meta": orjson.dumps({**actor.meta, **(terms.get("facts") or {})}).decode(),
+        "meta": orjson.dumps(actor.meta).decode(),
     }
     # A run and its child are locked in opposite order when one is canceled while the other ends, and two calls that
     # retry jobs of the same dedupe keys can wait for each other.

@@ -16,12 +16,23 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.backoff import ATLAS
+from atlas.errors import DatabaseError
 from atlas.logs import job_facts
 
 CLAIM = statement("engine/jobs/sql/claim.sql")
 CLAIM_OF_TENANT = statement("engine/jobs/sql/claim_of_tenant.sql")
 SOLO_WAITS = statement("engine/jobs/sql/solo_waits.sql")
 FIND_PLACES = statement("engine/jobs/sql/find_places.sql")
+
+
+class UnknownTurnRow(DatabaseError):
+    """A claim returned a row of a kind that this program does not know. What it claimed is released by its caller."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"A claim returned an unknown row: {kind!r}.",
+            remedy="The database belongs to a newer version: upgrade this program.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +280,8 @@ def _read(rows: Sequence[Any], asked_at: float) -> TurnResult:
                 turn.places.append(ReadyPlace(row[3], row[2], row[5], row[14], bool(row[13])))
             case "not_charged":
                 turn.not_charged.append(row[2])
-            case _:
+            case "more" | "busy":
                 turn.again = True
+            case kind:
+                raise UnknownTurnRow(kind)
     return turn

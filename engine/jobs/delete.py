@@ -4,13 +4,12 @@ Discard: makes a dead letter an ordinary failed job, which retention removes in 
 """
 
 from collections.abc import Sequence
-from typing import Unpack
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import statement
-from atlas.engine.jobs.change_many import ChangeTerms, change_many
+from atlas.engine.jobs.change_many import change_many
 from atlas.errors import Conflict, NotFound
 
 DELETE = statement("engine/jobs/sql/delete.sql")
@@ -26,11 +25,18 @@ async def delete(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUI
         raise Conflict(f"Job {job_id} is running.", remedy="Cancel it, and delete it once it has stopped.")
 
 
-async def delete_many(conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]) -> dict[UUID, str]:
-    """Remove many, and return for each job found whether it was `deleted` or is `running`."""
-    return await change_many(conn, DELETE, job_ids, **terms)
+async def delete_many(
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
+) -> dict[UUID, str]:
+    """Remove many jobs of one tenant, or of all (None). Returns for each job found `deleted` or `running`."""
+    return await change_many(conn, DELETE, job_ids, actor=actor, tenant_id=tenant_id)
 
 
-async def discard_many(conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]) -> dict[UUID, str]:
-    """Take dead letters off their list, and return for each job found `discarded`, or the status that it has."""
-    return await change_many(conn, DISCARD, job_ids, **terms)
+async def discard_many(
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
+) -> dict[UUID, str]:
+    """Take dead letters of one tenant, or of all (None), off their list.
+
+    Returns for each job found `discarded`, or the status that it has.
+    """
+    return await change_many(conn, DISCARD, job_ids, actor=actor, tenant_id=tenant_id)

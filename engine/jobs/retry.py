@@ -1,13 +1,13 @@
 """Retry by an operator: the only way to reopen a job that has ended."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Unpack
+from typing import Literal
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.change_many import ChangeTerms, change_many
+from atlas.engine.jobs.change_many import change_many
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.policy.retries import refused_retries
 from atlas.errors import Conflict, NotFound
@@ -54,11 +54,15 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
 
 
 async def retry_many(
-    conn: Connection, job_ids: Sequence[UUID], **terms: Unpack[ChangeTerms]
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
 ) -> dict[UUID, RetryVerdict]:
-    """Retry many, and return for each job found what became of it; one that is refused does not stop the others."""
-    refused = await refused_by_policy(conn, job_ids, terms.get("tenant_id"))
-    verdicts = await change_many(conn, RETRY, [job_id for job_id in job_ids if job_id not in refused], **terms)
+    """Retry many jobs of one tenant, or of all (None), and return for each job found what became of it.
+
+    One that is refused does not stop the others.
+    """
+    refused = await refused_by_policy(conn, job_ids, tenant_id)
+    allowed = [job_id for job_id in job_ids if job_id not in refused]
+    verdicts = await change_many(conn, RETRY, allowed, actor=actor, tenant_id=tenant_id)
     return verdicts | refused
 
 
@@ -74,11 +78,11 @@ async def retry_dead_letters(
     conn: Connection,
     *,
     actor: Actor,
-    tenant_id: UUID | None = None,
+    tenant_id: UUID | None,
     job_type: str | None = None,
     limit: int = 1000,
 ) -> dict[UUID, RetryVerdict]:
-    """Retry the oldest dead letters, at most `limit`; call again for the rest.
+    """Retry the oldest dead letters of one tenant, or of all (None), at most `limit`; call again for the rest.
 
     One whose dedupe key another active job holds, or whose server instance was removed, stays where it is and does not
     count, and so does one whose outcome is unknown: it is retried by its id.

@@ -181,7 +181,7 @@ async def _load(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[Re
 
 
 async def _cancel(conn: Connection, job_ids: Sequence[UUID], _is_repeated: bool) -> list[bool]:
-    verdicts = await cancel_many(conn, job_ids, actor=ENGINE)
+    verdicts = await cancel_many(conn, job_ids, actor=ENGINE, tenant_id=None)
     return [verdicts.get(job_id) in ("canceled", "requested") for job_id in job_ids]
 
 

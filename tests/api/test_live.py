@@ -124,15 +124,15 @@ async def test_what_is_delayed_waits_and_what_is_stopped_discarded_or_deleted_is
         [created] = await seen.until(lambda event: event["event"] == "job.created")
         running = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
         await conn.execute("update atlas.jobs set status = 'running', claimed_by = 'w' where id = $1", running)
-        await cancel_many(conn, [running], actor=DANA)
+        await cancel_many(conn, [running], actor=DANA, tenant_id=None)
         *_, asked = await seen.until(lambda event: event["event"] == "job.cancel_requested")
         dead = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
         await conn.execute(
             "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1", dead
         )
-        await discard_many(conn, [dead], actor=DANA)
+        await discard_many(conn, [dead], actor=DANA, tenant_id=None)
         *_, discarded = await seen.until(lambda event: event["event"] == "job.discarded")
-        await delete_many(conn, [later.id], actor=DANA)
+        await delete_many(conn, [later.id], actor=DANA, tenant_id=None)
         *_, deleted = await seen.until(lambda event: event["event"] == "job.deleted")
 
     assert (created["status"], created["tenant_id"], created["correlation_id"]) == ("waiting", str(tenant), "order-1")

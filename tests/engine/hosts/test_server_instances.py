@@ -140,7 +140,7 @@ async def test_what_was_removed_is_named_by_no_job(conn, hosts, instance, online
     for ended in (failed, waiting):
         with pytest.raises(Conflict, match="was removed. Enqueue a job for a server instance that exists"):
             await retry_now(conn, ended, actor=DANA)
-    assert await retry_dead_letters(conn, actor=DANA) == {}
+    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None) == {}
     for gone in (move(conn, instance, hosts[1]), remove_server_instance(conn, instance, actor=DANA)):
         with pytest.raises(NotFound):
             await gone

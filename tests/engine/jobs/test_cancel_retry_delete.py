@@ -1,5 +1,6 @@
 """What operators order: cancel, retry, delete."""
 
+from inspect import Parameter, signature
 from uuid import uuid4
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.cancel import cancel, cancel_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.delete import delete, delete_many, discard_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
@@ -56,7 +57,7 @@ async def test_another_tenants_job_is_not_there(conn):
 
 async def test_many_are_canceled_in_one_call(conn):
     made = await enqueue_many(conn, [NewJob("t", {}) for _ in range(50)], actor=DANA)
-    verdicts = await cancel_many(conn, [one.id for one in made], actor=DANA)
+    verdicts = await cancel_many(conn, [one.id for one in made], actor=DANA, tenant_id=None)
     assert set(verdicts.values()) == {"canceled"}
 
 
@@ -93,7 +94,7 @@ async def test_a_retry_whose_key_is_taken_is_a_conflict_and_spares_the_others(co
 
     with pytest.raises(Conflict, match="dedupe key"):
         await retry_now(conn, blocked, actor=DANA)
-    assert await retry_many(conn, [blocked, free], actor=DANA) == {blocked: "conflict", free: "retried"}
+    assert await retry_many(conn, [blocked, free], actor=DANA, tenant_id=None) == {blocked: "conflict", free: "retried"}
     assert await actions(conn, blocked) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES"]
 
 
@@ -102,7 +103,7 @@ async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(c
     kept = await failed_job(conn, PermanentError("no"))
     other = await failed_job(conn, job_type="other")
 
-    assert set(await retry_dead_letters(conn, actor=DANA, job_type="report.build")) == set(dead)
+    assert set(await retry_dead_letters(conn, actor=DANA, tenant_id=None, job_type="report.build")) == set(dead)
     assert (await load(conn, kept))["status"] == "failed"
     assert (await load(conn, other))["status"] == "failed"
 
@@ -113,7 +114,7 @@ async def test_dead_letters_whose_outcome_is_unknown_are_retried_by_their_id_onl
 
     known, unknown = await failed_job(conn), await failed_job(conn, UnknownOutcome("It may be done."))
 
-    assert await retry_dead_letters(conn, actor=DANA) == {known: "retried"}
+    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None) == {known: "retried"}
     await retry_now(conn, unknown, actor=DANA)
     assert (await load(conn, unknown))["status"] == "queued"
 
@@ -123,10 +124,10 @@ async def test_dead_letters_whose_key_is_taken_do_not_hide_the_others(conn):
     free = await failed_job(conn)
     holder = (await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)).id
 
-    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {free: "retried"}
-    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {}
+    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {free: "retried"}
+    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {}
     await cancel(conn, holder, actor=DANA)
-    assert await retry_dead_letters(conn, actor=DANA, limit=1) == {blocked: "retried"}
+    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {blocked: "retried"}
 
 
 async def test_a_deleted_job_is_gone_and_its_story_stays(conn):
@@ -141,3 +142,9 @@ async def test_a_running_job_is_not_deleted(conn):
     _, job = await given_claimed(conn)
     with pytest.raises(Conflict, match="running"):
         await delete(conn, job.id, actor=DANA)
+
+
+@pytest.mark.parametrize("verb", [cancel_many, retry_many, delete_many, discard_many, retry_dead_letters])
+def test_a_verb_for_many_jobs_has_no_default_for_the_tenant(verb):
+    tenant = signature(verb).parameters["tenant_id"]
+    assert (tenant.kind, tenant.default) == (Parameter.KEYWORD_ONLY, Parameter.empty)

@@ -6,7 +6,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from atlas.engine.jobs.claim import Claimant, claim
+from atlas.db.statements import Statement
+from atlas.engine.jobs.claim import Claimant, UnknownTurnRow, claim, run_turn
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import Finish, finish, take_turn
 from atlas.engine.jobs.gate import switch
@@ -295,3 +296,9 @@ async def test_jobs_that_were_lost_twice_are_claimed_one_at_a_time_with_empty_ha
     taken = [await claim(conn, idle, limit=5) for _ in range(3)]
     assert [len(jobs) for jobs in taken] == [1, 1, 0]
     assert {job.id for jobs in taken for job in jobs} == suspects
+
+
+async def test_a_row_of_an_unknown_kind_is_an_error_and_not_a_reason_to_ask_again(conn):
+    later = Statement("later.sql", "select 'later' as kind")
+    with pytest.raises(UnknownTurnRow, match="'later'.* upgrade this program"):
+        await run_turn(conn, later, {}, within=None)

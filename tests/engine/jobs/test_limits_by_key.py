@@ -105,7 +105,7 @@ async def test_whatever_ends_a_job_frees_its_slot(conn, end):
         turn = await take_turn(conn, worker, [decide(job, worker.id, PermanentError("no"), ATLAS)], slots=50)
         assert [one.id for one in turn.claimed] == [second]
         return
-    await cancel_many(conn, [first], actor=DANA)
+    await cancel_many(conn, [first], actor=DANA, tenant_id=None)
     await lose_lease(conn, worker)
     await reap(conn)
     assert (await load(conn, first))["status"] == "canceled"
@@ -134,7 +134,7 @@ async def test_a_retried_dead_letter_waits_for_a_slot_anew(conn):
     [running] = (await take_turn(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)).claimed
     assert running.id == second
 
-    await retry_many(conn, [first], actor=DANA)
+    await retry_many(conn, [first], actor=DANA, tenant_id=None)
     assert await ids(conn, worker) == []
     assert await finish_one(conn, worker, running) == [first]
 
@@ -170,7 +170,7 @@ async def test_a_held_job_that_is_canceled_was_never_due_later(conn):
     await given_limit(conn)
     first, second = await given_keyed(conn, "a", "a")
     assert await ids(conn, await given_worker(conn, "keyed")) == [first]
-    await cancel_many(conn, [second], actor=DANA)
+    await cancel_many(conn, [second], actor=DANA, tenant_id=None)
     assert ((await load(conn, second))["status"], (await load(conn, second))["due_at"]) == ("canceled", None)
 
 

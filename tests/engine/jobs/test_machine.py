@@ -114,7 +114,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancels(self, data):
         key = data.draw(st.sampled_from(sorted(self.jobs)))
-        verdict = self.do(cancel_many(self.conn, [key], actor=DANA))[key]
+        verdict = self.do(cancel_many(self.conn, [key], actor=DANA, tenant_id=None))[key]
         one = self.jobs[key]
         if one.status == "queued":
             assert verdict == "canceled"
@@ -129,7 +129,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def retries_by_hand(self, data):
         key = data.draw(st.sampled_from(sorted(self.jobs)))
-        verdict = self.do(retry_many(self.conn, [key], actor=DANA))[key]
+        verdict = self.do(retry_many(self.conn, [key], actor=DANA, tenant_id=None))[key]
         one = self.jobs[key]
         if one.status in ("failed", "canceled"):
             assert verdict == "retried"

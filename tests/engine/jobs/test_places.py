@@ -94,7 +94,7 @@ async def test_a_claim_finds_what_returns_with_an_older_place_than_its_own(conn)
         for job in turn.claimed
     ]
     await finish(conn, worker, ends)
-    await retry_many(conn, [failed], actor=DANA, reason="again")
+    await retry_many(conn, [failed], actor=DANA, tenant_id=None)
     now = turn.due_until
     turn = await claim_from(conn, worker, [ReadyPlace("mine", SYSTEM_TENANT, 0, now + 60)], due_since=now)
     assert {job.id for job in turn.claimed} == {throttled, failed}

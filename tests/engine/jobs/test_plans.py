@@ -65,7 +65,7 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     await record_undone(conn, worker.id, [(job.id, job.attempt + 1) for job in jobs])
     await take_turn(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
     await finish(conn, worker, [decide(job, worker.id, ValueError(), ATLAS) for job in jobs[100:150]])
-    await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA)
+    await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA, tenant_id=None)
     await reap(conn)
     await promote(conn)
 

@@ -96,7 +96,7 @@ class Starts:
                 case "retry of a job":
                     await retry_now(conn, self.failed, actor=REQUESTER)
                 case "retry of many":
-                    verdicts = await retry_many(conn, [self.failed], actor=REQUESTER)
+                    verdicts = await retry_many(conn, [self.failed], actor=REQUESTER, tenant_id=None)
                     if verdicts[self.failed] != "retried":
                         raise Conflict(verdicts[self.failed])
         await self.go_on()

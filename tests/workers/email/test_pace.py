@@ -127,7 +127,7 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
     assert len(waiting) > 50
     before = await times(post)
     async with post.pool.acquire() as conn:
-        await cancel_many(conn, waiting, actor=DANA)
+        await cancel_many(conn, waiting, actor=DANA, tenant_id=None)
 
     later = [await post.enqueue() for _ in range(10)]
     await post.drain()
@@ -154,7 +154,9 @@ async def test_many_workers_that_take_over_send_slots_take_each_once(post, serve
     jobs = [await post.enqueue() for _ in range(60)]
     await post.drain()
     async with post.pool.acquire() as conn:
-        await cancel_many(conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA)
+        await cancel_many(
+            conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA, tenant_id=None
+        )
     freed = await times(post)
 
     bucket = await post.pool.fetchval("select bucket from atlas.mail_pace")
@@ -174,7 +176,10 @@ async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(p
     await post.drain()
     async with post.pool.acquire() as conn:
         await cancel_many(
-            conn, [job_id for job_id in theirs if (await post.job(job_id)).status == "queued"], actor=DANA
+            conn,
+            [job_id for job_id in theirs if (await post.job(job_id)).status == "queued"],
+            actor=DANA,
+            tenant_id=None,
         )
     before = await times(post)
     ours = [await post.enqueue() for _ in range(4)]

@@ -49,7 +49,7 @@ async def cancel_some(pool) -> None:
                    order by id limit 20"""
             )
             chosen = dice.sample([row["id"] for row in rows], min(3, len(rows)))
-            await cancel_many(conn, chosen, actor=APPROVER)
+            await cancel_many(conn, chosen, actor=APPROVER, tenant_id=None)
 
 
 @pytest.mark.long
