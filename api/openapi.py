@@ -190,17 +190,13 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
     rules = rules_of(route.endpoint)
     # A route's own tag instead of its router's.
     operation["tags"] = operation["tags"][-1:]
-    statuses = {422, 429, 503}
     if rules.roles:
         operation["x-roles"] = [role for role in ROLES if role in rules.roles]
         operation["security"] = [{"token": []}]
         if rules.roles - set(AGENTS):
             operation["security"].append({"session": []} if method == "GET" else {"session": [], "csrf": []})
-        statuses |= {401, 403}
     if isinstance(route, GuardedRoute) and route.takes_key:
         operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
-    if isinstance(route, GuardedRoute) and route.takes_match:
-        statuses.add(412)
     if rules.etag:
         for response in operation["responses"].values():
             response["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}}
@@ -210,9 +206,22 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation["parameters"] += synonyms
     if rules.by_tenant:
         operation.setdefault("parameters", []).append(TENANT)
+    has_body = "requestBody" in operation or rules.raw
+    for status in sorted(_refusals(route, method, has_body=has_body)):
+        operation["responses"][str(status)] = _problem(STATUSES[status])
+
+
+def _refusals(route: APIRoute, method: str, *, has_body: bool) -> set[int]:
+    """The statuses of the problems that this operation may respond with."""
+    rules = rules_of(route.endpoint)
+    statuses = {422, 429, 503}
+    if rules.roles:
+        statuses |= {401, 403}
+    if isinstance(route, GuardedRoute) and route.takes_match:
+        statuses.add(412)
     if rules.by_tenant or "{" in route.path_format or route.path_format.endswith("/audit/key"):
         statuses.add(404)
-    if "requestBody" in operation or rules.raw:
+    if has_body:
         statuses |= {408, 413, 415}
     if method != "GET" or "{" in route.path_format:
         statuses.add(409)
@@ -220,8 +229,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         statuses |= {401, 403, 409}
     if route.path_format.startswith("/hooks/"):
         statuses.add(403)
-    for status in sorted(statuses):
-        operation["responses"][str(status)] = _problem(STATUSES[status])
+    return statuses
 
 
 def _synonyms(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

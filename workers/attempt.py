@@ -65,15 +65,7 @@ class AttemptRunner:
         job_type = registered().get(job.job_type)
         right = self._rights.present
         context = AttemptContext(job, self._lease.worker_id, self._pool, self._progress, right)
-        slot.job, slot.context, slot.reason = job, context, None
-        slot.since = time.monotonic()
-        if job.max_retries is None and job_type is not None:
-            job.max_retries = job_type.max_retries
-        limit = job.timeout_seconds if job.timeout_seconds is not None or job_type is None else job_type.timeout
-        if job.finish_before is not None:
-            left = job.finish_before - slot.since
-            limit = left if limit is None else min(limit, left)
-        slot.deadline = None if limit is None else slot.since + limit
+        limit = _begin(slot, job, job_type, context)
         try:
             if job_type is None:
                 raise PermanentError(f"This worker has no handler for {job.job_type!r}.")
@@ -105,13 +97,7 @@ class AttemptRunner:
             # A handler may call sys.exit(), and libraries derive errors from BaseException. None may end the slot.
             return self._raised(slot, job, job_type, error)
         finally:
-            if forked_child.is_child:
-                forked_child.end_child()
-            if context.threads:
-                slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
-            if context.redactor is not None:
-                _stop_cleaning_logs(context.redactor.text, after=slot.thread)
-            slot.job = slot.context = slot.deadline = None
+            _end(slot, context)
 
     async def run_traced(self, slot: Slot, job: ClaimedJob) -> Finish | None:
         """The same within a span."""
@@ -179,6 +165,34 @@ class AttemptRunner:
             notes = slot.context.notes
             error = redact_error(slot.context.redactor, error, notes)
         return decide(job, self._lease.worker_id, error, policy, notes)
+
+
+def _begin(slot: Slot, job: ClaimedJob, job_type: JobType | None, context: AttemptContext) -> float | None:
+    """Occupy the slot. Returns for how many seconds the attempt may run, None where nothing limits it."""
+    slot.job, slot.context, slot.reason = job, context, None
+    slot.since = time.monotonic()
+    limit: float | None = job.timeout_seconds
+    if job_type is not None:
+        if job.max_retries is None:
+            job.max_retries = job_type.max_retries
+        if limit is None:
+            limit = job_type.timeout
+    if job.finish_before is not None:
+        left = job.finish_before - slot.since
+        limit = left if limit is None else min(limit, left)
+    slot.deadline = None if limit is None else slot.since + limit
+    return limit
+
+
+def _end(slot: Slot, context: AttemptContext) -> None:
+    """Free the slot, but for threads that outlast the attempt."""
+    if forked_child.is_child:
+        forked_child.end_child()
+    if context.threads:
+        slot.thread = asyncio.gather(*context.threads, return_exceptions=True)
+    if context.redactor is not None:
+        _stop_cleaning_logs(context.redactor.text, after=slot.thread)
+    slot.job = slot.context = slot.deadline = None
 
 
 async def _wait_to_start(slot: Slot, right: StartRight) -> None:
