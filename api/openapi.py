@@ -34,7 +34,7 @@ STATUSES = {
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
     409: "It does not fit the state that the thing is in.",
-    412: "It is not in the state that `If-Match` names: it has changed since.",
+    412: "It has changed since the state that `If-Match` or `If-Unmodified-Since` names.",
     408: "The body takes too long to arrive.",
     413: "The body is too large.",
     415: "The body is not JSON.",
@@ -85,6 +85,10 @@ HEADERS: dict[str, dict[str, Any]] = {
         "description": "Names the state of the thing; sent back as `If-Match`, an edit changes that state alone.",
         "schema": {**TEXT, "examples": ['"8d5e957f297893487bd98fa830fa6413"']},
     },
+    "Last-Modified": {
+        "description": "When it was edited last, in whole seconds; sent back as `If-Unmodified-Since`.",
+        "schema": {**TEXT, "examples": ["Wed, 18 Nov 2026 08:00:00 GMT"]},
+    },
     DATA_AGE: {
         "description": "How old the data is at most, in seconds, where lists are read from a replica.",
         "schema": {**TEXT, "examples": ["0.4"]},
@@ -99,6 +103,8 @@ HEADERS: dict[str, dict[str, Any]] = {
     },
     "Upgrade": {"description": "The protocol to use.", "schema": {**TEXT, "enum": ["websocket"]}},
 }
+# Of responses that name the state of what is edited.
+VALIDATORS = ("ETag", "Last-Modified")
 # Of responses to an authenticated caller.
 RATE_HEADERS = ("RateLimit-Policy", "RateLimit")
 # Headers of responses by status; every response has X-Request-Id.
@@ -199,7 +205,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     if rules.etag:
         for response in operation["responses"].values():
-            response["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}}
+            response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in VALIDATORS}
     if rules.replica:
         operation["responses"]["200"]["headers"] = {DATA_AGE: {"$ref": f"#/components/headers/{DATA_AGE}"}}
     if synonyms := _synonyms(operation.get("parameters", ())):

@@ -9,7 +9,7 @@ the same command again, the API, or a scheduler. Two at once take turns.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -23,7 +23,7 @@ from atlas.audit.changes import bare_url
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.etags import require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
@@ -76,7 +76,7 @@ async def begin_removal(
     actor: Actor,
     reason: str | None = None,
     cancel: bool = False,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Tenant:
     """Begin to remove a tenant: from the commit on, nothing can be added to it. A second call changes nothing.
 
@@ -87,7 +87,7 @@ async def begin_removal(
     async with conn.transaction():
         await fetch(conn, HOLD, id=tenant.id)
         held = await find_tenant(conn, tenant.id)
-        require_match(held.etag, if_match, "tenant", held.slug)
+        require_match(held, if_match, "tenant", held.slug)
         if held.removing_at is not None:
             return held
         if not cancel and held.moving_at is None:

@@ -1,7 +1,7 @@
 """Tenants: the customers of an installation. Jobs, tokens and audit rows belong to one."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.jobs.limits import check_rate
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
@@ -54,6 +54,7 @@ class Tenant:
     limits: dict[str, Any]
     retention: dict[str, Any]
     created_at: datetime
+    updated_at: datetime
     # Since when it is being removed.
     removing_at: datetime | None
     # Since when it is being moved to another installation, and where to.
@@ -97,7 +98,7 @@ async def edit_tenant(
     changes: Mapping[str, Any],
     *,
     actor: Actor,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Tenant:
     """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
     wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
@@ -112,7 +113,7 @@ async def edit_tenant(
         await fetch_value(conn, HOLD, id=tenant.id)
         if if_match is not None:
             held = await tenants.find_unique(where)
-            require_match(None if held is None else _tenant(held).etag, if_match, "tenant", tenant.slug)
+            require_match(None if held is None else _tenant(held), if_match, "tenant", tenant.slug)
         before = await values_of(conn, "tenant", tenant.id)
         # What `data` does not name stays as it is in the row, which another may have changed since it was read.
         row = await tenants.update(data, where)
@@ -159,6 +160,7 @@ def _tenant(row: "models.Tenant") -> Tenant:
         limits=cast("dict[str, Any]", row.limits),
         retention=cast("dict[str, Any]", row.retention),
         created_at=row.createdAt,
+        updated_at=row.updatedAt,
         removing_at=row.removingAt,
         moving_at=row.movingAt,
         moving_to=row.movingTo,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import ConfigDict, Field
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
@@ -168,7 +168,7 @@ async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch
 
 
 def _shown(definition: Definition, response: Response) -> DefinitionShown:
-    response.headers["ETag"] = definition.etag
+    response.headers.update(validators(definition))
     return _document(definition)
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id, Name
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -78,7 +78,7 @@ async def create(body: NewName, call: Calling, response: Response) -> HostShown:
     """`POST /tokens` makes its token, with the scope `host_id`."""
     async with call.transaction() as conn:
         host = await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor)
-    response.headers["ETag"] = host.etag
+    response.headers.update(validators(host))
     return HostShown.model_validate(host)
 
 
@@ -193,10 +193,10 @@ async def _find_instance(conn: Connection, host_id: UUID, instance_id: UUID, cal
 
 
 def _shown_instance(instance: ServerInstance, response: Response) -> InstanceShown:
-    response.headers["ETag"] = instance.etag
+    response.headers.update(validators(instance))
     return InstanceShown.model_validate(instance)
 
 
 async def _shown(conn: Connection, host: Host, response: Response) -> HostShown:
-    response.headers["ETag"] = host.etag
+    response.headers.update(validators(host))
     return HostShown.model_validate((await list_hosts(conn, id=host.id, limit=1))[0])

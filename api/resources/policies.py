@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, StringConstraints
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
@@ -15,8 +15,8 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.client.models import Page
 from atlas.client.models.approvals import RuleAdded, RuleShown, VerdictShown
-from atlas.engine.policy.judge import Rule, check_policy
-from atlas.engine.policy.rules import add_rule, edit_rule, find_rule, list_rules, remove_rule, rule_etag
+from atlas.engine.policy.judge import check_policy
+from atlas.engine.policy.rules import StoredRule, add_rule, edit_rule, find_rule, list_rules, remove_rule
 from atlas.engine.workflows.declared.store import list_workflows
 
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
@@ -127,6 +127,6 @@ async def remove(label: Label, call: Calling) -> None:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
 
 
-def _shown(rule: Rule, response: Response) -> RuleShown:
-    response.headers["ETag"] = rule_etag(rule)
+def _shown(rule: StoredRule, response: Response) -> RuleShown:
+    response.headers.update(validators(rule))
     return RuleShown.model_validate(rule)

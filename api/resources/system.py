@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
@@ -93,7 +93,7 @@ async def show_gate(call: Calling, response: Response) -> GateStatus:
     """Who switched it, when and why, and when it opens by itself."""
     async with call.transaction(read_only=True) as conn:
         gate = await read_gate(conn)
-    response.headers["ETag"] = gate.etag
+    response.headers.update(validators(gate))
     return _gate(gate)
 
 
@@ -123,7 +123,7 @@ async def switch_gate(
             about: dict[str, Any] = {"actor": call.actor, "reason": body.reason, "until": until, "if_match": if_match}
             gate = await switch(conn, online=body.online, **about)
         gate = replace(gate, unblocked=[*unblocked, *gate.unblocked])
-        return json_response(json_bytes(_gate(gate)), headers={"ETag": gate.etag})
+        return json_response(json_bytes(_gate(gate)), headers=validators(gate))
 
     response = await respond_once(request, call, idempotency_key, respond)
     return response if body.online else await _closed(call, response)

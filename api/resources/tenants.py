@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.problems import Busy
@@ -168,7 +168,7 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
 
 
 def _shown(tenant: Tenant, response: Response) -> TenantShown:
-    response.headers["ETag"] = tenant.etag
+    response.headers.update(validators(tenant))
     return _tenant(tenant)
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Timestamp, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -109,7 +109,7 @@ async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger
     """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
         made = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
-    response.headers["ETag"] = made.etag
+    response.headers.update(validators(made))
     return _shown(made)
 
 
@@ -129,7 +129,7 @@ async def show_one(trigger_id: Id, call: Calling, response: Response) -> Trigger
     """With the time that it is due next, and why it could not fire last."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
-    response.headers["ETag"] = trigger.etag
+    response.headers.update(validators(trigger))
     return _shown(trigger)
 
 
@@ -144,7 +144,7 @@ async def edit(
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), **about, run=run)
-    response.headers["ETag"] = changed.etag
+    response.headers.update(validators(changed))
     return _shown(changed)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
@@ -75,7 +75,7 @@ async def create(body: NewWebhook, call: Calling, response: Response) -> Webhook
         webhook, clear = await add_webhook(
             conn, call.home, body.url, body.events, description=body.description, actor=call.actor
         )
-    response.headers["ETag"] = webhook.etag
+    response.headers.update(validators(webhook))
     return WebhookMade(**WebhookShown.model_validate(webhook).model_dump(), secret=clear)
 
 
@@ -85,7 +85,7 @@ async def show_one(webhook_id: Id, call: Calling, response: Response) -> Webhook
     """With whether its deliveries fail. They are the jobs whose correlation id is `webhook:<id>`."""
     async with call.transaction(read_only=True) as conn:
         webhook = await find_webhook(conn, webhook_id, tenant_id=call.tenant_id)
-    response.headers["ETag"] = webhook.etag
+    response.headers.update(validators(webhook))
     return WebhookShown.model_validate(webhook)
 
 
@@ -98,7 +98,7 @@ async def edit(
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
         webhook = await edit_webhook(conn, webhook_id, body.described(), **about)
-    response.headers["ETag"] = webhook.etag
+    response.headers.update(validators(webhook))
     return WebhookShown.model_validate(webhook)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
-from atlas.api.etags import IfMatch
+from atlas.api.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Whole
 from atlas.api.paging import IdCursor, Limit, NumberCursor, read_page
 from atlas.api.request_context import Calling
@@ -110,7 +110,7 @@ async def save(body: NewVersion, call: Calling, response: Response, if_match: If
             expected_version=body.expected_version,
             run=run,
         )
-    response.headers["ETag"] = saved.etag
+    response.headers.update(validators(saved))
     return SavedWorkflow.model_validate(saved)
 
 
@@ -146,7 +146,7 @@ async def show_one(key: Key, call: Calling, response: Response) -> WorkflowShown
         raise NotFound("workflow", key)
     # A tenant's own workflow comes before one for all tenants.
     workflow = max(found, key=lambda one: (one.tenant_id is not None, one.version))
-    response.headers["ETag"] = workflow.etag
+    response.headers.update(validators(workflow))
     return WorkflowShown.model_validate(workflow)
 
 
@@ -210,7 +210,8 @@ async def edit(key: Key, body: WorkflowChange, call: Calling, response: Response
     """In all its versions. An operator who names no tenant means the one for all tenants."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        response.headers["ETag"] = await enable_workflow(conn, key, enabled=body.is_enabled, **about)
+        workflow = await enable_workflow(conn, key, enabled=body.is_enabled, **about)
+    response.headers.update(validators(workflow))
 
 
 @schema_router.get("", operation_id="get_workflow_schema", summary="The JSON Schema of declared workflows")

@@ -13,7 +13,7 @@ set search_path from current as $$
     ('approval', 'approvals', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{}'$_$),
     ('policy_rule', 'policy_rules', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{updated_at}'$_$),
     ('definition', 'job_definitions', 't.id', 'null::uuid', 't.id = $1::uuid', 't.created_at', $_$'{updated_at}'$_$),
-    ('workflow', 'workflows', 't.key', 't.tenant_id', 't.key = $1 and t.tenant_id is not distinct from $2', 't.created_at', $_$'{last_seen_at,build}'$_$),
+    ('workflow', 'workflows', 't.key', 't.tenant_id', 't.key = $1 and t.tenant_id is not distinct from $2', 't.created_at', $_$'{last_seen_at,build,updated_at}'$_$),
     ('trigger', 'job_triggers', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at',
       $_$'{last_fire_at,next_fire_at,active_since,last_error,outages,updated_at}'$_$),
     ('host', 'hosts', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{last_seen_at,agent_version,updated_at}'$_$),

@@ -4,7 +4,7 @@ A definition's key is the job type of its jobs. The transaction that writes a de
 limit, retries and schema. Workers read definitions by `terms.py`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
@@ -87,7 +87,7 @@ async def edit_definition(
     changes: Mapping[str, Any],
     *,
     actor: Actor,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Definition:
     """Change some fields of a definition. Every attempt that begins afterwards uses them, also of waiting jobs."""
     if "key" in changes and changes["key"] != key:
@@ -112,7 +112,7 @@ async def edit_definition(
 
 
 async def disable_definition(
-    conn: Connection, key: str, *, actor: Actor, if_match: Collection[str] | None = None
+    conn: Connection, key: str, *, actor: Actor, if_match: Precondition | None = None
 ) -> Definition:
     """Stop making and starting its jobs. Running jobs go on; waiting ones wait until it is active again."""
     async with conn.transaction():
@@ -162,11 +162,11 @@ def definition_of(id: UUID, values: Mapping[str, Any], created_at: datetime, upd
     return Definition(id, DefinitionSpec.model_construct(**{**values, "limits": limits}), created_at, updated_at)
 
 
-async def _held(conn: Connection, key: str, if_match: Collection[str] | None) -> Definition:
+async def _held(conn: Connection, key: str, if_match: Precondition | None) -> Definition:
     """A definition, locked until the end of the transaction."""
     await fetch_value(conn, HOLD, key=key)
     held = await find_definition(conn, key)
-    require_match(held.etag, if_match, "definition", key)
+    require_match(held, if_match, "definition", key)
     return held
 
 

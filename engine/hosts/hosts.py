@@ -1,6 +1,5 @@
 """Hosts: machines that fetch their own jobs."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.tokens import revoke_token
 from atlas.engine.validation import check_name
@@ -42,6 +41,7 @@ class Host:
     is_active: bool
     last_seen_at: datetime | None
     created_at: datetime
+    updated_at: datetime
     # What the program that fetched its jobs last calls itself.
     agent_version: str | None
     instances: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ async def edit_host(
     is_active: bool | None = None,
     name: str | None = None,
     actor: Actor,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Host:
     """Allow a host to fetch jobs, or not, or give it another name. Its running job goes on."""
     if name is not None:
@@ -96,7 +96,7 @@ async def edit_host(
         return await find_host(conn, str(host.id))
 
 
-async def remove_host(conn: Connection, host: Host, *, actor: Actor, if_match: Collection[str] | None = None) -> None:
+async def remove_host(conn: Connection, host: Host, *, actor: Actor, if_match: Precondition | None = None) -> None:
     """Remove a host without servers, queued and running jobs, and revoke its tokens. Its ended jobs stay."""
     async with conn.transaction():
         held = await _hold(conn, host, if_match)
@@ -157,13 +157,13 @@ async def list_hosts(
     return [_host(row, work.get(row.id)) for row in rows]
 
 
-async def _hold(conn: Connection, host: Host, if_match: Collection[str] | None) -> Host:
+async def _hold(conn: Connection, host: Host, if_match: Precondition | None) -> Host:
     await fetch_value(conn, HOLD, id=host.id)
     row = await prisma_on(conn).host.find_unique({"id": str(host.id)})
     if row is None:
         raise NotFound("host", host.id)
     held = _host(row)
-    require_match(held.etag, if_match, "host", held.name)
+    require_match(held, if_match, "host", held.name)
     return held
 
 
@@ -187,6 +187,7 @@ def _host(row: "models.Host", work: Any = None) -> Host:
         is_active=row.isActive,
         last_seen_at=row.lastSeenAt,
         created_at=row.createdAt,
+        updated_at=row.updatedAt,
         agent_version=row.agentVersion,
         instances=[one.name for one in row.instances or []],
         running_job_id=None if work is None else work["running_job_id"],

@@ -1,6 +1,5 @@
 """Server instances: the servers on hosts, which jobs name, and which are renamed, moved to another host and removed."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from atlas.audit.record import record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.hosts.hosts import Host, check_new_name, host_event
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -38,6 +37,7 @@ class ServerInstance:
     host_id: UUID
     name: str
     created_at: datetime
+    updated_at: datetime
 
     @property
     def etag(self) -> str:
@@ -68,7 +68,7 @@ async def edit_server_instance(
     name: str | None = None,
     host_id: UUID | None = None,
     actor: Actor,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> ServerInstance:
     """Rename a server instance, or move it to another host of its tenant; what is None stays as it is.
 
@@ -97,7 +97,7 @@ async def edit_server_instance(
 
 
 async def remove_server_instance(
-    conn: Connection, instance: ServerInstance, *, actor: Actor, if_match: Collection[str] | None = None
+    conn: Connection, instance: ServerInstance, *, actor: Actor, if_match: Precondition | None = None
 ) -> ServerInstance:
     """Remove a server instance of which no job is queued or runs. Its ended jobs stay, and cannot be retried."""
     async with conn.transaction():
@@ -143,13 +143,14 @@ def _instance(row: "models.ServerInstance") -> ServerInstance:
         host_id=UUID(row.hostId),
         name=row.name,
         created_at=row.createdAt,
+        updated_at=row.updatedAt,
     )
 
 
-async def _hold(conn: Connection, instance: ServerInstance, if_match: Collection[str] | None) -> ServerInstance:
+async def _hold(conn: Connection, instance: ServerInstance, if_match: Precondition | None) -> ServerInstance:
     await fetch_value(conn, HOLD, id=instance.id)
     held = await find_server_instance(conn, str(instance.id))
-    require_match(held.etag, if_match, "server instance", held.name)
+    require_match(held, if_match, "server instance", held.name)
     return held
 
 

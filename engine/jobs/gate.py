@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.schema import role
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.logs import get_logger
@@ -69,6 +69,11 @@ class Gate:
         return etag_of(self.online, self.reason, self.by, self.since, self.until)
 
     @property
+    def updated_at(self) -> datetime | None:
+        """When it was switched last."""
+        return self.since
+
+    @property
     def closed_because(self) -> str:
         """Why nothing starts, in one sentence."""
         if self.since is None:
@@ -102,7 +107,7 @@ async def switch(
     actor: Actor,
     reason: str | None = None,
     until: timedelta | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Gate:
     """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
@@ -112,7 +117,7 @@ async def switch(
     check_bounds("The switch", reason, until)
     async with under_gate_lock(conn, actor=actor) as unblocked:
         if if_match is not None:
-            require_match((await read_gate(conn)).etag, if_match, "gate", "atlas_online")
+            require_match(await read_gate(conn), if_match, "gate", "atlas_online")
         state = await fetch_value(
             conn,
             SWITCH,

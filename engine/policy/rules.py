@@ -1,7 +1,8 @@
 """Adds, edits, removes and lists the rules of policy."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.policy.judge import EFFECTS, Rule
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
 
 HOLD = statement("engine/policy/sql/hold_rule.sql")
 BOUNDS = ("spend_above_cents", "spend_per_day_cents", "runs_per_day")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule(Rule):
+    """A rule as people edit it: when that was last is nothing that decides."""
+
+    updated_at: datetime
+
+    @property
+    def etag(self) -> str:
+        """The tag of what an edit can change."""
+        return etag_of({name: value for name, value in asdict(self).items() if name != "updated_at"})
 
 
 async def add_rule(
@@ -89,15 +102,15 @@ async def edit_rule(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
-) -> Rule:
+    if_match: Precondition | None = None,
+) -> StoredRule:
     """Change some fields of a tenant's rule, or of one for all tenants. Its label stays."""
     async with conn.transaction():
         if await fetch_value(conn, HOLD, label=label, tenant_id=tenant_id) is None:
             raise NotFound("rule", label)
         before = await _find(conn, label, tenant_id)
         assert before is not None
-        require_match(rule_etag(before), if_match, "rule", label)
+        require_match(before, if_match, "rule", label)
         values = await values_of(conn, "policy_rule", before.id)
         rule = replace(before, **changes)
         numbers = {name: getattr(rule, name) for name in BOUNDS}
@@ -116,20 +129,15 @@ async def edit_rule(
         changed = {name: value for name, value in changes.items() if value != getattr(before, name)}
         event = _event("POLICY_EDITED", rule.id, actor, tenant_id, {"label": label, **changed})
         await record(conn, event, before=values)
-    return rule
+        return await find_rule(conn, label, tenant_id=tenant_id)
 
 
-async def find_rule(conn: Connection, label: str, *, tenant_id: UUID | None = None) -> Rule:
+async def find_rule(conn: Connection, label: str, *, tenant_id: UUID | None = None) -> StoredRule:
     """A tenant's rule of this label, else the one for all tenants."""
     rule = await _find(conn, label, tenant_id) or await _find(conn, label, None)
     if rule is None:
         raise NotFound("rule", label)
     return rule
-
-
-def rule_etag(rule: Rule) -> str:
-    """The tag of what an edit can change."""
-    return etag_of(asdict(rule))
 
 
 async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: UUID | None = None) -> None:
@@ -148,7 +156,7 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
 
 async def list_rules(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
-) -> list[Rule]:
+) -> list[StoredRule]:
     """The rules a tenant is under, oldest first; or so many of them after one."""
     where: PolicyRuleWhereInput = {"isEnabled": True}
     if tenant_id is not None:
@@ -158,13 +166,13 @@ async def list_rules(
     return [_rule(row) for row in await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"})]
 
 
-async def _find(conn: Connection, label: str, tenant_id: UUID | None) -> Rule | None:
+async def _find(conn: Connection, label: str, tenant_id: UUID | None) -> StoredRule | None:
     row = await prisma_on(conn).policyrule.find_first(where={"label": label, "tenantId": _text(tenant_id)})
     return None if row is None else _rule(row)
 
 
-def _rule(row: "models.PolicyRule") -> Rule:
-    return Rule(
+def _rule(row: "models.PolicyRule") -> StoredRule:
+    return StoredRule(
         id=UUID(row.id),
         tenant_id=None if row.tenantId is None else UUID(row.tenantId),
         label=row.label,
@@ -174,6 +182,7 @@ def _rule(row: "models.PolicyRule") -> Rule:
         spend_above_cents=row.spendAboveCents,
         spend_per_day_cents=row.spendPerDayCents,
         runs_per_day=row.runsPerDay,
+        updated_at=row.updatedAt,
     )
 
 

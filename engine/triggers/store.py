@@ -1,6 +1,6 @@
 """Stored triggers: add, edit, remove. Each change is audited."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
@@ -13,7 +13,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.etags import require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import read_cron
@@ -72,7 +72,7 @@ async def edit_trigger(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
     run: Run = run_here,
 ) -> Trigger:
     """Change some fields of a trigger. With another schedule or event, or enabled again, it starts from now."""
@@ -105,7 +105,7 @@ async def remove_trigger(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Trigger:
     """Remove a trigger. Its jobs, and the record of its firings, stay."""
     async with conn.transaction():
@@ -129,12 +129,10 @@ async def read_clock(conn: Connection, tenant_id: UUID) -> tuple[str, datetime]:
     return row["timezone"], row["now"]
 
 
-async def _hold(
-    conn: Connection, trigger_id: UUID, tenant_id: UUID | None, if_match: Collection[str] | None
-) -> Trigger:
+async def _hold(conn: Connection, trigger_id: UUID, tenant_id: UUID | None, if_match: Precondition | None) -> Trigger:
     await fetch(conn, HOLD, id=trigger_id, tenant_id=tenant_id)
     trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)
-    require_match(trigger.etag, if_match, "trigger", trigger_id)
+    require_match(trigger, if_match, "trigger", trigger_id)
     return trigger
 
 

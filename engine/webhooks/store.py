@@ -1,6 +1,6 @@
 """Webhooks: the subscriptions of tenants to events. Each change is audited; the signing secret is shown once."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +13,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.address import check_address, check_reachable
@@ -79,7 +79,7 @@ async def edit_webhook(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Webhook:
     """Change some fields. Enabled again, it gets what happens from now on."""
     _check(changes)
@@ -100,7 +100,7 @@ async def remove_webhook(
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
 ) -> Webhook:
     """Remove a webhook and its secret. Deliveries that wait fail; the jobs stay."""
     async with conn.transaction():
@@ -133,13 +133,11 @@ async def list_webhooks(
     return [_webhook(row) for row in rows]
 
 
-async def _hold(
-    conn: Connection, webhook_id: UUID, tenant_id: UUID | None, if_match: Collection[str] | None
-) -> Webhook:
+async def _hold(conn: Connection, webhook_id: UUID, tenant_id: UUID | None, if_match: Precondition | None) -> Webhook:
     if await fetch_value(conn, HOLD, id=webhook_id, tenant_id=tenant_id) is None:
         raise _unknown(webhook_id)
     webhook = await find_webhook(conn, webhook_id)
-    require_match(webhook.etag, if_match, "webhook", webhook_id)
+    require_match(webhook, if_match, "webhook", webhook_id)
     return webhook
 
 

@@ -1,6 +1,8 @@
 """Entity tags: an edit that names a state changes that state alone, whatever other edits come at the same time."""
 
 import asyncio
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from uuid import UUID
 
 import pytest
@@ -84,6 +86,30 @@ async def test_of_concurrent_edits_of_one_state_one_succeeds(ids, editors, kind)
 
     assert statuses[0] < 300
     assert statuses[1:] == [412] * 3
+
+
+async def test_an_edit_is_refused_if_another_came_after_its_date(ids, editors):
+    operator = editors[0]
+    for kind, (path, _) in THINGS.items():
+        if kind == "gate":
+            assert (await edit(operator, kind, ids, 1)).is_success
+        read = await operator.get(filled(path, ids))
+        edited_at = parsedate_to_datetime(read.headers["last-modified"])
+        before = format_datetime(edited_at - timedelta(seconds=1), usegmt=True)
+        refused = assert_problem(await edit(operator, kind, ids, 2, **{"If-Unmodified-Since": before}), 412)
+        assert refused["type"] == "urn:atlas:problem:stale"
+        assert await etag(operator, kind, ids) == read.headers["etag"]
+
+        # The date is ignored beside a tag, and where it is none.
+        conditions = [{"If-Match": read.headers["etag"], "If-Unmodified-Since": before}]
+        conditions += [{"If-Unmodified-Since": date} for date in ("yesterday", f"Wed, 18 Nov {'9' * 30} 08:00:00 GMT")]
+        for n, condition in enumerate(conditions, 2):
+            edited = await edit(operator, kind, ids, n, **condition)
+            assert edited.is_success, (kind, condition, edited.text)
+            assert parsedate_to_datetime(edited.headers["last-modified"]) >= edited_at
+        latest = (await operator.get(filled(path, ids))).headers["last-modified"]
+        assert latest == edited.headers["last-modified"]
+        assert (await edit(operator, kind, ids, 2, **{"If-Unmodified-Since": latest})).is_success
 
 
 async def test_of_concurrent_versions_of_one_workflow_one_is_saved(ids, conn, editors):

@@ -69,6 +69,7 @@ class RuleShown(ApiModel):
     spend_above_cents: int | None
     spend_per_day_cents: int | None
     runs_per_day: int | None
+    updated_at: datetime
 
 
 class VerdictShown(ApiModel):

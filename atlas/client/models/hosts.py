@@ -18,6 +18,7 @@ class HostShown(ApiModel):
     is_active: bool
     last_seen_at: datetime | None
     created_at: datetime
+    updated_at: datetime
     agent_version: str | None
     instances: list[str]
     running_job_id: UUID | None
@@ -32,6 +33,7 @@ class InstanceShown(ApiModel):
     host_id: UUID
     name: str
     created_at: datetime
+    updated_at: datetime
 
 
 class CommandLimits(ApiModel):

@@ -25,6 +25,7 @@ class TenantShown(ApiModel):
         description="The days that hold for each kind: the tenant's own, else the defaults; null is for ever."
     )
     created_at: datetime
+    updated_at: datetime
     removing_at: datetime | None
     moving_at: datetime | None
     moving_to: str | None

@@ -37,6 +37,7 @@ class WorkflowShown(ApiModel):
     is_enabled: bool
     created_by: str
     created_at: datetime
+    updated_at: datetime
     last_seen_at: datetime
 
 
@@ -47,6 +48,7 @@ class SavedWorkflow(ApiModel):
     key: str
     version: int
     is_new: bool
+    updated_at: datetime
 
 
 class Checked(ApiModel):

@@ -1,11 +1,12 @@
 """Declared workflows in the database: saving makes a new version, and a run keeps the one it began with."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
+import asyncpg
 import orjson
 
 from atlas.actors import Actor
@@ -14,7 +15,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
-from atlas.engine.etags import etag_of, require_match
+from atlas.engine.etags import Precondition, etag_of, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.quotas import require_room
@@ -48,6 +49,7 @@ class Saved:
     version: int
     is_new: bool
     etag: str
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class WorkflowRow:
     is_enabled: bool
     created_by: str
     created_at: datetime
+    updated_at: datetime
     last_seen_at: datetime
 
     @property
@@ -73,13 +76,32 @@ class WorkflowRow:
         return etag_of(self.id, self.is_enabled)
 
 
+def workflow_row(row: "models.Workflow") -> WorkflowRow:
+    """The same, read with Prisma."""
+    return WorkflowRow(
+        id=UUID(row.id),
+        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
+        key=row.key,
+        version=row.version,
+        kind=row.kind,
+        description=row.description,
+        input_schema=cast("dict[str, Any]", row.inputSchema),
+        document=cast("dict[str, Any] | None", row.document),
+        is_enabled=row.isEnabled,
+        created_by=row.createdBy,
+        created_at=row.createdAt,
+        updated_at=row.updatedAt,
+        last_seen_at=row.lastSeenAt,
+    )
+
+
 async def save_workflow(
     conn: Connection,
     document: Mapping[str, Any],
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
+    if_match: Precondition | None = None,
     expected_version: int | None = None,
     restored_from: int | None = None,
     run: Run = run_here,
@@ -96,8 +118,7 @@ async def save_workflow(
         await _require_match(conn, parsed.key, tenant_id, if_match)
         latest = await fetch_row(conn, LATEST, key=parsed.key, tenant_id=tenant_id, document=text)
         if latest is not None and latest["is_same"]:
-            etag = etag_of(latest["id"], latest["is_enabled"])
-            return Saved(latest["id"], parsed.key, latest["version"], is_new=False, etag=etag)
+            return _saved(parsed.key, latest, is_new=False)
         if latest is None:
             await require_room(conn, "workflows", tenant_id)
         else:
@@ -120,8 +141,12 @@ async def save_workflow(
         if restored_from is not None:
             action, meta["restored_from"] = "WORKFLOW_ROLLED_BACK", restored_from
         await record(conn, _event(action, parsed.key, actor, tenant_id, meta), before=values or None)
+    return _saved(parsed.key, row, is_new=True)
+
+
+def _saved(key: str, row: asyncpg.Record, *, is_new: bool) -> Saved:
     etag = etag_of(row["id"], row["is_enabled"])
-    return Saved(row["id"], parsed.key, row["version"], is_new=True, etag=etag)
+    return Saved(row["id"], key, row["version"], is_new=is_new, etag=etag, updated_at=row["updated_at"])
 
 
 async def _overtaken(conn: Connection, key: str, tenant_id: UUID | None, expected: int | None) -> Conflict:
@@ -134,13 +159,12 @@ async def _overtaken(conn: Connection, key: str, tenant_id: UUID | None, expecte
     )
 
 
-async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_match: Collection[str] | None) -> None:
+async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_match: Precondition | None) -> None:
     """Hold a workflow until the end of the transaction, and raise Stale if it is not in one of these states."""
     if if_match is not None:
         await fetch(conn, HOLD, key=key, tenant_id=tenant_id)
         newest = await _newest(conn, key, tenant_id)
-        tag = None if newest is None else etag_of(UUID(newest.id), newest.isEnabled)
-        require_match(tag, if_match, "workflow", key)
+        require_match(None if newest is None else workflow_row(newest), if_match, "workflow", key)
 
 
 async def _newest(conn: Connection, key: str, tenant_id: UUID | None) -> "models.Workflow | None":
@@ -169,9 +193,9 @@ async def enable_workflow(
     enabled: bool,
     actor: Actor,
     tenant_id: UUID | None = None,
-    if_match: Collection[str] | None = None,
-) -> str:
-    """Let a workflow start, or not, in all its versions. What runs goes on. Returns its entity tag."""
+    if_match: Precondition | None = None,
+) -> WorkflowRow:
+    """Let a workflow start, or not, in all its versions. What runs goes on."""
     async with conn.transaction():
         await _require_match(conn, key, tenant_id, if_match)
         newest = await _newest(conn, key, tenant_id)
@@ -181,7 +205,9 @@ async def enable_workflow(
         await prisma_on(conn).workflow.update_many({"isEnabled": enabled}, {"key": key, "tenantId": newest.tenantId})
         action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
         await record(conn, _event(action, key, actor, tenant_id, {}), before=values)
-    return etag_of(UUID(newest.id), enabled)
+        changed = await _newest(conn, key, tenant_id)
+        assert changed is not None
+    return workflow_row(changed)
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:

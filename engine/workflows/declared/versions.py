@@ -1,17 +1,16 @@
 """The versions of a workflow: reading them, and making an old one the newest again."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.workflows.declared.store import Saved, WorkflowRow, save_workflow
+from atlas.engine.workflows.declared.store import Saved, WorkflowRow, save_workflow, workflow_row
 from atlas.errors import NotFound, Refused
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import WorkflowWhereInput
 
 
@@ -26,7 +25,7 @@ async def list_versions(
     if before is not None:
         where["version"] = {"lt": before}
     rows = await prisma_on(conn).workflow.find_many(limit, where=where, order={"version": "desc"})
-    return [_row(one) for one in rows]
+    return [workflow_row(one) for one in rows]
 
 
 async def get_version(conn: Connection, key: str, version: int, *, tenant_id: UUID | None = None) -> WorkflowRow:
@@ -78,21 +77,4 @@ async def _version(conn: Connection, key: str, version: int, owner: str | None) 
     if found is None:
         remedy = f"`atlas workflow versions {key}` shows those that there are."
         raise NotFound("version", f"{version} of workflow {key}", remedy=remedy)
-    return _row(found)
-
-
-def _row(row: "models.Workflow") -> WorkflowRow:
-    return WorkflowRow(
-        id=UUID(row.id),
-        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
-        key=row.key,
-        version=row.version,
-        kind=row.kind,
-        description=row.description,
-        input_schema=cast("dict[str, Any]", row.inputSchema),
-        document=cast("dict[str, Any] | None", row.document),
-        is_enabled=row.isEnabled,
-        created_by=row.createdBy,
-        created_at=row.createdAt,
-        last_seen_at=row.lastSeenAt,
-    )
+    return workflow_row(found)

@@ -1,6 +1,6 @@
 -- The newest version of a declared workflow, and whether it is this very document.
 -- SQL, because the database compares the documents, where 1 and true differ and 1 and 1.0 do not.
-select id, version, is_enabled, document = :document::text::jsonb as is_same
+select id, version, is_enabled, updated_at, document = :document::text::jsonb as is_same
 from atlas.workflows
 where key = :key
   and tenant_id is not distinct from :tenant_id::uuid

@@ -9,4 +9,4 @@ where w.key = :key
   and w.tenant_id is not distinct from :tenant_id
 having :expected::int is null or coalesce(max(w.version), 0) = :expected
 on conflict on constraint workflows_key do nothing
-returning id, version, is_enabled;
+returning id, version, is_enabled, updated_at;
