@@ -94,7 +94,7 @@ async def _sweep_jobs(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Prune
     limits = {f"{kind}_before": ages.before(kind) for kind in ("jobs", "attempts", "steps")}
     known = [before for before in limits.values() if before is not None]
     if known:
-        async for row in _walk(pool, PRUNE_JOBS, ages, max(known), batch, limits):
+        async for row in walk(pool, PRUNE_JOBS, ages, max(known), batch, limits):
             yield Pruned(jobs=row["jobs"] or 0, attempts=row["attempts"] or 0, steps=row["steps"] or 0)
 
 
@@ -102,7 +102,7 @@ async def _sweep_intents(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pr
     """Remove intents at the age of jobs, after the run that each became."""
     before = ages.before("jobs")
     if before is not None:
-        async for row in _walk(pool, PRUNE_INTENTS, ages, before, batch, {"before": before}):
+        async for row in walk(pool, PRUNE_INTENTS, ages, before, batch, {"before": before}):
             yield Pruned(intents=row["intents"], approvals=row["approvals"])
 
 
@@ -128,8 +128,8 @@ async def _repeat(pool: Pool, query: Statement, ages: Ages, kind: str, batch: in
             return
 
 
-async def _walk(
-    pool: Pool, query: Statement, ages: Ages, until: datetime, batch: int, limits: Mapping[str, datetime | None]
+async def walk(
+    pool: Pool, query: Statement, ages: Ages, until: datetime, batch: int, limits: Mapping[str, Any]
 ) -> AsyncIterator[Any]:
     """Run a statement over a tenant's rows by id, in batches: the old ones, then those whose ids carry no time."""
     for after, end in ((_FIRST, id_at(until + _SLACK)), (id_at(ages.now + _SLACK), _LAST)):

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import Alert, find_alerts, save_findings
+from atlas.engine.history import drop_expired, file_jobs
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.groups import forget_groups, settle_groups
@@ -134,12 +135,19 @@ class Maintenance:
         """Remove what is past its age, tenant by tenant, with a rest after each batch."""
         await self.meter()
         removed = 0
-        for ages in await read_ages(self._pool):
+        tenants = await read_ages(self._pool)
+        for ages in tenants:
             async for batch in prune(self._pool, ages):
                 removed += batch.total
                 await wait_for(self._stop, within=BATCH_REST_SECONDS)
                 if self._stop.is_set():
                     return
+            async for _ in file_jobs(self._pool, ages):
+                await wait_for(self._stop, within=BATCH_REST_SECONDS)
+                if self._stop.is_set():
+                    return
+        async for jobs in drop_expired(self._pool, tenants):
+            removed += jobs
         async for rows in prune_series(self._pool):
             removed += rows
             await wait_for(self._stop, within=BATCH_REST_SECONDS)

@@ -15,7 +15,7 @@ declare
   by_status jsonb;
 begin
   batch := array(
-    select j.id from jobs j
+    select j.id from only jobs j
     where j.tenant_id = p_tenant and j.status in ('succeeded', 'failed', 'canceled') and j.id > p_after and j.id < p_until
     order by j.id limit p_limit);
   looked := cardinality(batch);
@@ -26,30 +26,30 @@ begin
     return;
   end if;
   doomed := array(
-    select j.id from jobs j
+    select j.id from only jobs j
     where p_jobs is not null and j.id = any (batch) and j.status in ('succeeded', 'failed', 'canceled')
       and j.dead_lettered_at is null and j.finished_at < least(p_jobs, metered)
       and not exists (
-        select from jobs p
+        select from only jobs p
         where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
       and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
     order by j.id for update skip locked);
   delete from job_attempts a
-  using jobs j
+  using only jobs j
   where p_attempts is not null and a.job_id = any (batch) and a.job_id <> all (doomed) and j.id = a.job_id
     and j.status in ('succeeded', 'failed', 'canceled') and j.dead_lettered_at is null
     and a.finished_at < least(p_attempts, metered);
   get diagnostics attempts = row_count;
   -- A run that failed or was canceled may be taken up again where it stopped; one that succeeded may not.
   delete from workflow_steps s
-  using jobs j
+  using only jobs j
   where p_steps is not null and s.run_id = any (batch) and s.run_id <> all (doomed) and j.id = s.run_id
     and j.job_type = 'ENGINE_RUN' and j.status = 'succeeded' and j.finished_at < p_steps;
   get diagnostics steps = row_count;
   by_status := (
     select jsonb_object_agg(s.status, s.count) from (
-      select j.status, count(*) as count from jobs j where j.id = any (doomed) group by j.status) s);
-  delete from jobs j where j.id = any (doomed);
+      select j.status, count(*) as count from only jobs j where j.id = any (doomed) group by j.status) s);
+  delete from only jobs j where j.id = any (doomed);
   get diagnostics jobs = row_count;
   if jobs + attempts + steps > 0 then
     facts := jsonb_build_object('jobs', jobs, 'by_status', coalesce(by_status, '{}'), 'attempts', attempts, 'steps', steps,

@@ -38,6 +38,8 @@ begin
     for kind in
       select c.relname from pg_class c
       where c.relnamespace = current_schema()::text::regnamespace and c.relkind = 'r' and c.relname !~ '^audit_'
+        -- history goes with the jobs
+        and not exists (select from pg_inherits i where i.inhrelid = c.oid)
         -- what went with the jobs, and what is counted from the audit log until the end
         and c.relname <> all ('{jobs,job_secrets,mail_ledger,workflow_runs,workflow_steps,job_counts}')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)

@@ -9,6 +9,8 @@ set search_path from current as $$
     select bool_or(a.attname = 'tenant_id') as has_tenant, bool_or(a.attname = 'job_id') as has_job
     from pg_attribute a where a.attrelid = c.oid and not a.attisdropped) k
   where c.relnamespace = current_schema()::text::regnamespace and c.relkind = 'r' and c.relname !~ '^audit_'
+    -- history is read with jobs
+    and not exists (select from pg_inherits i where i.inhrelid = c.oid)
     and c.relname <> all ('{job_counts,tenant_shares,limit_events,enqueue_grants}')
     and (k.has_tenant or (k.has_job and c.relname in ('job_attempts', 'usage_costs')))
   order by (select count(*) from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'), c.relname

@@ -101,6 +101,16 @@ begin
     execute format('revoke execute on function %s from public', one.signature);
     execute format('grant execute on function %s to %I, %I', one.signature, engine_role, tenant_role);
   end loop;
+  -- These create, fill and drop tables of history, for the programs alone.
+  for one in
+    select p.oid::regprocedure as signature from pg_proc p
+    where p.pronamespace = here::regnamespace
+      and p.proname in ('add_history_part', 'move_to_history', 'return_from_history', 'drop_history_part')
+  loop
+    execute format('alter function %s owner to %I', one.signature, owner_role);
+    execute format('revoke execute on function %s from public', one.signature);
+    execute format('grant execute on function %s to %I', one.signature, engine_role);
+  end loop;
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
   execute format('alter function note_limits() owner to %I', owner_role);
   execute format('alter function recheck_limits() owner to %I', owner_role);
@@ -125,6 +135,8 @@ begin
   for one in
     select c.relname::text as name, c.relrowsecurity and c.relforcerowsecurity as is_secured from pg_class c
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p')
+      -- no role but the owner has a right to a table of history: it is read through jobs, whose policies hold then
+      and not exists (select from pg_inherits i where i.inhrelid = c.oid)
       and (c.relname in ('tenants', 'job_attempts', 'sessions') or exists (
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
   loop

@@ -6,7 +6,9 @@
 create or replace function count_jobs() returns boolean language plpgsql volatile
 set search_path from current set jit = off as $$
 declare
-  changed constant bigint := pg_stat_get_tuples_inserted('jobs'::regclass) - pg_stat_get_tuples_deleted('jobs'::regclass);
+  changed constant bigint := (
+    select sum(pg_stat_get_tuples_inserted(t.id) - pg_stat_get_tuples_deleted(t.id))
+    from (select 'jobs'::regclass::oid as id union all select i.inhrelid from pg_inherits i where i.inhparent = 'jobs'::regclass) t);
 begin
   if not pg_try_advisory_xact_lock(lock_class('metering'), 0) then
     return false;

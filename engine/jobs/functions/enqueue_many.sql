@@ -25,6 +25,8 @@ declare
   every_meta jsonb := case when cardinality(p_meta) = 1 then p_meta[1] end;
   every_retries int := case when every_type is not null
     then coalesce(p_type_retries[1], (select y.max_retries from job_types y where y.key = every_type), 3) end;
+  horizon constant uuid := history_horizon(1);
+  old_ids constant uuid[] := array(select u.id from unnest(p_id) u(id) where u.id < horizon);
   stranger uuid;
   rated uuid[];
   some_have_limits boolean;
@@ -49,6 +51,10 @@ begin
   if some_have_limits or rated is not null then
     select array_agg(l.id order by l.n), array_agg(l.key order by l.n), array_agg(l.rate order by l.n) into limits, limit_keys, rates
     from limits_of(p_tenant, p_type, p_input, p_limit_by, rated) l;
+  end if;
+
+  if old_ids <> '{}' then
+    perform refuse_used_ids(old_ids);
   end if;
 
   for round in 1..20 loop

@@ -5,7 +5,8 @@ select case when (s.value->>'cluster')::bigint = atlas.system_identifier()
        then extract(epoch from clock_timestamp() - (s.value->>'counted_at')::timestamptz)::float8 end as age,
   coalesce((s.value->>'seconds')::float8, 0) as seconds,
   k.jobs,
-  (pg_stat_get_tuples_inserted('atlas.jobs'::regclass) - pg_stat_get_tuples_deleted('atlas.jobs'::regclass)
+  ((select sum(pg_stat_get_tuples_inserted(t.id) - pg_stat_get_tuples_deleted(t.id))
+    from (select 'atlas.jobs'::regclass::oid as id union all select i.inhrelid from pg_inherits i where i.inhparent = 'atlas.jobs'::regclass) t)
     - (s.value->>'changed')::bigint - (k.jobs - (s.value->>'jobs')::bigint))::bigint as unknown
 from atlas.system_state s
 cross join (select coalesce(sum(jobs), 0)::bigint as jobs from atlas.job_counts) k

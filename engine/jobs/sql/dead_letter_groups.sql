@@ -4,10 +4,10 @@
 with recursive
 tenants as (
   select coalesce(:tenant_id::uuid, (
-    select tenant_id from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id limit 1)) as tenant_id
+    select tenant_id from only atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id limit 1)) as tenant_id
   union all
   select (
-    select j.tenant_id from atlas.jobs j where atlas.is_listed(j, 'dead_letter') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
+    select j.tenant_id from only atlas.jobs j where atlas.is_listed(j, 'dead_letter') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from tenants t
   where :tenant_id is null and t.tenant_id is not null
 ),
@@ -17,7 +17,7 @@ letters as materialized (
   cross join lateral (
     select id, job_type, error->>'type' as error_type, left(error->>'message', 300) as message,
       error->>'outcome' = 'unknown' as is_unknown, dead_lettered_at
-    from atlas.jobs j
+    from only atlas.jobs j
     where atlas.is_listed(j, 'dead_letter')
       and tenant_id = t.tenant_id
     order by id desc

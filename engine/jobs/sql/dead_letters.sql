@@ -3,13 +3,13 @@
 -- done already. Without a tenant it looks across all (operators). SQL, because it leaves jobs out by other rows of the same
 -- table.
 select d.id
-from atlas.jobs d
+from only atlas.jobs d
 where atlas.is_listed(d, 'dead_letter')
   and (:tenant_id::uuid is null or d.tenant_id = :tenant_id)
   and (:job_type::text is null or d.job_type = :job_type)
   and d.error->>'outcome' is distinct from 'unknown'
   and not exists (
-    select from atlas.jobs a
+    select from only atlas.jobs a
     where a.tenant_id = d.tenant_id
       and a.dedupe_hash = d.dedupe_hash
       and a.status in ('queued', 'running'))

@@ -1,0 +1,2 @@
+-- Jobs of a tenant that history holds for another number of days than it keeps its jobs for now go back to the others. SQL, because a function does it.
+select atlas.return_from_history(:tenant_id, :keep_days, :limit);
