@@ -23,7 +23,8 @@ from atlas.engine.jobs.finish import Finish, finish
 from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import canonical, dump_output, registered
+from atlas.engine.jobs.output import dump_output
+from atlas.engine.jobs.types import canonical, registered
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost, NotClaimed
 

@@ -10,8 +10,9 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import AttemptContext, Report
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, redact_error, redact_notes
+from atlas.engine.jobs.output import dump_output
 from atlas.engine.jobs.start_right import NotStarted, StartRight, StartRights, boot_seconds
-from atlas.engine.jobs.types import JobType, dump_output, registered
+from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
     JobExpired,

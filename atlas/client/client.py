@@ -7,7 +7,6 @@ from typing import Self
 from uuid import UUID
 
 from atlas.client.frames import Frame
-from atlas.client.live import follow
 from atlas.client.methods import AsyncCaller, BlockingCaller, run_now
 from atlas.client.operations.jobs import JobOperations
 from atlas.client.operations.system import SystemOperations
@@ -51,6 +50,9 @@ class AtlasClient(AsyncCaller, Operations):
 
         A broken connection is opened again. What happened in between is sent, or a Refetch instead.
         """
+        # It brings websockets, which other calls do not need.
+        from atlas.client.live import follow
+
         return follow(self._transport, tenant=self._tenant, since=since)
 
     def _watch(self, id: UUID, timeout: float | None) -> AbstractAsyncContextManager[Pause]:

@@ -1,6 +1,7 @@
 """Frames of the live view: Hello, Events, or Refetch when too much was missed."""
 
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -110,12 +111,15 @@ class Refetch(ApiModel):
 
 Frame: TypeAlias = Hello | Events | Refetch
 
-_FRAMES: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="type")])
-
 
 def frame_of(text: str | bytes) -> Frame:
     """Read a frame. One that only a newer client understands counts as a Refetch."""
     try:
-        return _FRAMES.validate_json(text)
+        return _frames().validate_json(text)
     except ValidationError:
         return Refetch()
+
+
+@cache
+def _frames() -> TypeAdapter[Frame]:
+    return TypeAdapter(Annotated[Frame, Field(discriminator="type")])

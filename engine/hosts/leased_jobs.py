@@ -24,9 +24,10 @@ from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claimed_job
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, finish
 from atlas.engine.jobs.lease import heartbeat_job
+from atlas.engine.jobs.output import dump_output
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.start_right import START_SECONDS, boot_seconds
-from atlas.engine.jobs.types import canonical, dump_output
+from atlas.engine.jobs.types import canonical
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, decide, release_attempt, succeed
 from atlas.engine.secrets.key import SecretsUnreadable
 from atlas.engine.secrets.redact import Redactor

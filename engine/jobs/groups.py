@@ -9,11 +9,11 @@ follows, in one transaction: so there is exactly one such job, whoever dies mean
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
-from pydantic import TypeAdapter
 
 from atlas.actors import Actor, ActorType, system
 from atlas.audit.record import Event, record
@@ -27,6 +27,9 @@ from atlas.engine.jobs.types import secret_schema
 from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 ADD = statement("engine/jobs/sql/add_group.sql")
 SHRINK = statement("engine/jobs/sql/shrink_group.sql")
@@ -42,8 +45,6 @@ LONGEST_NAME = 200
 ENDS = ("succeeded", "failed", "canceled")
 # What of the job that follows is not kept: what the group has, and what belongs to the call that made it.
 _LEFT_OUT = frozenset({"tenant_id", "source", "source_ref", "secrets", "asked_by", "input_json", "group_id"})
-_KEPT = TypeAdapter(NewJob)
-_VALUES = TypeAdapter(dict[str, Any])
 
 log = get_logger("groups")
 
@@ -167,7 +168,7 @@ async def _follow(conn: Connection, group: Mapping[str, Any], counts: Mapping[st
     """Enqueue the job that follows a group. It was admitted with the group; one that holds its dedupe key will do."""
     if group["then_job"] is None:
         return None
-    job = _KEPT.validate_python(orjson.loads(group["then_job"]))
+    job = _job_adapter().validate_python(orjson.loads(group["then_job"]))
     input = with_counts(job.input, group["id"], group["total"], counts)
     job = replace(
         job,
@@ -224,7 +225,17 @@ def _check(tenant_id: UUID, jobs: Sequence[NewJob], then: NewJob | None, name: s
 
 def _stored(job: NewJob) -> str:
     kept = {one.name: getattr(job, one.name) for one in fields(job) if one.name not in _LEFT_OUT}
-    return _VALUES.dump_json({name: value for name, value in kept.items() if value is not None}).decode()
+    from pydantic_core import to_json
+
+    return to_json({name: value for name, value in kept.items() if value is not None}).decode()
+
+
+@cache
+def _job_adapter() -> "TypeAdapter[NewJob]":
+    # Made when it is first needed: every program that enqueues would pay 60 ms for it at its start.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(NewJob)
 
 
 def _group(row: Any) -> JobGroup:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
-from atlas.engine.jobs.context import AttemptContext, JobContext
 from atlas.errors import AtlasError
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -33,6 +32,9 @@ PLAIN = HandlerSignature(None)
 
 def read_signature(function: Callable[..., Any]) -> HandlerSignature:
     """The signature of a handler, or AtlasError where Atlas would not know what to give it."""
+    # A program that registers no handler needs no context, which brings much of what workers need.
+    from atlas.engine.jobs.context import AttemptContext, JobContext
+
     hints = get_type_hints(function)
     hints.pop("return", None)
     parameters = inspect.signature(function).parameters

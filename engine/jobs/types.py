@@ -6,21 +6,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
-from atlas.db.pg_json import TooLarge, byte_size, is_larger, refuse_far_larger, stored_json, without_nul
 from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
-from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.secrets.fields import has_secrets
 from atlas.errors import AtlasError, FieldError, InvalidInput
+
+# A program that enqueues jobs of handlers elsewhere needs no models, and should not wait for pydantic when it starts.
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 Handler = Callable[..., Awaitable[Any] | Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,7 +43,7 @@ class JobType:
 
     key: str
     handler: Handler
-    adapter: TypeAdapter[Any] | None
+    adapter: "TypeAdapter[Any] | None"
     is_async: bool
     takes_context: bool
     timeout: float | None
@@ -84,7 +84,9 @@ class JobType:
             return orjson.loads(text)
         try:
             return self.adapter.validate_json(text)
-        except ValidationError as error:
+        except _validation_error() as error:
+            from atlas.engine.jobs.verdicts import PermanentError
+
             shown = "; ".join(str(one) for one in field_errors(error)[:5])
             raise PermanentError(f"The input does not fit {self.key}: {shown}.") from error
 
@@ -100,7 +102,7 @@ class DuplicateJobType(AtlasError):
 
 _registry: dict[str, JobType] = {}
 # The models of types whose handlers are in other processes.
-_models: dict[str, TypeAdapter[Any]] = {}
+_models: "dict[str, TypeAdapter[Any]]" = {}
 
 
 def registered() -> Mapping[str, JobType]:
@@ -113,7 +115,7 @@ def know_input(key: str, model: Any) -> None:
 
     The schema that workers publish checks less than the model. A handler in this process takes precedence.
     """
-    _models[key] = TypeAdapter(model)
+    _models[key] = _adapter(model)
 
 
 def secret_schema(key: str) -> Mapping[str, Any] | None:
@@ -125,7 +127,7 @@ def secret_schema(key: str) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _schema_of_model(adapter: TypeAdapter[Any]) -> Mapping[str, Any] | None:
+def _schema_of_model(adapter: "TypeAdapter[Any]") -> Mapping[str, Any] | None:
     schema = adapter.json_schema()
     return schema if has_secrets(schema) else None
 
@@ -184,7 +186,7 @@ def job(
         policy = policy_of(retry)
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         signature = read_signature(function)
-        adapter = None if signature.input_type is None else TypeAdapter(signature.input_type)
+        adapter = None if signature.input_type is None else _adapter(signature.input_type)
         schema = {} if adapter is None else adapter.json_schema()
         if cron is not None and adapter is not None:
             _require(f"{key}, when its schedule starts it", adapter, "{}")
@@ -242,14 +244,27 @@ def add_job_type(job_type: JobType) -> None:
     _registry[job_type.key] = job_type
 
 
-def _require(key: str, adapter: TypeAdapter[Any], text: str) -> None:
+def _adapter(model: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(model)
+
+
+def _validation_error() -> "type[ValidationError]":
+    # What `except` names is looked at when something was raised.
+    from pydantic import ValidationError
+
+    return ValidationError
+
+
+def _require(key: str, adapter: "TypeAdapter[Any]", text: str) -> None:
     try:
         adapter.validate_json(text)
-    except ValidationError as error:
+    except _validation_error() as error:
         raise InvalidInput(f"The input of {key}", field_errors(error)) from error
 
 
-def field_errors(error: ValidationError) -> list[FieldError]:
+def field_errors(error: "ValidationError") -> list[FieldError]:
     """What pydantic found, as field and reason, without the values: they may be secret."""
     if error.error_count() > MOST_ERRORS:
         return [FieldError("", f"has {error.error_count():,} mistakes, too many to name; send less")]
@@ -257,43 +272,6 @@ def field_errors(error: ValidationError) -> list[FieldError]:
         FieldError(".".join(str(part) for part in one["loc"]), one["msg"].removeprefix("Value error, "))
         for one in error.errors(include_input=False, include_url=False)
     ]
-
-
-def dump_output(value: Any, *, limit: int | None = None) -> str | None:
-    """What a handler returned, as the JSON that `output` holds; None leaves it empty, as `{}`."""
-    if value is None:
-        return None
-    try:
-        # A dict is not a model; the isinstance check of models takes longer than the rest.
-        if not isinstance(value, dict) and isinstance(value, BaseModel):
-            return _model_json(value, limit)
-        return stored_json(value, default=_plain, limit=limit)
-    except TypeError as error:
-        raise PermanentError(f"The handler's return value is not JSON: {error}.") from error
-    except TooLarge as error:
-        message = f"What the handler returned has {error} bytes as JSON; {limit:,} are allowed."
-        remedy = "Store the data elsewhere and return where to find it, or raise max_output of the job type."
-        raise PermanentError(message, remedy=remedy) from None
-
-
-def _model_json(value: BaseModel, limit: int | None) -> str:
-    if limit is not None:
-        refuse_far_larger(value.__dict__, limit)
-    try:
-        text = value.model_dump_json()
-    except PydanticSerializationError:
-        return stored_json(value.model_dump(mode="json"), limit=limit)
-    if limit is not None and is_larger(text, limit):
-        raise TooLarge(byte_size(text))
-    return without_nul(text)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, set | frozenset | tuple):
-        return list(value)
-    return str(value)
 
 
 def _batch_size(key: str, signature: HandlerSignature, asked: int | None, schema: Mapping[str, Any]) -> int:

@@ -29,6 +29,16 @@ def test_type_checkers_see_the_same_names_from_the_same_modules():
     assert sorted(seen) == sorted(atlas.__all__)
 
 
+def test_to_enqueue_loads_no_more_than_the_driver():
+    """Pydantic and httpx would double the time of the import."""
+    heavy = "asyncpg, httpx, pydantic, pydantic_core, rich, structlog, websockets"
+    loaded = (
+        f"import sys; from atlas import enqueue; print([name for name in '{heavy}'.split(', ') if name in sys.modules])"
+    )
+
+    assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "['asyncpg']"
+
+
 @pytest.mark.parametrize("module", ["atlas", "atlas.client", "atlas.cli.main"])
 def test_the_root_the_client_and_the_command_line_do_not_load_the_engine(module):
     loaded = f"import sys, {module}; print([name for name in sys.modules if name.startswith('atlas.engine')])"

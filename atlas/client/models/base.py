@@ -22,7 +22,8 @@ def known(*values: str) -> Any:
 class ApiModel(BaseModel):
     """A response of the API, built from keywords or from an object with the same attributes."""
 
-    model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True)
+    # Each model is built when it is first used: a program uses few of them.
+    model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True, defer_build=True)
 
 
 class Page(ApiModel, Generic[T]):
