@@ -138,5 +138,5 @@ release: setup
 
 # Everything is measured beside bare SQL; `make bench ARGS=--peers` measures the comparable queues too.
 bench: setup
-	@.venv/bin/python -m pip install --quiet --editable ".[bench]"
+	@.venv/bin/python -m pip install --quiet --editable ".[all,bench]"
 	.venv/bin/python -m bench $(ARGS)

@@ -1,1 +1,5 @@
 """Serves people and programs over HTTP."""
+
+from atlas.extras import require
+
+require("server")

@@ -1,1 +1,5 @@
 """Waits: all that happens because time passed."""
+
+from atlas.extras import require
+
+require("server")

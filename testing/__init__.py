@@ -3,6 +3,10 @@
 Add `pytest_plugins = ["atlas.testing.plugin"]` to your conftest.py and use the fixture `atlas_kit`.
 """
 
-from atlas.testing.kit import AtlasKit
+from atlas.extras import require
+
+require("server")
+
+from atlas.testing.kit import AtlasKit  # noqa: E402
 
 __all__ = ["AtlasKit"]

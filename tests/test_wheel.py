@@ -8,16 +8,22 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import orjson
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.cli.conftest import environment, run
-from tests.support import ROOT, until
+from tests.support import ROOT, publish, until
+from tools.release import ENQUEUE
 from tools.setup import FLOORS
 
 NOT_SOURCE = (".*", "build", "dist", "node_modules", "results", "tests", "__pycache__", "*.egg-info")
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 OURS = ("api", "engine", "workers")
 APP = """
 import api, engine, prisma, workers
@@ -34,26 +40,60 @@ async def greet(input: Greeting, ctx: JobContext) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel of this checkout. What Atlas depends on comes from the one that runs the tests."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    source, dist, venv = folder / "source", folder / "dist", folder / "venv"
+    source, dist = folder / "source", folder / "dist"
     # Of a copy: a build leaves files beside the source.
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_SOURCE))
     shutil.copytree(ROOT / "web" / "dist", source / "web" / "dist")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     # With the build tools that are installed: the set-up has built with those that the build asks for.
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, source], check=True)
+    subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, source], check=True)
+    return next(dist.glob("*.whl"))
+
+
+def install(wheel: Path, venv: Path) -> None:
+    """Install the wheel alone into a new environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    [wheel] = dist.glob("*.whl")
-    subprocess.run(
-        [*pip, "--python", venv / "bin" / "python", "install", "--no-deps", "--no-compile", wheel], check=True
-    )
+    python = venv / "bin" / "python"
+    subprocess.run([*PIP, "--python", python, "install", "--no-deps", "--no-compile", wheel], check=True)
+
+
+@pytest.fixture(scope="module")
+def venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel of this checkout. What Atlas depends on comes from the one that runs the tests."""
+    venv = tmp_path_factory.mktemp("all") / "venv"
+    install(wheel, venv)
     # After the wheel's own on the path; the `.pth` files in there, which lead to this checkout, are not read.
     (site_packages(venv) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     # Where the project has generated a typed client of its own tables.
     (site_packages(venv) / "prisma.py").write_text('OWNER = "the project"\n')
     return venv
+
+
+@pytest.fixture(scope="module")
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and what it needs without any extra, as links to the packages of the tests."""
+    venv = tmp_path_factory.mktemp("base") / "venv"
+    install(wheel, venv)
+    [own] = site_packages(venv).glob("atlas_jobs-*.dist-info")
+    for distribution in _needed(Distribution.at(own)):
+        for name in {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."} - {"__pycache__"}:
+            (site_packages(venv) / name).symlink_to(distribution.locate_file(name))
+    return venv
+
+
+def _needed(distribution: Distribution) -> Iterator[Distribution]:
+    """What a distribution needs without extras, and what that needs."""
+    waiting, seen = [distribution], set[str]()
+    while waiting:
+        for requirement in map(Requirement, waiting.pop().requires or ()):
+            name = canonicalize_name(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if applies and name not in seen:
+                seen.add(name)
+                waiting.append(Distribution.from_name(name))
+                yield waiting[-1]
 
 
 @pytest.fixture
@@ -91,6 +131,29 @@ def test_the_wheel_brings_every_statement(venv):
     ran = subprocess.run([venv / "bin" / "python", "-c", code, *paths], check=True, capture_output=True, text=True)
     assert len(paths) > 100
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.long
+async def test_the_wheel_without_extras_enqueues(base, database_url, owner, tmp_path):
+    env = environment(tmp_path, PYTHONPATH=None, DATABASE_URL=database_url)
+    await publish(owner, "smoke")
+    ran = await run([str(base / "bin" / "python"), "-c", ENQUEUE], cwd=tmp_path, env=env)
+
+    assert ran.code == 0, ran.stderr
+    assert [row["job_type"] for row in await owner.fetch("select job_type from atlas.jobs")] == ["smoke"]
+
+
+@pytest.mark.long
+async def test_the_wheel_without_extras_says_what_to_install(base, tmp_path):
+    env = environment(tmp_path, PYTHONPATH=None)
+    ran = await run([str(base / "bin" / "atlas"), "status", "--json"], cwd=tmp_path, env=env)
+    assert ran.code == 1
+    assert ran.document["error"]["remedy"] == "Run `pip install 'atlas-jobs[server]'`."
+    assert "pip install 'atlas-jobs[server]'" in ran.stderr
+
+    for module, extra in (("api.app", "server"), ("scheduler.recurring", "server"), ("postgres.pg_ctl", "embedded")):
+        ran = await run([str(base / "bin" / "python"), "-c", f"import atlas.{module}"], cwd=tmp_path, env=env)
+        assert f"pip install 'atlas-jobs[{extra}]'" in ran.stderr
 
 
 @pytest.mark.long

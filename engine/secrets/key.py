@@ -12,6 +12,7 @@ import orjson
 
 from atlas.database_home import database_home
 from atlas.errors import AtlasError
+from atlas.extras import require
 from atlas.private_folder import make_private
 from atlas.settings import Settings, load_settings
 
@@ -26,6 +27,7 @@ class SecretKey:
     """The installation's key. Encryption and fingerprints use keys derived from it, one each."""
 
     def __init__(self, raw: bytes) -> None:
+        require("server")
         # Imported here: most commands meet no secret.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -48,7 +48,7 @@ def test_packages_are_installed_once_and_again_when_pyproject_changes(checkout, 
     setup.ensure_packages()
 
     assert len(commands) == 2
-    assert commands[0][-1] == f"{checkout}[dev,generate]"
+    assert commands[0][-1] == f"{checkout}[dev,all,generate]"
 
 
 def test_running_installs_no_tools_of_developers_and_is_content_with_them(checkout, commands, monkeypatch):
@@ -58,14 +58,14 @@ def test_running_installs_no_tools_of_developers_and_is_content_with_them(checko
     setup.ensure_packages()
     setup.ensure_packages(for_running=True)
 
-    assert [command[-1] for command in commands] == [f"{checkout}[generate]", f"{checkout}[dev,generate]"]
+    assert [command[-1] for command in commands] == [f"{checkout}[all,generate]", f"{checkout}[dev,all,generate]"]
 
 
 def test_a_machine_without_node_gets_one_from_the_packages(checkout, commands, monkeypatch):
     monkeypatch.setenv("PATH", str(checkout))
     setup.ensure_packages()
 
-    assert commands[0][-1] == f"{checkout}[dev,generate,node]"
+    assert commands[0][-1] == f"{checkout}[dev,all,generate,node]"
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,7 @@ def register_email(settings: Settings) -> "Mailer":
     # Imported here: programs that only check mails need not load the providers' libraries.
     from atlas.http import tls_context
     from atlas.workers.email.handler import Mailer
-    from atlas.workers.email.routing import check_providers, check_senders
-    from atlas.workers.email.smtp import check_server
+    from atlas.workers.email.routing import check_providers, check_senders, check_server
 
     check_providers(settings)
     check_senders(settings)

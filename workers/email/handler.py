@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from atlas.audit.personal_data import conceal
 from atlas.engine.jobs.context import AttemptContext
 from atlas.errors import LeaseLost
+from atlas.extras import require
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
 from atlas.workers.email.ledger import LedgerEntry, begin, take
 from atlas.workers.email.mail_state import MailState
 from atlas.workers.email.message import EmailInput
-from atlas.workers.email.microsoft import Microsoft
 from atlas.workers.email.outbox import Outbox
 from atlas.workers.email.outcomes import (
     OUTCOMES,
@@ -28,9 +28,7 @@ from atlas.workers.email.outcomes import (
     unknown,
 )
 from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing, Provider
-from atlas.workers.email.resend import Resend
-from atlas.workers.email.routing import Routes, TenantRoute
-from atlas.workers.email.smtp import Smtp
+from atlas.workers.email.routing import NEEDS, Routes, TenantRoute
 
 
 @dataclass(slots=True)
@@ -57,13 +55,14 @@ class Mailer:
     """Sends the mails of one process. Make it inside the event loop that uses it, and `close` it at the end."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._routes = Routes(settings)
         self._outbox = Outbox(settings)
-        self._providers: dict[str, Provider] = {
-            "microsoft": Microsoft(settings),
-            "resend": Resend(settings),
-            "smtp": Smtp(settings),
-        }
+        self._providers: dict[str, Provider] = {}
+        # Before the first mail: loading a library holds the event loop. Those of tenants alone are made when needed.
+        for name in settings.email_order:
+            if NEEDS[name]:
+                self._provider(name)
 
     async def send(self, mail: EmailInput, ctx: AttemptContext) -> dict[str, Any]:
         """Send one mail and return the job's output."""
@@ -96,6 +95,11 @@ class Mailer:
         for provider in self._providers.values():
             await provider.close()
 
+    def _provider(self, name: str) -> Provider:
+        if name not in self._providers:
+            self._providers[name] = _make_provider(name, self._settings)
+        return self._providers[name]
+
     async def _resume(self, attempt: SendAttempt) -> dict[str, Any]:
         """Ask the providers that earlier attempts asked, and go on with one that makes no second mail of it.
 
@@ -125,7 +129,7 @@ class Mailer:
         """Ask one provider what became of the mail. Where it cannot say, only an ordered mail goes on."""
         try:
             self._routes.require(entry.provider)
-            message_id = await self._providers[entry.provider].resolve(entry)
+            message_id = await self._provider(entry.provider).resolve(entry)
         except MaybeSent as error:
             raise maybe_sent(error) from error
         except (CannotTell, NotSent) as error:
@@ -175,7 +179,7 @@ class Mailer:
 
     async def _deliver(self, outgoing: Outgoing, entry: LedgerEntry) -> LedgerEntry:
         """Send by one provider, from the first request to the note that the mail is out."""
-        provider = self._providers[entry.provider]
+        provider = self._provider(entry.provider)
         try:
             message_id = await provider.send(outgoing, entry)
         except MaybeSent as error:
@@ -207,7 +211,7 @@ class Mailer:
                 continue
             try:
                 self._routes.require(entry.provider)
-                message_id = await self._providers[entry.provider].discard(entry)
+                message_id = await self._provider(entry.provider).discard(entry)
             except MaybeSent as error:
                 raise maybe_sent(error) from error
             except (CannotTell, NotSent) as error:
@@ -269,3 +273,19 @@ def _outgoing(attempt: SendAttempt, sender: Address) -> Outgoing:
 def _may_yet_tell(failure: NotSent, entry: LedgerEntry) -> bool:
     """No other provider may be tried: this one may have the mail, or would say so if it were asked a little later."""
     return entry.state.is_open or (entry.state.is_unsure and entry.repeatable and not failure.permanent)
+
+
+def _make_provider(name: str, settings: Settings) -> Provider:
+    """A provider, with the library that it needs: most installations use one of them."""
+    require("mail")
+    if name == "microsoft":
+        from atlas.workers.email.microsoft import Microsoft
+
+        return Microsoft(settings)
+    if name == "resend":
+        from atlas.workers.email.resend import Resend
+
+        return Resend(settings)
+    from atlas.workers.email.smtp import Smtp
+
+    return Smtp(settings)

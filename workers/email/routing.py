@@ -16,6 +16,7 @@ from atlas.db.pool import Pool
 from atlas.db.statements import statement
 from atlas.engine.jobs.types import field_errors
 from atlas.errors import NotFound, SettingsError
+from atlas.extras import require
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
 from atlas.workers.email.ledger import Pace
@@ -44,11 +45,25 @@ def check_providers(settings: Settings) -> None:
     """Refuse a provider in OUTBOUND_EMAIL_PROVIDER that lacks a setting: every mail would fail."""
     for provider in settings.outbound_email_provider or ():
         missing = [name.upper() for name in NEEDS[provider] if getattr(settings, name) is None]
+        if NEEDS[provider]:
+            require("mail")
         if missing:
             raise SettingsError(
                 f"OUTBOUND_EMAIL_PROVIDER names {provider}, which needs {' and '.join(missing)}.",
                 remedy=f"Set {' and '.join(missing)}, or take {provider} out of OUTBOUND_EMAIL_PROVIDER.",
             )
+
+
+def check_server(settings: Settings) -> None:
+    """Refuse settings that would send a password in clear, or half a login, when the program starts."""
+    if (settings.smtp_user is None) != (settings.smtp_password is None):
+        missing = "SMTP_PASSWORD" if settings.smtp_password is None else "SMTP_USER"
+        raise SettingsError(f"{missing} is not set.", remedy="Set both SMTP_USER and SMTP_PASSWORD, or neither.")
+    if settings.smtp_user is not None and settings.smtp_tls == "none":
+        raise SettingsError(
+            "SMTP_TLS = 'none' cannot be used with SMTP_PASSWORD: it would be sent in clear.",
+            remedy="Set SMTP_TLS to starttls or tls, or unset SMTP_USER and SMTP_PASSWORD.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

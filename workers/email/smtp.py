@@ -13,7 +13,6 @@ from typing import Any
 
 import aiosmtplib
 
-from atlas.errors import SettingsError
 from atlas.http import CONNECT_SECONDS, KEEP_SECONDS, tls_context
 from atlas.settings import Settings
 from atlas.workers.email.ledger import LedgerEntry
@@ -26,18 +25,6 @@ REPLY_SECONDS = 60.0
 CONTENT_SECONDS = 600.0
 # How a connection fails, apart from what the server says.
 BROKEN = (aiosmtplib.SMTPException, OSError, TimeoutError)
-
-
-def check_server(settings: Settings) -> None:
-    """Refuse settings that would send a password in clear, or half a login, when the program starts."""
-    if (settings.smtp_user is None) != (settings.smtp_password is None):
-        missing = "SMTP_PASSWORD" if settings.smtp_password is None else "SMTP_USER"
-        raise SettingsError(f"{missing} is not set.", remedy="Set both SMTP_USER and SMTP_PASSWORD, or neither.")
-    if settings.smtp_user is not None and settings.smtp_tls == "none":
-        raise SettingsError(
-            "SMTP_TLS = 'none' cannot be used with SMTP_PASSWORD: it would be sent in clear.",
-            remedy="Set SMTP_TLS to starttls or tls, or unset SMTP_USER and SMTP_PASSWORD.",
-        )
 
 
 class Smtp:
