@@ -9,6 +9,7 @@ from runpy import run_path
 import pytest
 
 import atlas
+from atlas.db.sql_functions import function_files
 from atlas.engine.retention import DEFAULT_DAYS
 from atlas.settings import Settings
 from tests.support import ROOT
@@ -106,6 +107,13 @@ def test_the_lock_order_of_the_architecture_names_every_lock():
 
     for name in re.findall(r"'(\w+)'", classes):
         assert f"`{name}`" in section.partition("\n## ")[0]
+
+
+def test_the_architecture_has_every_sql_function_once():
+    _, _, section = ARCHITECTURE.partition("## SQL functions\n")
+    listed = re.findall(r"`([a-z_]+)`", section.partition("\n## ")[0].partition("| --- | --- |")[2])
+
+    assert sorted(listed) == sorted(path.stem for path in function_files())
 
 
 def test_the_map_is_drawn_from_the_imports_of_today():

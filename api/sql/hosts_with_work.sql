@@ -17,7 +17,7 @@ cross join lateral (
 where h.id = any (:hosts::uuid[])
   and w.seconds is not null
   and h.is_active
-  and exists (select from atlas.system_state where key = 'atlas_online' and value->>'online' = 'true')
+  and exists (select from atlas.system_state s where atlas.is_open(s))
   and not exists (
     select from only atlas.jobs r
     where r.status = 'running' and r.claimed_by = 'host:' || h.id and r.lease_expires_at >= clock_timestamp())

@@ -22,7 +22,7 @@ from (
   union all
   (select created_at from atlas.intents where status = 'validating' and claimed_at < clock_timestamp() - make_interval(secs => :intent_stuck) limit 1000)
 ) i
-where exists (select from atlas.system_state where key = 'atlas_online' and value->>'online' = 'true')
+where exists (select from atlas.system_state s where atlas.is_open(s))
 having count(*) > 0
 union all
 select 'engine_silent', 'engine',
@@ -36,7 +36,7 @@ where g.key = 'atlas_online'
   and coalesce(e.updated_at, g.updated_at) < clock_timestamp() - make_interval(secs => :engine_silent)
   and greatest(g.updated_at, (g.value->>'engine_since')::timestamptz) < clock_timestamp() - make_interval(secs => :engine_silent)
   and (exists (select from atlas.intents where status in ('draft', 'validating'))
-    or exists (select from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and not careful
+    or exists (select from only atlas.jobs j where atlas.is_ready(j)
                and job_type = 'ENGINE_RUN'))
 union all
 -- Found by the signer, which compares with what it has signed, outside of the database.

@@ -10,7 +10,8 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 set enable_sort = off set enable_incremental_sort = off set jit = off as $$
 #variable_conflict use_column
 declare
-  signal turn_row;
+  paused record;
+  claimed turn_row;
   -- Types that are not started now: their definition is disabled, they are paused, or as many as may run are running.
   full_types text[] := array(select d.key from job_definitions d where not d.is_active);
   picked uuid[];
@@ -20,14 +21,12 @@ declare
   taken int := 0;
 begin
   if not may_claim(null) then
-    signal.kind := 'closed';
-    return next signal;
+    return next turn_signal('closed');
     return;
   end if;
   if p_host is not null then
     if not pg_try_advisory_xact_lock(lock_class('host'), hashtext(p_host::text)) then
-      signal.kind := 'busy';
-      return next signal;
+      return next turn_signal('busy');
       return;
     end if;
     -- A host that returns need not wait for the sweep of expired leases.
@@ -40,15 +39,12 @@ begin
       return;
     end if;
   end if;
-  if exists (
-    select from pauses p
-    where (p.until is null or p.until > clock_timestamp())
-      and (p.kind = 'host' and p.target = p_host::text
-        or p.kind = 'tenant' and p.tenant_id = coalesce(p_tenant, (select h.tenant_id from hosts h where h.id = p_host)))) then
+  select * into paused from paused_now();
+  if coalesce(p_tenant, (select h.tenant_id from hosts h where h.id = p_host)) = any (paused.tenants) or exists (
+      select from pauses p where p.kind = 'host' and p.target = p_host::text and (p.until is null or p.until > clock_timestamp())) then
     return;
   end if;
-  full_types := full_types || array(
-    select p.target from pauses p where p.kind in ('type', 'definition') and (p.until is null or p.until > clock_timestamp()));
+  full_types := full_types || paused.types;
   perform expire_jobs(200, false);
   perform promote_due(200);
   perform release_held(p_limit, p_types);
@@ -65,7 +61,7 @@ begin
         for update of j skip locked);
     end if;
     for best in
-      select j.id, j.tenant_id, j.job_type, j.lost_count from only jobs j
+      select j.ctid as at, j.tenant_id, j.job_type, j.lost_count, j.max_retries, j.retries_chosen from only jobs j
       where j.id = any (picked) and case when j.status = 'queued' and j.next_retry_at is null then true else false end
       order by j.priority desc, j.created_at
       for update skip locked
@@ -79,8 +75,7 @@ begin
       if cap is not null or most is not null then
         if not pg_try_advisory_xact_lock(lock_class('limits'), 0) then
           if taken = 0 then
-            signal.kind := 'busy';
-            return next signal;
+            return next turn_signal('busy');
           end if;
           return;
         end if;
@@ -92,20 +87,14 @@ begin
           continue;
         end if;
       end if;
-      return query
-      update only jobs
-      -- The guard reads the clock before: a job that it lets start in time did so.
-      set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_claimant,
-          attempt_count = attempt_count + 1, lease_expires_at = clock_timestamp() + p_lease * interval '1 second'
-      where id = best.id and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
-      returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
-        retries_of(job_type, max_retries, retries_chosen), lost_count,
-        least(coalesce(timeout_seconds, (select y.timeout_seconds from job_types y where y.key = jobs.job_type)),
-          case when finish_by is not null then greatest(1, extract(epoch from finish_by - clock_timestamp()))::int end), definition_id,
-        parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),
-        extract(epoch from start_by - clock_timestamp())::float8,
-        extract(epoch from finish_by - clock_timestamp())::float8;
-      continue when not found;
+      claimed := (select c from start_jobs(array[best.at], p_claimant, p_lease) c);
+      continue when claimed is null;
+      -- Hosts and remote workers have no handler that would say these.
+      claimed.max_retries := retries_of(best.job_type, best.max_retries, best.retries_chosen);
+      claimed.timeout_seconds := least(
+        coalesce(claimed.timeout_seconds, (select y.timeout_seconds from job_types y where y.key = best.job_type)),
+        case when claimed.finish_within is not null then greatest(1, claimed.finish_within)::int end);
+      return next claimed;
       taken := taken + 1;
       exit when best.lost_count >= alone_after_losses();
     end loop;

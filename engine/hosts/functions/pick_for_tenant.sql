@@ -9,12 +9,12 @@ set enable_sort = off set enable_incremental_sort = off set jit = off as $$
     from unnest(p_types) y(job_type)
     cross join lateral (
       (select j.id, j.priority, j.created_at from only jobs j
-       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+       where is_ready(j)
          and j.tenant_id = p_tenant and j.job_type = y.job_type
        order by j.priority desc, j.created_at limit 4 * p_limit)
       union all
       (select j.id, j.priority, j.created_at from only jobs j
-       where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+       where is_ready_limited(j)
          and j.tenant_id = p_tenant and j.job_type = y.job_type
        order by j.priority desc, j.created_at limit 4 * p_limit)) a
     where y.job_type <> all (p_except)

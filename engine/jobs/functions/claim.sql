@@ -20,106 +20,67 @@ set enable_sort = off set enable_incremental_sort = off as $$
 #variable_conflict use_column
 declare
   read_before constant bigint := case when p_resume is not null then claim_entries_read() end;
-  signal turn_row;
-  returned bigint;
+  last_tenant uuid;
+  is_plain boolean;
+  returned bigint := 0;
 begin
   if p_lease is not null then
     -- Workers claim in a statement alone; such a claim may be a part of its caller's transaction.
     perform limit_idle();
   end if;
-  -- Most of the time one type of one tenant is served and nothing is due, careful, limited, held or paused: then claiming is one statement.
-  -- The locks come first: what that statement sees of the gate and of this worker holds until it commits.
+  -- Most of the time one type of one tenant is served and nothing is due, limited, held or paused: then claiming is two statements.
+  -- The locks come first: what these statements see of the gate and of this worker holds until they commit.
   if cardinality(p_types) = 1 and p_after is null and not coalesce(p_resume ? 'places', false) and current_setting('transaction_isolation') = 'read committed'
      and pg_try_advisory_xact_lock_shared(lock_class('gate'), 0)
      and (p_lease is not null or pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker))) then
-    return query
-    update only jobs
-    -- The guard reads the clock before: a job that it lets start in time did so.
-    set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
-        attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
-    where ctid = any (array(
-        -- The last tenant, since the index begins with entries of jobs that were claimed just now.
-        with last as materialized (
-          select coalesce(p_tenant, (
-            select f.tenant_id from only jobs f
-            where f.status = 'queued' and f.next_retry_at is null and f.host_id is null and not f.careful and f.job_type = p_types[1]
-            order by f.tenant_id desc, f.priority, f.created_at desc limit 1)) as tenant_id)
-        select j.ctid from only jobs j
-        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
-          and j.tenant_id = (select tenant_id from last)
-          and case when p_tenant is null then (
-              select true from only jobs o
-              where o.status = 'queued' and o.next_retry_at is null and o.host_id is null and not o.careful and o.job_type = p_types[1]
-                and o.tenant_id < (select tenant_id from last)
-              order by o.tenant_id desc, o.priority, o.created_at desc limit 1) is null
-            else not exists (
-              select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c order by c.at desc limit 1)) end
-          and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
-          and (p_lease is not null or exists (
-            select from job_workers w
-            where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
-          and (
-            select true from only jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
-            order by d.next_retry_at limit 1) is null
-          and (
-            select true from (
-              select x.parent_run_id from only jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
-              order by x.start_by limit 200) e
-            where e.parent_run_id is null limit 1) is null
-          and (
-            select true from only jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
-            order by c.tenant_id, c.job_type limit 1) is null
-          and not exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and y.key = any (p_types))
-          and not exists (select from tenants x where x.limits ? 'in_flight')
-          and not exists (select from limit_events)
-          and not exists (select from job_limits l where l.release_at is not null)
-        order by j.priority desc, j.created_at limit p_slots + p_prefetch for update of j skip locked))
-      and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
-    returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
-      case when retries_chosen then max_retries end, lost_count,
-      timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, false,
-      case when start_by is not null then extract(epoch from start_by - clock_timestamp())::float8 end,
-      case when finish_by is not null then extract(epoch from finish_by - clock_timestamp())::float8 end;
+    select l.tenant_id,
+      case when p_tenant is null then (
+          select true from only jobs o where is_ready(o) and o.job_type = p_types[1] and o.tenant_id < l.tenant_id
+          order by o.tenant_id desc, o.priority, o.created_at desc limit 1) is null
+        else not exists (
+          select from tenant_shares u where u.tenant_id = p_tenant and u.used > (select c.at + 0.1 from share_clock c order by c.at desc limit 1)) end
+      and exists (select from system_state s where is_open(s) and not s.value ? 'pauses')
+      and (p_lease is not null or exists (
+        select from job_workers w where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
+      and (
+        select true from only jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
+        order by d.next_retry_at limit 1) is null
+      and (
+        select true from (
+          select x.parent_run_id from only jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
+          order by x.start_by limit 200) e
+        where e.parent_run_id is null limit 1) is null
+      and (select true from only jobs c where is_ready_limited(c) order by c.tenant_id, c.job_type limit 1) is null
+      and not exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and y.key = any (p_types))
+      and not exists (select from tenants x where x.limits ? 'in_flight')
+      and not exists (select from limit_events)
+      and not exists (select from job_limits l where l.release_at is not null)
+    into last_tenant, is_plain
+    -- The last tenant, since the index begins with entries of jobs that were claimed just now.
+    from (
+      select coalesce(p_tenant, (
+        select f.tenant_id from only jobs f where is_ready(f) and f.job_type = p_types[1]
+        order by f.tenant_id desc, f.priority, f.created_at desc limit 1)) as tenant_id offset 0) l;
+    if is_plain and last_tenant is not null then
+      return query
+      update only jobs j
+      -- The guard reads the clock before: a job that it lets start in time did so.
+      set status = 'running', started_at = least(clock_timestamp(), j.start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
+          attempt_count = j.attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
+      where j.ctid = any (array(
+          select r.ctid from only jobs r where is_ready(r) and r.job_type = p_types[1] and r.tenant_id = last_tenant
+          order by r.priority desc, r.created_at limit p_slots + p_prefetch for update skip locked))
+        and case when j.status = 'queued' and (j.start_by is null or j.start_by > clock_timestamp()) then true else false end
+      returning (claimed_row(j)).*;
+      get diagnostics returned = row_count;
+    end if;
+  end if;
+  -- Where the queue is plain and has nothing of this type, the general way would take eight times as long to find that out.
+  if returned = 0 and p_tenant is null and not coalesce(is_plain and last_tenant is null, false) then
+    return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after, p_resume);
     get diagnostics returned = row_count;
-    if p_resume is not null and claim_entries_read() - read_before > 2000 + 8 * returned then
-      signal.kind := 'slow';
-      return next signal;
-    end if;
-    if returned > 0 then
-      return;
-    end if;
-    -- Where it found nothing, most often nothing is there. The general way would take eight times as long to find that out.
-    if p_tenant is null
-       and exists (select from system_state s where s.key = 'atlas_online' and s.value->>'online' = 'true' and not s.value ? 'pauses')
-       and (p_lease is not null or exists (
-         select from job_workers w where w.worker_id = p_worker and w.dead_at is null and w.lease_expires_at > clock_timestamp()))
-       and (
-         select true from only jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p_types[1]
-         order by j.tenant_id desc, j.priority, j.created_at desc limit 1) is null
-       and (
-         select true from only jobs d where d.status = 'queued' and d.next_retry_at <= statement_timestamp()
-         order by d.next_retry_at limit 1) is null
-       and (
-         select true from (
-           select x.parent_run_id from only jobs x where x.status = 'queued' and x.start_by <= statement_timestamp()
-           order by x.start_by limit 200) e
-         where e.parent_run_id is null limit 1) is null
-       and (
-         select true from only jobs c where c.status = 'queued' and c.next_retry_at is null and c.host_id is null and c.careful
-         order by c.tenant_id, c.job_type limit 1) is null
-       and not exists (select from limit_events)
-       and not exists (select from job_limits l where l.release_at is not null) then
-      return;
-    end if;
   end if;
-  if p_tenant is not null then
-    return;
-  end if;
-  return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after, p_resume);
-  get diagnostics returned = row_count;
   if p_resume is not null and claim_entries_read() - read_before > 2000 + 8 * returned then
-    signal.kind := 'slow';
-    return next signal;
+    return next turn_signal('slow');
   end if;
 end $$;

@@ -8,7 +8,6 @@ set enable_mergejoin = off set enable_bitmapscan = off set enable_sort = off set
 #variable_conflict use_column
 declare
   want constant int := p_slots + p_prefetch;
-  signal turn_row;
   some_are_due boolean;
   some_expired boolean;
   some_are_careful boolean;
@@ -35,13 +34,12 @@ declare
   returned record;
   ready_picked tid[] := '{}';
   careful_places jsonb := coalesce(resume->'careful', '[]');
-  place turn_row;
+  place turn_row := turn_signal('place');
   -- What this claim may not see began to write after it: see workers/resume_places.py.
   oldest_open constant xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
   if not may_claim(case when p_lease is null then p_worker end) then
-    signal.kind := 'closed';
-    return next signal;
+    return next turn_signal('closed');
     return;
   end if;
   select
@@ -51,7 +49,7 @@ begin
     (select bool_or(e.parent_run_id is null)
      from (select j.parent_run_id from only jobs j where resume is null and j.status = 'queued' and j.start_by <= statement_timestamp()
            order by j.start_by limit 200) e),
-    (select true from only jobs j where resume is null and j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+    (select true from only jobs j where resume is null and is_ready_limited(j)
      order by j.tenant_id, j.job_type limit 1),
     exists (select from job_types y where y.concurrency is not null and y.concurrency_key is null and (p_types is null or y.key = any (p_types)))
       or exists (select from tenants x where x.limits ? 'in_flight'),
@@ -62,15 +60,9 @@ begin
     (select (s.value->>'pauses')::int from system_state s where s.key = 'atlas_online')
   into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held, pauses_version;
   if pauses_version is not null then
-    select coalesce(array_agg(p.target) filter (where p.kind in ('type', 'definition')), '{}'),
-      coalesce(array_agg(p.tenant_id) filter (where p.kind = 'tenant'), '{}'), coalesce(bool_or(p.kind = 'workflow'), false)
-    into paused_types, paused_tenants, some_workflows_are_paused
-    from pauses p where p.until is null or p.until > clock_timestamp();
+    select p.types, p.tenants, p.has_workflows into paused_types, paused_tenants, some_workflows_are_paused from paused_now() p;
     -- So that a worker that has not heard of them gives back what it claimed before.
-    signal.kind := 'paused';
-    signal.attempt_count := pauses_version;
-    return next signal;
-    signal.attempt_count := null;
+    return next turn_signal('paused', p_number => pauses_version);
   end if;
   if some_expired then
     -- Those that a run waits for are left to the sweep: a claim does not wait for the rows of runs.
@@ -83,15 +75,12 @@ begin
   if some_are_due or some_are_held then
     select r.busy into is_busy from release_held(want, p_types, due_since) r;
     if is_busy then
-      signal.kind := 'busy';
-      return next signal;
+      return next turn_signal('busy');
     end if;
     select l.release_at into next_token from job_limits l where l.release_at >= due_since order by l.release_at limit 1;
     if next_token is not null then
-      signal.kind := 'token_waits';
-      signal.attempt_count := least(3600000, greatest(1, ceil(1000 * extract(epoch from next_token - clock_timestamp()))));
-      return next signal;
-      signal.attempt_count := null;
+      return next turn_signal('token_waits',
+        p_number => least(3600000, greatest(1, ceil(1000 * extract(epoch from next_token - clock_timestamp()))))::int);
     end if;
   end if;
   -- What was promoted or released just now may be careful.
@@ -105,8 +94,7 @@ begin
       pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, careful_places) else '{}' end;
   end if;
   if careful_picked is null then
-    signal.kind := 'busy';
-    return next signal;
+    return next turn_signal('busy');
   end if;
   if some_workflows_are_paused and cardinality(careful_picked) > 0 then
     parted := park_runs(careful_picked);
@@ -124,20 +112,15 @@ begin
     if solo is not null then
       careful_picked := array(
         select j.ctid from only jobs j where j.ctid = any (careful_picked) and j.lost_count < alone_after_losses());
-      signal.kind := 'alone_waits';
-      return next signal;
+      return next turn_signal('alone_waits');
     end if;
     select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
     from pick_ready(p_types, want, p_fair, p_after, paused_types, paused_tenants, resume) r;
     if contested then
-      signal.kind := 'shared';
-      signal.tenant_id := next_after;
-      return next signal;
-      signal.tenant_id := null;
+      return next turn_signal('shared', p_tenant => next_after);
     end if;
     if has_more then
-      signal.kind := 'more';
-      return next signal;
+      return next turn_signal('more');
     end if;
     if resume is not null then
       ready_picked := picked;
@@ -160,24 +143,14 @@ begin
       picked := parted;
     end if;
     if parks then
-      signal.kind := 'more';
-      return next signal;
+      return next turn_signal('more');
     end if;
     if cardinality(careful_picked) > 0 or cardinality(picked) > cardinality(ready_picked) and resume is not null then
       -- Ready, returned and careful jobs in one order; what is left over is unlocked with the commit.
-      picked := array(
-        select o.at
-        from (
-          select j.ctid as at, j.tenant_id, j.priority, j.created_at,
-            row_number() over (partition by j.tenant_id order by j.priority desc, j.created_at) - 1 as before
-          from only jobs j where j.ctid = any (picked || careful_picked)) o
-        join shares(array(select distinct j.tenant_id from only jobs j where j.ctid = any (picked || careful_picked)), p_fair) s
-          on s.tenant_id = o.tenant_id
-        order by s.at + o.before * s.cost, o.priority desc, o.created_at limit want);
+      picked := order_picked(picked || careful_picked, want, p_fair);
     end if;
   end if;
   if resume is not null then
-    place.kind := 'place';
     if promoted < greatest(200, 2 * want) and not (solo is not null and p_alone) then
       -- All that fell due, was released or was woken by then was seen, and is claimed but for what is left.
       place.start_within := extract(epoch from least(statement_timestamp(), returned.left_since,
@@ -187,39 +160,8 @@ begin
       place.input := jsonb_build_array(
         extract(epoch from statement_timestamp()), oldest_open::text::bigint, pg_current_xact_id_if_assigned()::text::bigint);
       return next place;
-      place.input := null;
     end if;
-    for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
-      select j.job_type, j.tenant_id, j.priority, extract(epoch from max(j.created_at)) from only jobs j
-      where j.ctid = any (picked) and j.ctid = any (ready_picked) group by j.tenant_id, j.job_type, j.priority
-    loop
-      return next place;
-    end loop;
-    place.alone := true;
-    for place.job_type, place.tenant_id, place.attempt_count, place.start_within in
-      select p.job_type, p.tenant_id, p.priority, extract(epoch from f.created_at) - 0.001
-      from (
-        select e->>0 as job_type, (e->>1)::uuid as tenant_id, (e->>2)::int as priority, to_timestamp(min((e->>3)::float8)) as since
-        from jsonb_array_elements(careful_places) e group by 1, 2, 3) p
-      cross join lateral (
-        select j.created_at from only jobs j
-        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
-          and j.tenant_id = p.tenant_id and j.job_type = p.job_type and j.priority = p.priority and j.created_at >= p.since
-          and j.ctid <> all (picked)
-        order by j.priority desc, j.created_at limit 1) f
-    loop
-      return next place;
-    end loop;
+    return query select * from claimed_places(picked, ready_picked, careful_places);
   end if;
-  return query
-  update only jobs
-  -- The guard reads the clock before: a job that it lets start in time did so.
-  set status = 'running', started_at = least(clock_timestamp(), start_by), updated_at = clock_timestamp(), claimed_by = p_worker,
-      attempt_count = attempt_count + 1, lease_expires_at = case when p_lease is not null then clock_timestamp() + p_lease * interval '1 second' end
-  where ctid = any (picked) and case when status = 'queued' and (start_by is null or start_by > clock_timestamp()) then true else false end
-  returning 'claimed'::turn_kind, id, tenant_id, job_type, input, attempt_count, retry_count,
-    case when retries_chosen then max_retries end, lost_count,
-    timeout_seconds, definition_id, parent_run_id, correlation_id, server_instance_id, lost_count >= alone_after_losses(),
-    case when start_by is not null then extract(epoch from start_by - clock_timestamp())::float8 end,
-    case when finish_by is not null then extract(epoch from finish_by - clock_timestamp())::float8 end;
+  return query select * from start_jobs(picked, p_worker, p_lease);
 end $$;

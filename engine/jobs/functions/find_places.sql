@@ -14,19 +14,19 @@ begin
   return query
   with recursive walk as (
     (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
-     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+     where is_ready_limited(j)
      order by j.tenant_id, j.job_type, j.priority desc, j.created_at limit 1)
     union all
     select n.* from walk w
     cross join lateral (
       select * from (
         (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+         where is_ready_limited(j)
            and j.tenant_id = w.tenant_id and j.job_type = w.job_type and j.priority < w.priority
          order by j.priority desc, j.created_at limit 1)
         union all
         (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+         where is_ready_limited(j)
            and (j.tenant_id, j.job_type) > (w.tenant_id, w.job_type)
          order by j.tenant_id, j.job_type, j.priority desc, j.created_at limit 1)) o
       limit 1) n)

@@ -130,11 +130,9 @@ begin
   end if;
   if done is null or cardinality(done) < cardinality(p_id) then
     return query
-    select case when j.cancel_requested_at is not null and j.status = 'running' and j.claimed_by = p_worker
-                 and j.attempt_count = u.attempt
-                then 'cancel_requested' else 'lease_lost' end::turn_kind,
-      u.id, null::uuid, null::text, null::jsonb, u.attempt, null::int, null::int, null::int, null::int, null::uuid, null::uuid,
-      null::text, null::uuid, null::boolean, null::float8, null::float8
+    select (turn_signal(
+        case when j.cancel_requested_at is not null and j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = u.attempt
+          then 'cancel_requested' else 'lease_lost' end::turn_kind, u.id, p_number => u.attempt)).*
     from (select a.id, coalesce(a.attempt, every_attempt) from unnest(p_id, p_attempt) a(id, attempt)) u(id, attempt)
     left join only jobs j on j.id = u.id
     where done is null or u.id <> all (done);

@@ -13,7 +13,7 @@ begin
     return false;
   end if;
   if p_worker is null then
-    return exists (select from system_state where key = 'atlas_online' and value->>'online' = 'true');
+    return exists (select from system_state s where is_open(s));
   end if;
   if not pg_try_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker)) then
     return false;
@@ -21,6 +21,5 @@ begin
   return exists (
     select from system_state s
     join job_workers w on w.worker_id = p_worker
-    where s.key = 'atlas_online' and s.value->>'online' = 'true'
-      and w.dead_at is null and w.lease_expires_at > clock_timestamp());
+    where is_open(s) and w.dead_at is null and w.lease_expires_at > clock_timestamp());
 end $$;

@@ -14,7 +14,7 @@ declare
   elsewhere text[] := '{}';
 begin
   if p_places is null and (
-      select true from only jobs where status = 'queued' and next_retry_at is null and host_id is null and careful
+      select true from only jobs j where is_ready_limited(j)
       order by tenant_id, job_type limit 1) is null then
     return '{}';
   end if;
@@ -31,15 +31,15 @@ begin
   end if;
   return array(
     with recursive walk as (
-      (select tenant_id, job_type from only jobs
-       where p_places is null and status = 'queued' and next_retry_at is null and host_id is null and careful
+      (select tenant_id, job_type from only jobs j
+       where p_places is null and is_ready_limited(j)
        order by tenant_id, job_type limit 1)
       union all
       select n.tenant_id, n.job_type
       from walk w
       cross join lateral (
         select j.tenant_id, j.job_type from only jobs j
-        where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+        where is_ready_limited(j)
           and (j.tenant_id, j.job_type) > (w.tenant_id, w.job_type)
         order by j.tenant_id, j.job_type limit 1) n),
     groups as (
@@ -63,7 +63,7 @@ begin
       cross join lateral (
         select * from (
           select j.ctid as at, j.priority, j.created_at from only jobs j
-          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+          where is_ready_limited(j)
             and j.tenant_id = m.tenant_id and j.job_type = m.job_type and m.priority is null
             and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
           order by j.priority desc, j.created_at
@@ -72,7 +72,7 @@ begin
         union all
         select * from (
           select j.ctid as at, j.priority, j.created_at from only jobs j
-          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and j.careful
+          where is_ready_limited(j)
             and j.tenant_id = m.tenant_id and j.job_type = m.job_type and j.priority = m.priority and j.created_at >= m.since
             and (m.job_type <> 'ENGINE_RUN' or j.input ? 'documentId' or (j.input->>'workflow' = any (elsewhere)) is not true)
           order by j.priority desc, j.created_at

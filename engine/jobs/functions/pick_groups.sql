@@ -75,13 +75,13 @@ begin
           -- Those of the rounds before are locked by this claim, which does not pass over them.
           select * from (
             select j.ctid as at, j.priority, j.created_at from only jobs j
-            where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+            where is_ready(j)
               and j.job_type = g.job_type and j.tenant_id = g.tenant_id and g.priority is null
             order by j.priority desc, j.created_at limit g.depth for update skip locked) every
           union all
           select * from (
             select j.ctid as at, j.priority, j.created_at from only jobs j
-            where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+            where is_ready(j)
               and j.job_type = g.job_type and j.tenant_id = g.tenant_id
               and j.priority = g.priority and j.created_at >= g.since
             order by j.priority desc, j.created_at limit g.depth for update skip locked) resumed) b) a

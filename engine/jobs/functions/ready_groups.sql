@@ -9,7 +9,7 @@ set search_path from current as $$
   with recursive first as materialized (
     select y.job_type, (
       select j.tenant_id from only jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      where is_ready(j)
         and j.job_type = y.job_type and j.tenant_id > p_after and j.tenant_id <= coalesce(p_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
       order by j.tenant_id, j.priority desc, j.created_at limit 1) as tenant_id
     from unnest(p_types) y(job_type)),
@@ -23,7 +23,7 @@ set search_path from current as $$
     union all
     select w.nth + (w.tenant_id <> all (p_without))::int, w.job_type, (
       select j.tenant_id from only jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+      where is_ready(j)
         and j.job_type = w.job_type and j.tenant_id > w.tenant_id and j.tenant_id <= (select b.tenant_id from bound b)
       order by j.tenant_id, j.priority desc, j.created_at limit 1)
     from walk w

@@ -9,19 +9,19 @@ set enable_sort = off set enable_incremental_sort = off as $$
     select f.* from unnest(coalesce(p_types, ready_types())) y(job_type)
     cross join lateral (
       select j.job_type, j.tenant_id, j.priority, j.created_at from only jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = y.job_type
+      where is_ready(j) and j.job_type = y.job_type
       order by j.tenant_id, j.priority desc, j.created_at limit 1) f
     union all
     select n.* from walk w
     cross join lateral (
       select * from (
         (select j.job_type, j.tenant_id, j.priority, j.created_at from only jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+         where is_ready(j)
            and j.job_type = w.job_type and j.tenant_id = w.tenant_id and j.priority < w.priority
          order by j.priority desc, j.created_at limit 1)
         union all
         (select j.job_type, j.tenant_id, j.priority, j.created_at from only jobs j
-         where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+         where is_ready(j)
            and j.job_type = w.job_type and j.tenant_id > w.tenant_id
          order by j.tenant_id, j.priority desc, j.created_at limit 1)) o
       limit 1) n)

@@ -4,12 +4,12 @@ create or replace function ready_types() returns text[] language sql volatile
 set search_path from current as $$
   with recursive walk as (
     (select j.job_type from only jobs j
-     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+     where is_ready(j)
      order by j.job_type limit 1)
     union all
     select (
       select j.job_type from only jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > w.job_type
+      where is_ready(j) and j.job_type > w.job_type
       order by j.job_type limit 1)
     from walk w where w.job_type is not null)
   select array(select w.job_type from walk w where w.job_type is not null)

@@ -5,12 +5,12 @@ create or replace function ready_types_of(p_types text[]) returns text[] languag
 set search_path from current as $$
   with recursive walk as (
     (select 1 as nth, j.job_type from only jobs j
-     where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+     where is_ready(j)
      order by j.job_type limit 1)
     union all
     select w.nth + 1, (
       select j.job_type from only jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > w.job_type
+      where is_ready(j) and j.job_type > w.job_type
       order by j.job_type limit 1)
     from walk w where w.job_type is not null and w.nth <= cardinality(p_types) / 4)
   select case when max(w.nth) filter (where w.job_type is not null) > cardinality(p_types) / 4 then p_types

@@ -11,9 +11,7 @@ set search_path from current as $$
 begin
   if cardinality(p_tenants) > 0 then
     return query
-    select 'not_charged'::turn_kind, null::uuid, c.id, null::text, null::jsonb, null::int, null::int, null::int, null::int, null::int, null::uuid,
-      null::uuid, null::text, null::uuid, null::boolean, null::float8, null::float8
-    from charge_tenants(p_tenants, p_seconds, p_jobs) c(id);
+    select (turn_signal('not_charged', p_tenant => c.id)).* from charge_tenants(p_tenants, p_seconds, p_jobs) c(id);
   end if;
   if cardinality(p_id) > 0 then
     return query

@@ -19,12 +19,12 @@ ahead as materialized (
   from (select distinct tenant_id, job_type from asked where status = 'queued') t
   cross join lateral (
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
-     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and not a.careful
+     where atlas.is_ready(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)
     union all
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
-     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.careful
+     where atlas.is_ready_limited(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)) h
 ),

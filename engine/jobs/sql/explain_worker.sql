@@ -9,12 +9,12 @@ with recursive me as (
 ),
 -- from type to type along the index of ready jobs
 present as (
-  (select job_type from only atlas.jobs
-   where status = 'queued' and next_retry_at is null and host_id is null and not careful
+  (select job_type from only atlas.jobs j
+   where atlas.is_ready(j)
    order by job_type limit 1)
   union all
   select (select j.job_type from only atlas.jobs j
-          where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > p.job_type
+          where atlas.is_ready(j) and j.job_type > p.job_type
           order by j.job_type limit 1)
   from present p
   where p.job_type is not null
@@ -26,7 +26,7 @@ ready as (
   cross join lateral (
     select count(*) from (
       select from only atlas.jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = p.job_type
+      where atlas.is_ready(j) and j.job_type = p.job_type
       limit 1000) r) c
   where p.job_type is not null
 ),
@@ -34,8 +34,8 @@ careful as (
   select j.job_type, cardinality(me.job_types) = 0 or j.job_type = any (me.job_types) as is_served, j.lost_count
   from me
   cross join lateral (
-    select job_type, lost_count from only atlas.jobs
-    where status = 'queued' and next_retry_at is null and host_id is null and careful limit 1000) j
+    select job_type, lost_count from only atlas.jobs j
+    where atlas.is_ready_limited(j) limit 1000) j
 )
 select me.*,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,

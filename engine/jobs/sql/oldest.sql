@@ -5,15 +5,15 @@
 -- twenty are looked at, so that one that was due just now does not hide another. SQL, because it walks an index by recursion,
 -- on the database's clock.
 with recursive queues as (
-  (select 1 as nth, job_type, tenant_id from only atlas.jobs
-   where status = 'queued' and next_retry_at is null and host_id is null and not careful
+  (select 1 as nth, job_type, tenant_id from only atlas.jobs j
+   where atlas.is_ready(j)
    order by job_type, tenant_id limit 1)
   union all
   select q.nth + 1, n.job_type, n.tenant_id
   from queues q
   cross join lateral (
     select j.job_type, j.tenant_id from only atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+    where atlas.is_ready(j)
       and (j.job_type, j.tenant_id) > (q.job_type, q.tenant_id)
     order by j.job_type, j.tenant_id limit 1) n
   where q.nth < 5000
@@ -23,7 +23,7 @@ priorities as (
   from queues q
   cross join lateral (
     select j.priority from only atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+    where atlas.is_ready(j)
       and j.job_type = q.job_type and j.tenant_id = q.tenant_id
     order by j.priority desc limit 1) f
   union all
@@ -31,7 +31,7 @@ priorities as (
   from priorities p
   cross join lateral (
     select j.priority from only atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+    where atlas.is_ready(j)
       and j.job_type = p.job_type and j.tenant_id = p.tenant_id and j.priority < p.priority
     order by j.priority desc limit 1) n
   where p.nth < 100
@@ -41,7 +41,7 @@ oldest as (
   from priorities p
   cross join lateral (
     select coalesce(j.due_at, j.created_at) as since from only atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful
+    where atlas.is_ready(j)
       and j.job_type = p.job_type and j.tenant_id = p.tenant_id and j.priority = p.priority
     order by j.created_at limit 20) a
   union all
@@ -50,7 +50,7 @@ oldest as (
    order by next_retry_at limit 1)
   union all
   select min(coalesce(due_at, created_at))
-  from (select due_at, created_at from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit 10000) c
+  from (select due_at, created_at from only atlas.jobs j where atlas.is_ready_limited(j) limit 10000) c
   union all
   select min(coalesce(due_at, created_at))
   from (select due_at, created_at from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is not null limit 10000) h

@@ -2,13 +2,13 @@
 -- the first hundred by name; jobs under a limit and jobs of hosts are counted up to so many of all types. Looks across tenants
 -- (operators). SQL, because it walks an index by recursion, in reads that are bounded.
 with recursive types as (
-  (select 1 as nth, job_type from only atlas.jobs
-   where status = 'queued' and next_retry_at is null and host_id is null and not careful
+  (select 1 as nth, job_type from only atlas.jobs j
+   where atlas.is_ready(j)
    order by job_type limit 1)
   union all
   select t.nth + 1, (
     select j.job_type from only atlas.jobs j
-    where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type > t.job_type
+    where atlas.is_ready(j) and j.job_type > t.job_type
     order by j.job_type limit 1)
   from types t
   where t.job_type is not null
@@ -21,12 +21,12 @@ counted as (
     select count(*) as count
     from (
       select from only atlas.jobs j
-      where j.status = 'queued' and j.next_retry_at is null and j.host_id is null and not j.careful and j.job_type = t.job_type
+      where atlas.is_ready(j) and j.job_type = t.job_type
       limit :most::int) ready) r
   where t.job_type is not null
   union all
   select job_type, count(*), 0
-  from (select job_type from only atlas.jobs where status = 'queued' and next_retry_at is null and host_id is null and careful limit :most) c
+  from (select job_type from only atlas.jobs j where atlas.is_ready_limited(j) limit :most) c
   group by job_type
   union all
   select job_type, count(*), 0

@@ -97,7 +97,7 @@ async def test_whatever_ends_a_job_frees_its_slot(conn, end):
         await claim(conn, await given_worker(conn, "other", "another"), limit=1)
         assert (await load(conn, first))["has_slot"]
         verb = cancel_many if end.startswith("canceled") else delete_many
-        await verb(conn, [first], actor=DANA)
+        await verb(conn, [first], actor=DANA, tenant_id=None)
         assert await ids(conn, worker) == [second]
         return
     [job] = await claim(conn, worker, limit=50)

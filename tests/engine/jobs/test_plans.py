@@ -1,5 +1,7 @@
 """Plans: the hot statements never scan the table, and a claim costs the same whatever stands in front of it."""
 
+import re
+
 import orjson
 import pytest
 
@@ -13,7 +15,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import given_job, given_worker, success
-from tests.support import DANA, given_tenant
+from tests.support import DANA, ROOT, given_tenant
 
 CROWD = 20_000
 
@@ -71,6 +73,35 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
 
     await conn.execute("select pg_stat_force_next_flush()")
     assert await scans(owner) == before
+
+
+# What claims say by a function, and the index that holds just that.
+CONDITIONS = {
+    "select from only atlas.jobs j where atlas.is_ready(j) and j.job_type = 'mine' order by j.tenant_id, j.priority desc, j.created_at limit 1": "jobs_ready_by_tenant",
+    "select from only atlas.jobs j where atlas.is_ready_limited(j) order by j.tenant_id, j.job_type limit 1": "jobs_ready_careful",
+    "select from atlas.system_state s where atlas.is_open(s)": "system_state_pkey",
+    "update only atlas.jobs j set updated_at = now() where j.id = '00000000-0000-7000-8000-000000000001' returning (atlas.claimed_row(j)).*": "jobs_pkey",
+    "select (atlas.turn_signal('closed', p_id => j.id)).* from only atlas.jobs j order by j.id": "jobs_pkey",
+}
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_the_conditions_of_a_claim_become_parts_of_the_statement(conn, owner, is_analyzed):
+    if is_analyzed:
+        await owner.execute(FILL, *CROWDS[0][1], 300)
+        await owner.execute("analyze atlas.jobs, atlas.system_state")
+    await conn.execute("set enable_seqscan = off; set enable_sort = off; set enable_bitmapscan = off")
+    for query, index in CONDITIONS.items():
+        plan = "\n".join(row[0] for row in await conn.fetch(f"explain (verbose) {query}"))
+        assert f" using {index} on " in plan, plan
+        assert not re.search(r"\b(is_ready|is_ready_limited|is_open|claimed_row|turn_signal)\(", plan), plan
+
+
+def test_the_condition_of_ready_jobs_is_written_once():
+    condition = re.compile(r"next_retry_at is null\s+and \w*\.?host_id is null\s+and (?:not )?\w*\.?careful")
+    folders = ("engine", "api", "workers", "scheduler", "cli", "audit")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.sql")]
+    assert sorted(path.stem for path in paths if condition.search(path.read_text())) == ["is_ready", "is_ready_limited"]
 
 
 IN_A_TURN = "atlas.turn($1, 1, 0, $2, null, '{}', null, null, null, null, null, null, null, null, null, null, null, null, null, null, false, true, null, '{}', '{}', '{}')"
