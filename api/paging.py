@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from atlas.api.models.common import Id
 from atlas.bounds import LARGEST_PAGE
-from atlas.client.models import Page
 from atlas.errors import FieldError, InvalidInput
+from atlas.models import Page
 
 # A page ends once it holds so much.
 MOST_BYTES = 4 * 1024 * 1024

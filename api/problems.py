@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from atlas.api.field_errors import fields_of
-from atlas.client.models import ProblemField
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.etags import Stale
 from atlas.engine.quotas import QuotaReached
@@ -32,6 +31,7 @@ from atlas.errors import (
     Refused,
 )
 from atlas.logs import get_logger
+from atlas.models import ProblemField
 
 log = get_logger("api")
 

@@ -11,11 +11,11 @@ from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import tenant_names
 from atlas.cli.runtime import caller, connected, open_atlas
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.client.models.grants import EnqueueGrant
 from atlas.db.pool import Connection, connect
 from atlas.engine.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.tenants import find_tenant
 from atlas.errors import NotFound
+from atlas.models.grants import EnqueueGrant
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

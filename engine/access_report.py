@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from atlas.client.models.access import AccessActivity, AccessCredential, AccessReport
 from atlas.db.pool import Connection
 from atlas.db.schema import role
 from atlas.db.statements import fetch, statement
 from atlas.engine.insights_csv import text
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.access import AccessActivity, AccessCredential, AccessReport
 
 CREDENTIALS = statement("engine/sql/access_credentials.sql")
 ACTIVITY = statement("engine/sql/access_activity.sql")

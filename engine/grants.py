@@ -14,7 +14,6 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
-from atlas.client.models.grants import EnqueueGrant
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
@@ -24,6 +23,7 @@ from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
 from atlas.engine.jobs.types import canonical
 from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
+from atlas.models.grants import EnqueueGrant
 
 if TYPE_CHECKING:
     from atlas.generated import models

@@ -1,1 +1,1 @@
-"""Models of request bodies; those of responses that the client reads are in atlas.client.models."""
+"""Models of request bodies; those of responses that the client reads are in atlas.models."""

@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 from atlas.api.models.common import ID_PREFIX, Flag, Id, Name, Timestamp
 from atlas.api.models.jobs import JobSource, SynonymBody
 from atlas.api.request_context import Calling
-from atlas.client.models.jobs import JobFilterShown, JobStatus
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.synonyms import STATUSES as SYNONYMS
+from atlas.models.jobs import JobFilterShown, JobStatus
 
 STATUS_RULE = (
     "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "

@@ -11,12 +11,12 @@ from pydantic_core import CoreSchema
 from atlas.api.field_errors import fields_of
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.bounds import MOST_RETRIES
-from atlas.client.models.jobs import Job, ListedJob
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
 from atlas.engine.synonyms import ONE_MORE, by_own_names, synonyms_of
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.jobs import Job, ListedJob
 
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -11,8 +11,6 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.approvals import ApprovalShown, ApprovalStatus, ApprovalSummary, Decided
 from atlas.db.pool import Connection
 from atlas.engine.workflows.approvals import (
     ApprovalRow,
@@ -24,6 +22,8 @@ from atlas.engine.workflows.approvals import (
     record_refusal,
 )
 from atlas.errors import NotFound, Refused
+from atlas.models import Page
+from atlas.models.approvals import ApprovalShown, ApprovalStatus, ApprovalSummary, Decided
 
 router = APIRouter(prefix=f"{PREFIX}/approvals", route_class=GuardedRoute, tags=["approvals"])
 

@@ -22,10 +22,10 @@ from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, find, find_new, find_one, log_position, seals_of
 from atlas.audit.find import Query as AuditQuery
 from atlas.audit.proof import leaf_position, prove
-from atlas.client.models import Page
-from atlas.client.models.audit import EntryDetails, EntryShown, NewEntries
 from atlas.db.replica import caught_up
 from atlas.errors import FieldError, InvalidInput
+from atlas.models import Page
+from atlas.models.audit import EntryDetails, EntryShown, NewEntries
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 

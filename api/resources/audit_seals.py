@@ -12,11 +12,11 @@ from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.keys import public_key_files
 from atlas.audit.seal_status import seal_status
-from atlas.client.models import Page
-from atlas.client.models.audit import AuditStatus, CheckpointShown, SealShown
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import NotFound
+from atlas.models import Page
+from atlas.models.audit import AuditStatus, CheckpointShown, SealShown
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 

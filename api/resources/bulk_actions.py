@@ -11,8 +11,6 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.jobs import BulkActionShown
 from atlas.engine.jobs.bulk_actions import (
     LONGEST_REASON,
     MOST_IDS,
@@ -22,6 +20,8 @@ from atlas.engine.jobs.bulk_actions import (
     find_bulk_action,
     list_bulk_actions,
 )
+from atlas.models import Page
+from atlas.models.jobs import BulkActionShown
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/bulk", route_class=GuardedRoute, tags=["jobs"])
 

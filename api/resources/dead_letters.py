@@ -6,9 +6,9 @@ from atlas.api.models.jobs import RetryDeadLetters
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.jobs import DeadLetterGroupShown, DeadLetterGroupsShown, RetriedMany
 from atlas.engine.jobs.dead_letters import group_dead_letters
 from atlas.engine.jobs.retry import retry_dead_letters
+from atlas.models.jobs import DeadLetterGroupShown, DeadLetterGroupsShown, RetriedMany
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/dead-letters", route_class=GuardedRoute, tags=["jobs"])
 

@@ -11,8 +11,6 @@ from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_RETRIES
-from atlas.client.models import Page
-from atlas.client.models.hosts import DefinitionShown
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -23,6 +21,8 @@ from atlas.engine.commands.definitions import (
     list_definitions,
 )
 from atlas.engine.commands.spec import Limits
+from atlas.models import Page
+from atlas.models.hosts import DefinitionShown
 
 router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 

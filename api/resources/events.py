@@ -10,10 +10,10 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_MAKERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.workflows import EventPublished, EventShown
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.find_events import EventPosition, EventQuery, find_event, list_events
+from atlas.models import Page
+from atlas.models.workflows import EventPublished, EventShown
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
 

@@ -10,10 +10,10 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.grants import EnqueueGrant, GrantList
 from atlas.engine.grants import grant_enqueue, list_grants, page_of_grants, revoke_grant
 from atlas.engine.tenants import find_tenant
+from atlas.models import Page
+from atlas.models.grants import EnqueueGrant, GrantList
 
 router = APIRouter(prefix=f"{PREFIX}/grants", route_class=GuardedRoute, tags=["grants"])
 

@@ -15,14 +15,14 @@ from atlas.api.resources.bulk_actions import shown_action
 from atlas.api.roles import JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_VALUES
-from atlas.client.models import Page
-from atlas.client.models.jobs import BulkActionShown, JobGroupShown
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
 from atlas.engine.jobs.groups import LONGEST_NAME, JobGroup, find_group, list_groups
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.models import Page
+from atlas.models.jobs import BulkActionShown, JobGroupShown
 
 router = APIRouter(prefix=f"{PREFIX}/groups", route_class=GuardedRoute, tags=["jobs"])
 

@@ -16,8 +16,6 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import ApiModel, Listed
-from atlas.client.models.hosts import HostShown
 from atlas.engine.hosts.hosts import list_hosts, require_host, unknown_host
 from atlas.engine.hosts.leased_jobs import (
     Failure,
@@ -33,6 +31,8 @@ from atlas.engine.hosts.leased_jobs import (
 )
 from atlas.engine.jobs.finish import Notes
 from atlas.ids import as_id
+from atlas.models import ApiModel, Listed
+from atlas.models.hosts import HostShown
 from atlas.waiting import wait_for
 
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])

@@ -10,8 +10,6 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.hosts import HostShown, InstanceShown
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import (
     Host,
@@ -29,6 +27,8 @@ from atlas.engine.hosts.server_instances import (
     list_server_instances,
     remove_server_instance,
 )
+from atlas.models import Page
+from atlas.models.hosts import HostShown, InstanceShown
 
 router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=GuardedRoute, tags=["hosts"])
 

@@ -8,8 +8,8 @@ from atlas.api.models.common import ID_PREFIX
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.system import IdsShown
 from atlas.engine.id_prefixes import KINDS, IdKind, ids_between, prefix_bounds
+from atlas.models.system import IdsShown
 
 router = APIRouter(prefix=f"{PREFIX}/ids", route_class=GuardedRoute, tags=["system"])
 

@@ -15,8 +15,6 @@ from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
-from atlas.client.models import ApiModel, Page
-from atlas.client.models.webhooks import HookMade, HookShown
 from atlas.engine.webhooks.inbound import (
     LONGEST_ID,
     InboundHook,
@@ -29,6 +27,8 @@ from atlas.engine.webhooks.inbound import (
     remove_hook,
 )
 from atlas.engine.webhooks.signature import ID, SIGNATURE, TIMESTAMP
+from atlas.models import ApiModel, Page
+from atlas.models.webhooks import HookMade, HookShown
 from atlas.strict_json import read_json
 
 router = APIRouter(prefix=f"{PREFIX}/inbound-hooks", route_class=GuardedRoute, tags=["webhooks"])

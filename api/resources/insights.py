@@ -12,9 +12,9 @@ from atlas.api.replica_reads import read_on
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.insights import InsightsShown
 from atlas.engine.insights import InsightsQuery, read_insights
 from atlas.engine.insights_csv import csv_lines
+from atlas.models.insights import InsightsShown
 
 router = APIRouter(prefix=f"{PREFIX}/insights", route_class=GuardedRoute, tags=["usage"])
 

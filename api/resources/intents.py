@@ -12,11 +12,11 @@ from atlas.api.request_context import Calling
 from atlas.api.resources.runs import Workflow
 from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.workflows import IntentShown, IntentStatus, RunId
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
+from atlas.models import Page
+from atlas.models.workflows import IntentShown, IntentStatus, RunId
 from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=f"{PREFIX}/intents", route_class=GuardedRoute, tags=["runs"])

@@ -15,9 +15,6 @@ from atlas.api.resources.jobs import make_starts
 from atlas.api.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
-from atlas.client.models import Listed, Page
-from atlas.client.models.explain import JobExplanation
-from atlas.client.models.jobs import Attempt, Canceled, EnqueuedJob, Job, Retried, Ticked
 from atlas.engine.admission import admit
 from atlas.engine.enqueue_again import read_again
 from atlas.engine.jobs.cancel import cancel
@@ -27,6 +24,9 @@ from atlas.engine.jobs.find import get_job, job_exists, list_attempts
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.errors import NotFound
+from atlas.models import Listed, Page
+from atlas.models.explain import JobExplanation
+from atlas.models.jobs import Attempt, Canceled, EnqueuedJob, Job, Retried, Ticked
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 # The address without a version that the first callers of Atlas know.

@@ -20,8 +20,6 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
-from atlas.client.models.base import SearchedPage
-from atlas.client.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.db.pool import Connection
 from atlas.engine.admission import admitted
 from atlas.engine.jobs.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
@@ -29,6 +27,8 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.models.base import SearchedPage
+from atlas.models.jobs import EnqueuedJob, Job, JobSummary, ListedJob
 from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])

@@ -14,8 +14,6 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.outbox import AttachmentShown, MailDetails, MailHeader, MailRoute, MailShown
 from atlas.db.pg_json import stored_text
 from atlas.engine.outbox_files import (
     MailPosition,
@@ -28,6 +26,8 @@ from atlas.engine.outbox_files import (
     read_mail,
 )
 from atlas.errors import Conflict, NotFound
+from atlas.models import Page
+from atlas.models.outbox import AttachmentShown, MailDetails, MailHeader, MailRoute, MailShown
 
 router = APIRouter(prefix=f"{PREFIX}/outbox", route_class=GuardedRoute, tags=["outbox"])
 

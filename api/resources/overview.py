@@ -10,10 +10,10 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_READERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.overview import OverviewShown, TenantActivityShown
-from atlas.client.models.system import GateStatus
 from atlas.engine.overview import TenantPosition, read_overview, read_tenants
+from atlas.models import Page
+from atlas.models.overview import OverviewShown, TenantActivityShown
+from atlas.models.system import GateStatus
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["overview"])
 

@@ -13,10 +13,10 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.system import PauseShown
 from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
 from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, pause, resume, wait_until_paused
+from atlas.models import Page
+from atlas.models.system import PauseShown
 
 router = APIRouter(prefix=f"{PREFIX}/pauses", route_class=GuardedRoute, tags=["system"])
 

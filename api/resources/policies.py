@@ -13,11 +13,11 @@ from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import Page
-from atlas.client.models.approvals import RuleAdded, RuleShown, VerdictShown
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.policy.rules import StoredRule, add_rule, edit_rule, find_rule, list_rules, remove_rule
 from atlas.engine.workflows.declared.store import list_workflows
+from atlas.models import Page
+from atlas.models.approvals import RuleAdded, RuleShown, VerdictShown
 
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
 

@@ -11,11 +11,11 @@ from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.triggers import RecurringRunShown, RecurringShown
 from atlas.engine.recurring import Key, find_owner, list_recurring
 from atlas.engine.recurring_runs import list_runs
 from atlas.errors import NotFound
+from atlas.models import Page
+from atlas.models.triggers import RecurringRunShown, RecurringShown
 
 router = APIRouter(prefix=f"{PREFIX}/recurring", route_class=GuardedRoute, tags=["recurring"])
 

@@ -14,7 +14,6 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import ApiModel, Listed
 from atlas.engine.hosts import leased_jobs
 from atlas.engine.hosts.leased_jobs import (
     MOST_JOBS,
@@ -28,6 +27,7 @@ from atlas.engine.hosts.leased_jobs import (
 )
 from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.types import canonical
+from atlas.models import ApiModel, Listed
 
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])
 

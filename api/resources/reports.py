@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Response
 from atlas.api.request_context import Calling
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.access import AccessReport
 from atlas.engine.access_report import report_access, report_csv
+from atlas.models.access import AccessReport
 
 router = APIRouter(prefix=f"{PREFIX}/audit/reports", route_class=GuardedRoute, tags=["audit"])
 

@@ -13,19 +13,6 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import Listed, Page
-from atlas.client.models.explain import RunExplanation
-from atlas.client.models.workflows import (
-    ListedStep,
-    RunCountsShown,
-    RunId,
-    RunShown,
-    RunStatus,
-    Signaled,
-    StepShown,
-    Stopped,
-    WorkflowShown,
-)
 from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
@@ -41,6 +28,19 @@ from atlas.engine.workflows.find_runs import (
 )
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
+from atlas.models import Listed, Page
+from atlas.models.explain import RunExplanation
+from atlas.models.workflows import (
+    ListedStep,
+    RunCountsShown,
+    RunId,
+    RunShown,
+    RunStatus,
+    Signaled,
+    StepShown,
+    Stopped,
+    WorkflowShown,
+)
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 

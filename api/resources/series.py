@@ -8,8 +8,8 @@ from atlas.api.models.common import Timestamp
 from atlas.api.request_context import Calling
 from atlas.api.roles import JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.overview import SeriesShown
 from atlas.engine.series import MOST_TYPES, SeriesQuery, read_series
+from atlas.models.overview import SeriesShown
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 

@@ -12,10 +12,10 @@ from atlas.api.models.common import Body
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models.tenants import SessionShown
 from atlas.engine.sessions import csrf_token, end_session, open_session
 from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.tenants import SessionShown
 
 router = APIRouter(prefix=f"{PREFIX}/session", route_class=GuardedRoute, tags=["session"])
 

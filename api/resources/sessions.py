@@ -9,10 +9,10 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.tenants import OpenSessionShown
 from atlas.engine.sessions import OpenSession, end_other_session, list_sessions
 from atlas.errors import NotFound
+from atlas.models import Page
+from atlas.models.tenants import OpenSessionShown
 
 router = APIRouter(prefix=f"{PREFIX}/sessions", route_class=GuardedRoute, tags=["session"])
 

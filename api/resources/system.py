@@ -18,20 +18,6 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
 from atlas.audit.lost_end import read_lost_end
-from atlas.client.models import Page
-from atlas.client.models.jobs import JobTypeShown
-from atlas.client.models.system import (
-    EngineStatus,
-    FindingShown,
-    GateStatus,
-    PauseShown,
-    ProgramStatus,
-    QueueDepth,
-    SystemStatus,
-    UsageShown,
-    VersionStatus,
-    WorkerStatus,
-)
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.db.versions import running_versions
@@ -50,6 +36,20 @@ from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
+from atlas.models import Page
+from atlas.models.jobs import JobTypeShown
+from atlas.models.system import (
+    EngineStatus,
+    FindingShown,
+    GateStatus,
+    PauseShown,
+    ProgramStatus,
+    QueueDepth,
+    SystemStatus,
+    UsageShown,
+    VersionStatus,
+    WorkerStatus,
+)
 from atlas.up_report import read_programs
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])

@@ -15,13 +15,13 @@ from atlas.api.problems import Busy
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.tenants import TenantRemoval, TenantShown
 from atlas.db.pool import Connection
 from atlas.engine.retention import ages_of
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
 from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import no_tenant
+from atlas.models import Page
+from atlas.models.tenants import TenantRemoval, TenantShown
 
 router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=GuardedRoute, tags=["tenants"])
 

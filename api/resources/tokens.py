@@ -11,8 +11,6 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.tenants import RevokedToken, RoleName, TokenMade, TokenShown
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import list_hosts
 from atlas.engine.tokens import (
@@ -25,6 +23,8 @@ from atlas.engine.tokens import (
 )
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
+from atlas.models import Page
+from atlas.models.tenants import RevokedToken, RoleName, TokenMade, TokenShown
 
 WithCreated = Annotated[
     bool, Query(description="Also revoke the tokens that were created with it, those created with them, and so on.")

@@ -13,15 +13,15 @@ from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Listed, Page
-from atlas.client.models.explain import TriggerExplanation
-from atlas.client.models.triggers import Fired, FireShown, OccurrenceShown, TriggerShown
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.preview import Occurrence, preview
 from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, remove_trigger
+from atlas.models import Listed, Page
+from atlas.models.explain import TriggerExplanation
+from atlas.models.triggers import Fired, FireShown, OccurrenceShown, TriggerShown
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 

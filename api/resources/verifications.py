@@ -31,14 +31,14 @@ from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verify import unnamed_key, verify
 from atlas.audit.verify_tenant import verify_tenant
-from atlas.client.models import Page
-from atlas.client.models.audit import VerificationShown
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
+from atlas.models import Page
+from atlas.models.audit import VerificationShown
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=GuardedRoute, tags=["audit"])
 

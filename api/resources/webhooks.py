@@ -11,12 +11,12 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.client.models import Page
-from atlas.client.models.webhooks import TestDelivery, WebhookMade, WebhookShown
 from atlas.engine.webhooks.address import LONGEST_ADDRESS
 from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.events import PATTERNS
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, list_webhooks, remove_webhook
+from atlas.models import Page
+from atlas.models.webhooks import TestDelivery, WebhookMade, WebhookShown
 
 _PORT = r":(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3})"
 _URL = rf"^https?://[A-Za-z0-9._-]+(?:{_PORT})?(?:[/?][!-~]*)?$"

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Path
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_PAGE
-from atlas.client.models.explain import WorkerExplanation
-from atlas.client.models.system import WorkerDetails
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.explain_worker import explain_worker
 from atlas.engine.jobs.lease import request_drain
 from atlas.errors import NotFound
+from atlas.models.explain import WorkerExplanation
+from atlas.models.system import WorkerDetails
 
 router = APIRouter(prefix=f"{PREFIX}/workers", route_class=GuardedRoute, tags=["workers"])
 

@@ -12,8 +12,6 @@ from atlas.api.request_context import Calling
 from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
-from atlas.client.models import Page, ProblemField
-from atlas.client.models.workflows import Checked, DryRunShown, SavedWorkflow, WorkflowSchema, WorkflowShown
 from atlas.engine.templates import template_names
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.dry_run import DryRun, dry_run
@@ -22,6 +20,8 @@ from atlas.engine.workflows.declared.store import enable_workflow, list_workflow
 from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
 from atlas.errors import FieldError, NotFound
+from atlas.models import Page, ProblemField
+from atlas.models.workflows import Checked, DryRunShown, SavedWorkflow, WorkflowSchema, WorkflowShown
 
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 # Apart from the others, whose last part is a workflow's key.

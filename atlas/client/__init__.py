@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     )
     from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent, TriggerEvent
     from atlas.client.methods import AsyncPages, Pages
-    from atlas.client.models.access import AccessActivity, AccessCredential, AccessReport
-    from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
-    from atlas.client.models.audit import (
+    from atlas.client.transport import RetryBudget
+    from atlas.client.waiting import NotEnded, RunNotStarted
+    from atlas.models.access import AccessActivity, AccessCredential, AccessReport
+    from atlas.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown
+    from atlas.models.audit import (
         AuditStatus,
         CheckpointShown,
         EntryDetails,
@@ -35,18 +37,18 @@ if TYPE_CHECKING:
         VerificationResult,
         VerificationShown,
     )
-    from atlas.client.models.base import Listed, Page, ProblemField
-    from atlas.client.models.explain import (
+    from atlas.models.base import Listed, Page, ProblemField
+    from atlas.models.explain import (
         ExplanationShown,
         JobExplanation,
         RunExplanation,
         TriggerExplanation,
         WorkerExplanation,
     )
-    from atlas.client.models.grants import EnqueueGrant, GrantList
-    from atlas.client.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
-    from atlas.client.models.insights import GroupShown, InsightsShown
-    from atlas.client.models.jobs import (
+    from atlas.models.grants import EnqueueGrant, GrantList
+    from atlas.models.hosts import CommandLimits, DefinitionShown, HostShown, InstanceShown
+    from atlas.models.insights import GroupShown, InsightsShown
+    from atlas.models.jobs import (
         Attempt,
         Canceled,
         EnqueuedJob,
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
         RetriedMany,
         Ticked,
     )
-    from atlas.client.models.outbox import AttachmentShown, MailDetails, MailHeader, MailShown
-    from atlas.client.models.overview import (
+    from atlas.models.outbox import AttachmentShown, MailDetails, MailHeader, MailShown
+    from atlas.models.overview import (
         FailedJobShown,
         FlowShown,
         NeedShown,
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
         TypeActivityShown,
         TypeSeriesShown,
     )
-    from atlas.client.models.system import (
+    from atlas.models.system import (
         EngineStatus,
         FindingShown,
         GateStatus,
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
         WorkerJob,
         WorkerStatus,
     )
-    from atlas.client.models.tenants import (
+    from atlas.models.tenants import (
         OpenSessionShown,
         SessionShown,
         TenantRemoval,
@@ -94,7 +96,7 @@ if TYPE_CHECKING:
         TokenMade,
         TokenShown,
     )
-    from atlas.client.models.triggers import (
+    from atlas.models.triggers import (
         Fired,
         FireShown,
         OccurrenceShown,
@@ -102,8 +104,8 @@ if TYPE_CHECKING:
         RecurringShown,
         TriggerShown,
     )
-    from atlas.client.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
-    from atlas.client.models.workflows import (
+    from atlas.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
+    from atlas.models.workflows import (
         Checked,
         EventPublished,
         EventShown,
@@ -116,8 +118,6 @@ if TYPE_CHECKING:
         Stopped,
         WorkflowShown,
     )
-    from atlas.client.transport import RetryBudget
-    from atlas.client.waiting import NotEnded, RunNotStarted
 
 __all__ = [
     "AccessActivity",
@@ -247,28 +247,28 @@ __all__ = [
 ]
 
 _MODULES = (
-    "client",
-    "errors",
-    "frames",
-    "methods",
-    "models.access",
-    "models.approvals",
-    "models.audit",
-    "models.base",
-    "models.explain",
-    "models.grants",
-    "models.hosts",
-    "models.insights",
-    "models.jobs",
-    "models.outbox",
-    "models.overview",
-    "models.system",
-    "models.tenants",
-    "models.triggers",
-    "models.webhooks",
-    "models.workflows",
-    "transport",
-    "waiting",
+    "atlas.client.client",
+    "atlas.client.errors",
+    "atlas.client.frames",
+    "atlas.client.methods",
+    "atlas.models.access",
+    "atlas.models.approvals",
+    "atlas.models.audit",
+    "atlas.models.base",
+    "atlas.models.explain",
+    "atlas.models.grants",
+    "atlas.models.hosts",
+    "atlas.models.insights",
+    "atlas.models.jobs",
+    "atlas.models.outbox",
+    "atlas.models.overview",
+    "atlas.models.system",
+    "atlas.models.tenants",
+    "atlas.models.triggers",
+    "atlas.models.webhooks",
+    "atlas.models.workflows",
+    "atlas.client.transport",
+    "atlas.client.waiting",
 )
 
 
@@ -276,7 +276,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it."""
     if name in __all__:
         for module in _MODULES:
-            found = vars(import_module(f"atlas.client.{module}")).get(name)
+            found = vars(import_module(module)).get(name)
             if found is not None:
                 globals()[name] = found
                 return found

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from atlas.client.models.base import ApiModel, known
-from atlas.client.models.jobs import KnownJobStatus
+from atlas.models.base import ApiModel, known
+from atlas.models.jobs import KnownJobStatus
 
 # It runs, or waits and takes no worker; steps of it began or ended; a person was asked or has decided; policy has
 # blocked the request.

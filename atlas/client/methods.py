@@ -11,9 +11,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.client.errors import ApiNotFound
-from atlas.client.models.base import Page
 from atlas.client.route import ApiCaller, Route, read
 from atlas.client.transport import ApiRequest
+from atlas.models.base import Page
 
 P = ParamSpec("P")
 A = TypeVar("A")

@@ -12,8 +12,8 @@ from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.client.models.access import AccessCredential, AccessReport
 from atlas.engine.access_report import report_access, report_csv
+from atlas.models.access import AccessCredential, AccessReport
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

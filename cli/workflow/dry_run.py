@@ -19,7 +19,7 @@ from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
-    from atlas.client.models.workflows import DryRunShown
+    from atlas.models.workflows import DryRunShown
 
 
 def command(

@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from atlas.client.methods import listing, method, operation
-from atlas.client.models.base import Document, Listed
-from atlas.client.models.explain import JobExplanation
-from atlas.client.models.jobs import (
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import until_ended
+from atlas.models.base import Document, Listed
+from atlas.models.explain import JobExplanation
+from atlas.models.jobs import (
     Attempt,
     BulkActionShown,
     Canceled,
@@ -25,8 +27,6 @@ from atlas.client.models.jobs import (
     RetriedMany,
     Ticked,
 )
-from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import until_ended
 
 
 class JobFilters(TypedDict, total=False):

@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from atlas.client.methods import listing, method, operation, stream
-from atlas.client.models.access import AccessReport
-from atlas.client.models.audit import (
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import until_ended
+from atlas.models.access import AccessReport
+from atlas.models.audit import (
     AuditStatus,
     CheckpointShown,
     EntryDetails,
@@ -17,12 +19,12 @@ from atlas.client.models.audit import (
     SealShown,
     VerificationShown,
 )
-from atlas.client.models.base import Document
-from atlas.client.models.explain import WorkerExplanation
-from atlas.client.models.insights import InsightsShown
-from atlas.client.models.outbox import MailDetails, MailRoute, MailShown
-from atlas.client.models.overview import OverviewShown, SeriesShown, TenantActivityShown
-from atlas.client.models.system import (
+from atlas.models.base import Document
+from atlas.models.explain import WorkerExplanation
+from atlas.models.insights import InsightsShown
+from atlas.models.outbox import MailDetails, MailRoute, MailShown
+from atlas.models.overview import OverviewShown, SeriesShown, TenantActivityShown
+from atlas.models.system import (
     FindingShown,
     GateStatus,
     IdsShown,
@@ -32,8 +34,6 @@ from atlas.client.models.system import (
     WorkerDetails,
     WorkerStatus,
 )
-from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import until_ended
 
 
 class InsightChoice(TypedDict, total=False):

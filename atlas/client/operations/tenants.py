@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from atlas.client.methods import listing, operation
-from atlas.client.models.grants import EnqueueGrant, GrantList
-from atlas.client.models.hosts import DefinitionShown, HostShown, InstanceShown
-from atlas.client.models.tenants import (
+from atlas.client.route import ApiCaller, Id
+from atlas.models.grants import EnqueueGrant, GrantList
+from atlas.models.hosts import DefinitionShown, HostShown, InstanceShown
+from atlas.models.tenants import (
     OpenSessionShown,
     RevokedToken,
     SessionShown,
@@ -18,7 +19,6 @@ from atlas.client.models.tenants import (
     TokenMade,
     TokenShown,
 )
-from atlas.client.route import ApiCaller, Id
 
 
 class TenantOperations(ApiCaller):

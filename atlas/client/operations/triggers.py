@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from atlas.client.methods import listing, operation
-from atlas.client.models.base import Listed
-from atlas.client.models.explain import TriggerExplanation
-from atlas.client.models.triggers import (
+from atlas.client.route import ApiCaller, Id
+from atlas.models.base import Listed
+from atlas.models.explain import TriggerExplanation
+from atlas.models.triggers import (
     Fired,
     FireShown,
     OccurrenceShown,
@@ -17,8 +18,7 @@ from atlas.client.models.triggers import (
     RecurringShown,
     TriggerShown,
 )
-from atlas.client.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
-from atlas.client.route import ApiCaller, Id
+from atlas.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
 
 
 class TriggerOperations(ApiCaller):

@@ -8,10 +8,12 @@ from typing import Any
 
 from atlas.client.errors import ApiNotFound
 from atlas.client.methods import listing, method, operation
-from atlas.client.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown, VerdictShown
-from atlas.client.models.base import Listed
-from atlas.client.models.explain import RunExplanation
-from atlas.client.models.workflows import (
+from atlas.client.route import ApiCaller, Id
+from atlas.client.waiting import RunNotStarted, until_ended
+from atlas.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown, VerdictShown
+from atlas.models.base import Listed
+from atlas.models.explain import RunExplanation
+from atlas.models.workflows import (
     Checked,
     DryRunShown,
     EventPublished,
@@ -28,8 +30,6 @@ from atlas.client.models.workflows import (
     WorkflowSchema,
     WorkflowShown,
 )
-from atlas.client.route import ApiCaller, Id
-from atlas.client.waiting import RunNotStarted, until_ended
 
 
 class WorkflowOperations(ApiCaller):

@@ -8,8 +8,8 @@ import pytest
 from atlas.api.app import read_description
 from atlas.client import AtlasClient, SyncAtlasClient
 from atlas.client.methods import Method
-from atlas.client.models.base import Listed
 from atlas.client.route import Route
+from atlas.models.base import Listed
 from tests.support import ROOT
 
 # What the client leaves to others, by tag or by operation, and why.
@@ -32,7 +32,7 @@ MISSING = """The client has no method for {name}. Add it to a class in atlas/cli
     def {name}(self, …) -> …:
         \"\"\"{summary}.\"\"\"
 
-with the model of its response in atlas/client/models/, or name it in LEFT_OUT with the reason."""
+with the model of its response in atlas/models/, or name it in LEFT_OUT with the reason."""
 
 
 @pytest.fixture(scope="module")

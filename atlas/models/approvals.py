@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, known
 
 ApprovalStatus: TypeAlias = Literal["pending", "approved", "rejected", "expired", "canceled"]
 KnownApprovalStatus: TypeAlias = Annotated[str, known(*get_args(ApprovalStatus))]

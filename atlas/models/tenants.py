@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, known
 
 RoleName: TypeAlias = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 KnownRole: TypeAlias = Annotated[str, known(*get_args(RoleName))]

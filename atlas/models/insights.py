@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, known
-from atlas.client.models.overview import FlowShown, PointShown
+from atlas.models.base import ApiModel, known
+from atlas.models.overview import FlowShown, PointShown
 
 
 class GroupShown(FlowShown):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel
+from atlas.models.base import ApiModel
 
 
 class MailShown(ApiModel):

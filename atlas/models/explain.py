@@ -4,8 +4,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, known
-from atlas.client.models.jobs import KnownJobStatus
+from atlas.models.base import ApiModel, known
+from atlas.models.jobs import KnownJobStatus
 
 # Why a job is where it is; a run has its job's reasons too.
 _OF_JOBS = (

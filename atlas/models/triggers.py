@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, known
 
 FireResult: TypeAlias = Annotated[str, known("fired", "swallowed", "failed", "missed")]
 RecurringOutcome: TypeAlias = Annotated[str, known("succeeded", "failed", "timeout", "stopped", "lost")]

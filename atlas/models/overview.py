@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel, known
-from atlas.client.models.system import GateStatus
+from atlas.models.base import ApiModel, known
+from atlas.models.system import GateStatus
 
 NeedKind: TypeAlias = Annotated[
     str,

@@ -1,5 +1,5 @@
 """The requests and responses of the API, typed: a module for each part of it."""
 
-from atlas.client.models.base import ApiModel, Document, Listed, Page, ProblemField, known
+from atlas.models.base import ApiModel, Document, Listed, Page, ProblemField, known
 
 __all__ = ["ApiModel", "Document", "Listed", "Page", "ProblemField", "known"]

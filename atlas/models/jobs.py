@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from atlas.client.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, known
 
 JobStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "dead_letter", "canceled"]
 JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "workflow", "system")]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.base import ApiModel
+from atlas.models.base import ApiModel
 
 
 class EnqueueGrant(ApiModel):

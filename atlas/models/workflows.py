@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import Field
 
-from atlas.client.models.approvals import KnownApprovalStatus
-from atlas.client.models.base import ApiModel, Document, ProblemField, known
-from atlas.client.models.jobs import JobSource
+from atlas.models.approvals import KnownApprovalStatus
+from atlas.models.base import ApiModel, Document, ProblemField, known
+from atlas.models.jobs import JobSource
 
 RunStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
 IntentStatus: TypeAlias = Literal[

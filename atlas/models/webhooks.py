@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from atlas.client.models.base import ApiModel
+from atlas.models.base import ApiModel
 
 
 class WebhookShown(ApiModel):
