@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from starlette.requests import HTTPConnection
@@ -24,7 +24,8 @@ from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.refused_credentials import RefusedCredentials
 from atlas.api.ttl_cache import TtlCache
 from atlas.engine.sessions import Session, csrf_token, find_link, find_session
-from atlas.engine.tokens import Role, Token, valid_token
+from atlas.engine.tokens import valid_token
+from atlas.models.tenants import Role, Token
 
 # A third of the 30 s within which a revocation must take effect, so that an open WebSocket's own check fits in too.
 CACHED_SECONDS = 10.0
@@ -55,7 +56,7 @@ class Caller:
 
     @property
     def role(self) -> Role:
-        return self.token.role
+        return cast("Role", self.token.role)
 
     @property
     def tenant_id(self) -> UUID | None:

@@ -37,9 +37,14 @@ def by_id(row: Any) -> Any:
     return row.id
 
 
+def as_it_is(row: Any) -> Any:
+    """Shows a row that is a public model already."""
+    return row
+
+
 async def read_page(
     read: Callable[[Any, int], Awaitable[Sequence[R]]],
-    show: Callable[[R], S],
+    show: Callable[[R], S] = as_it_is,
     *,
     after: Any,
     limit: int,

@@ -18,8 +18,8 @@ from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
 from atlas.engine.jobs.counts import Transaction
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, TenantMoved, no_tenant
+from atlas.models.tenants import Tenant
 
 TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 # What changes nothing of a tenant: reading, verifying its audit log, signing in and out.

@@ -4,7 +4,8 @@ from uuid import UUID
 
 from atlas.api.db import READ_SECONDS, Database
 from atlas.api.ttl_cache import TtlCache
-from atlas.engine.tenants import Tenant, find_tenant
+from atlas.engine.tenants import find_tenant
+from atlas.models.tenants import Tenant
 
 TENANT_SECONDS = 5.0
 

@@ -8,14 +8,15 @@ from atlas.cli.connect import either
 from atlas.cli.facts import facts_table
 from atlas.cli.ids import find_id
 from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
+from atlas.cli.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.webhooks.inbound import InboundHook, add_hook, find_hook, list_hooks, remove_hook
+from atlas.engine.webhooks.inbound import add_hook, find_hook, list_hooks, remove_hook
+from atlas.models.webhooks import InboundHook
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, HookShown
+    from atlas.client import AtlasClient
 
 app = typer.Typer(help="Receive signed messages as events.", no_args_is_help=True, add_completion=False)
 
@@ -40,10 +41,10 @@ def add(
 
     async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, str, TenantNames]:
         made = await atlas.create_inbound_hook(event, description=description)
-        return _hook(made), made.secret, await tenant_names(atlas)
+        return row_of(InboundHook, made), made.secret, await tenant_names(atlas)
 
     hook, clear, names = either(work, over_http, tenant=tenant)
-    message = f"Hook {hook.id} is added at /hooks/{hook.key} of the API. Its secret is not shown again:\n{clear}"
+    message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{clear}"
     say({**names.document(hook), "secret": clear}, message, json=json)
 
 
@@ -62,10 +63,10 @@ def show(
             return found, await names_of(conn, found)
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[InboundHook], TenantNames]:
-        return [_hook(one) async for one in atlas.list_inbound_hooks()], await tenant_names(atlas)
+        return await rows_of(InboundHook, atlas.list_inbound_hooks()), await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
-    rows = [(one.id, names.slug(one.tenant_id), f"/hooks/{one.key}", one.event_name, one.description) for one in found]
+    rows = [(one.id, names.slug(one.tenant_id), one.path, one.event_name, one.description) for one in found]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
     say({"hooks": [names.document(one) for one in found]}, table(columns, rows) if rows else NO_HOOKS, json=json)
 
@@ -81,12 +82,12 @@ def show_one(hook_id: HookId, json: Json = False) -> None:
 
     async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
         found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
-        return _hook(found), await tenant_names(atlas)
+        return row_of(InboundHook, found), await tenant_names(atlas)
 
     hook, names = either(work, over_http)
     document = names.document(hook)
     fields = ("id", "tenant", "path", "event_name", "description", "created_by", "created_at")
-    say(document, facts_table({**document, "path": f"/hooks/{hook.key}"}, *fields), json=json)
+    say(document, facts_table(document, *fields), json=json)
 
 
 @app.command("remove")
@@ -101,11 +102,7 @@ def remove(hook_id: HookId, json: Json = False) -> None:
     async def over_http(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
         found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
         await atlas.remove_inbound_hook(found.id)
-        return _hook(found), await tenant_names(atlas)
+        return row_of(InboundHook, found), await tenant_names(atlas)
 
     removed, names = either(work, over_http)
-    say(names.document(removed), f"Hook {removed.id} at /hooks/{removed.key} is removed.", json=json)
-
-
-def _hook(shown: "HookShown") -> InboundHook:
-    return row_of(InboundHook, shown, key=shown.path.removeprefix("/hooks/"))
+    say(names.document(removed), f"Hook {removed.id} at {removed.path} is removed.", json=json)

@@ -80,7 +80,7 @@ def _escaped(text: str) -> str:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; dataclasses, ids and times become plain JSON."""
+    """Print one JSON document; models, dataclasses, ids and times become plain JSON."""
     with written_out():
         text = dump_json(document, indent=True)
         sys.stdout.write((text if is_utf8(sys.stdout) else _NOT_ASCII.sub(_json_escape, text)) + "\n")
@@ -88,8 +88,12 @@ def print_json(document: Any) -> None:
 
 def dump_json(document: Any, *, indent: bool = False) -> str:
     """JSON whose C1 control characters are escaped too, so that no terminal acts on them."""
-    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2 if indent else None).decode()
+    text = orjson.dumps(document, default=_plain, option=orjson.OPT_INDENT_2 if indent else None).decode()
     return _C1_CONTROLS.sub(_json_escape, text)
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump() if hasattr(value, "model_dump") else str(value)
 
 
 def _json_escape(found: re.Match[str]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from atlas.cli.ids import entity_of, id_range, is_beginning, only_one
 from atlas.cli.tenant_names import TenantNames
 from atlas.engine.id_prefixes import IdKind
@@ -13,13 +15,18 @@ from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, TenantShown
+    from atlas.client import AtlasClient, Tenant
 
 R = TypeVar("R")
 
 
 def row_of(kind: type[R], shown: Any, **more: Any) -> R:
     """A row of this kind, from a response that has fields of the same names. `more` are those that it does not have."""
+    if issubclass(kind, BaseModel):
+        # Also of a larger model, such as one with a secret.
+        return kind.model_validate(
+            {name: getattr(shown, name) for name in kind.model_fields if name not in more} | more
+        )
     row: Any = kind
     return kind(**{one.name: getattr(shown, one.name) for one in fields(row) if one.name not in more}, **more)
 
@@ -38,7 +45,7 @@ async def tenant_names(atlas: "AtlasClient") -> TenantNames:
     return TenantNames(slugs)
 
 
-async def own_tenant(atlas: "AtlasClient", named: str | None) -> "TenantShown":
+async def own_tenant(atlas: "AtlasClient", named: str | None) -> "Tenant":
     """The tenant that was named, or that of the token, or system."""
     return await atlas.get_tenant(named or (await atlas.get_session()).tenant or "system")
 

@@ -15,8 +15,9 @@ from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_move import export_tenant, import_tenant
 from atlas.db.pool import Connection
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
-from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
+from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import FieldError, InvalidInput, Refused
+from atlas.models.tenants import Tenant
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from atlas.cli.needs_database import NotOverHttp
 from atlas.cli.output import Json, say
 from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.db.pool import Connection
-from atlas.engine.tenants import Tenant, find_tenant
+from atlas.engine.tenants import find_tenant
 from atlas.errors import Conflict, Refused
+from atlas.models.tenants import Tenant
 from atlas.settings import Settings
 
 # What moves a tenant is imported where it is needed: the other commands of tenants start without it.

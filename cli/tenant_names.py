@@ -5,6 +5,8 @@ from dataclasses import asdict
 from typing import Any, overload
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import no_tenant
@@ -45,7 +47,7 @@ class TenantNames:
 
     def document(self, row: Any) -> dict[str, Any]:
         """A row, or a document, as a document with the slug of the tenant whose id it has."""
-        document = row if isinstance(row, Mapping) else asdict(row)
+        document = row if isinstance(row, Mapping) else dict(row) if isinstance(row, BaseModel) else asdict(row)
         return {**document, "tenant": self.slug(document["tenant_id"])}
 
 

@@ -15,15 +15,8 @@ from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import (
-    ROLES,
-    Token,
-    add_token,
-    list_tokens,
-    require_own_name,
-    revoke_created_tokens,
-    revoke_token,
-)
+from atlas.engine.tokens import ROLES, add_token, list_tokens, require_own_name, revoke_created_tokens, revoke_token
+from atlas.models.tenants import Token
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from atlas.cli.over_http_rows import find_id_over_http, row_of, rows_of, tenant_
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.webhooks.deliver import send_test
-from atlas.engine.webhooks.store import Webhook, add_webhook, find_webhook, list_webhooks, remove_webhook
+from atlas.engine.webhooks.store import add_webhook, find_webhook, list_webhooks, remove_webhook
+from atlas.models.webhooks import Webhook
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

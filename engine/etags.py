@@ -4,13 +4,10 @@ A tag is a hash of what an edit can change. What Atlas itself writes, when a tri
 date of the last edit.
 """
 
-import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
-
-import orjson
+from typing import Protocol, TypeAlias
 
 from atlas.errors import Conflict
 
@@ -42,12 +39,6 @@ class Stale(Conflict):
         super().__init__(
             f"The {kind} {name} has changed since it was read.", remedy="Read it again, and decide on what it is now."
         )
-
-
-def etag_of(*state: Any) -> str:
-    """The tag of this state, of plain JSON, ids and timestamps."""
-    text = orjson.dumps(state, default=str, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
-    return f'"{hashlib.sha256(text).hexdigest()[:32]}"'
 
 
 def require_match(held: Editable | None, if_match: Precondition | None, kind: str, name: object) -> None:

@@ -21,9 +21,9 @@ from atlas.db.schema import role, schema_name
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
 from atlas.engine.jobs.types import canonical
-from atlas.engine.tenants import Tenant
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 from atlas.models.grants import EnqueueGrant
+from atlas.models.tenants import Tenant
 
 if TYPE_CHECKING:
     from atlas.generated import models

@@ -19,9 +19,10 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
-from atlas.engine.tokens import Token, token_of
 from atlas.errors import Conflict
 from atlas.ids import new_id
+from atlas.models.rows import from_row
+from atlas.models.tenants import OpenSession, Token
 
 OPEN = statement("engine/sql/open_session.sql")
 FIND = statement("engine/sql/find_session.sql")
@@ -44,21 +45,6 @@ class Session:
     created_at: datetime
     expires_at: datetime
     seconds_left: float
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSession:
-    """A session that is valid now, as others see it: whose it is, and when it was used last, within a minute."""
-
-    id: UUID
-    subject: str
-    role: str
-    tenant_id: UUID | None
-    token_id: UUID
-    prefix: str
-    created_at: datetime
-    last_seen_at: datetime
-    expires_at: datetime
 
 
 async def open_session(
@@ -113,14 +99,14 @@ async def find_session(conn: Connection, clear: str) -> Session | None:
     if row is None:
         return None
     await fetch(conn, SEEN, id=row["session_id"])
-    session = row["session_id"], token_of(row), row["session_created_at"], row["session_expires_at"]
+    session = row["session_id"], from_row(Token, row), row["session_created_at"], row["session_expires_at"]
     return Session(*session, row["seconds_left"])
 
 
 async def find_link(conn: Connection, clear: str) -> Token | None:
     """The token of a link, if it is valid now by the database's clock and was not used."""
     row = await fetch_row(conn, FIND, hash=_hash(clear), is_link=True)
-    return None if row is None else token_of(row)
+    return None if row is None else from_row(Token, row)
 
 
 async def end_session(conn: Connection, session: Session, *, actor: Actor) -> None:
@@ -138,10 +124,14 @@ async def list_sessions(
     id: UUID | None = None,
     before: UUID | None = None,
     limit: int = 50,
+    current: UUID | None = None,
 ) -> list[OpenSession]:
-    """The sessions that are valid now, newest first: of one tenant or all, of one subject there, or one by its id."""
+    """The sessions that are valid now, newest first: of one tenant or all, of one subject there, or one by its id.
+
+    `current` is the id of the session that asks.
+    """
     wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": before, "limit": limit}
-    return [OpenSession(*row) for row in await fetch(conn, LIST, **wanted)]
+    return [from_row(OpenSession, row, is_current=row["id"] == current) for row in await fetch(conn, LIST, **wanted)]
 
 
 async def end_other_session(conn: Connection, session: OpenSession, *, actor: Actor) -> None:

@@ -22,8 +22,8 @@ from atlas.audit.export import Extract, read_lines
 from atlas.audit.moved import AuditPart, kept_parts, read_parts
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.tenants import Tenant
 from atlas.errors import AtlasError, Conflict
+from atlas.models.tenants import Tenant
 from atlas.version import __version__
 
 FACTS = statement("engine/sql/tenant_facts.sql")

@@ -33,8 +33,9 @@ from atlas.engine.tenant_file import (
     audit_name,
     rows_name,
 )
-from atlas.engine.tenants import Tenant, find_tenant
+from atlas.engine.tenants import find_tenant
 from atlas.errors import AtlasError, Conflict
+from atlas.models.tenants import Tenant
 
 FACTS = statement("engine/sql/import_facts.sql")
 IMPORT = statement("engine/sql/import_rows.sql")

@@ -24,10 +24,11 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.pauses import pause, wait_until_paused
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.tenant_removal import MOST_COUNTED, WAIT_SECONDS, WORK, wait_for_open_transactions
-from atlas.engine.tenants import Tenant, find_tenant
+from atlas.engine.tenants import find_tenant
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events
 from atlas.errors import Conflict, Refused
+from atlas.models.tenants import Tenant
 
 BEGIN = statement("engine/sql/begin_move.sql")
 CANCEL = statement("engine/sql/cancel_move.sql")

@@ -27,8 +27,9 @@ from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
-from atlas.engine.tenants import HOLD, Tenant, find_tenant
+from atlas.engine.tenants import HOLD, find_tenant
 from atlas.errors import Conflict, Refused
+from atlas.models.tenants import Tenant
 
 WORK = statement("engine/sql/tenant_work.sql")
 BEGIN = statement("engine/sql/begin_removal.sql")

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -17,15 +15,17 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.etags import Precondition, etag_of, require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.limits import check_rate
 from atlas.engine.jobs.types import field_errors
 from atlas.engine.quotas import QUOTAS
-from atlas.engine.retention import DEFAULT_DAYS
+from atlas.engine.retention import DEFAULT_DAYS, ages_of
 from atlas.engine.timezones import check_zone
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, TenantMoved, no_tenant
 from atlas.ids import as_id, new_id
+from atlas.models.rows import from_row
+from atlas.models.tenants import Tenant
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -41,30 +41,6 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000
 
 # Models of the limits that other parts of Atlas define and the engine only stores, by name.
 _models: dict[str, TypeAdapter[Any]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """A customer, under the short name that commands and addresses use."""
-
-    id: UUID
-    slug: str
-    name: str
-    timezone: str
-    limits: dict[str, Any]
-    retention: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
-    # Since when it is being removed.
-    removing_at: datetime | None
-    # Since when it is being moved to another installation, and where to.
-    moving_at: datetime | None
-    moving_to: str | None
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change."""
-        return etag_of(self.id, self.name, self.timezone, self.limits, self.retention)
 
 
 async def add_tenant(conn: Connection, *, slug: str, name: str, timezone: str = "UTC", actor: Actor) -> Tenant:
@@ -152,19 +128,7 @@ async def list_tenants(conn: Connection, *, after: str | None = None, limit: int
 
 
 def _tenant(row: "models.Tenant") -> Tenant:
-    return Tenant(
-        id=UUID(row.id),
-        slug=row.slug,
-        name=row.name,
-        timezone=row.timezone,
-        limits=cast("dict[str, Any]", row.limits),
-        retention=cast("dict[str, Any]", row.retention),
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-        removing_at=row.removingAt,
-        moving_at=row.movingAt,
-        moving_to=row.movingTo,
-    )
+    return from_row(Tenant, row, retention_days=ages_of(cast("dict[str, Any]", row.retention)))
 
 
 def _check(

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID
 
 import orjson
@@ -25,16 +25,15 @@ from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.quotas import require_room
 from atlas.engine.subjects import check_subject, looks_like
-from atlas.engine.tenants import Tenant
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused, SettingsError
 from atlas.ids import as_id, new_id
+from atlas.models.rows import from_row, from_rows
+from atlas.models.tenants import Role, Tenant, Token
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import ApiTokenWhereInput, ApiTokenWhereUniqueInput
 
-Role = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 ADD = statement("engine/sql/add_token.sql")
@@ -52,27 +51,6 @@ SHORTEST_CHOSEN = 16
 _MADE_HERE = re.compile(r"atl_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _PREFIX = re.compile(r"[a-z2-7]{8}")
 _NO_HASH = bytes(32)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A credential without its secret. `subject` is the person or program that acts with it.
-
-    `scopes` narrows what its role allows: a worker to some `job_types`, a host to one `host_id`.
-    """
-
-    id: UUID
-    prefix: str
-    subject: str
-    role: Role
-    tenant_id: UUID | None
-    scopes: dict[str, Any]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    revoked_at: datetime | None
-    # Who created it.
-    created_by: str
 
 
 async def add_token(
@@ -127,7 +105,7 @@ async def valid_token(conn: Connection, clear: str) -> tuple[Token, float] | Non
     if row is None or not matches or not row["is_good"]:
         return None
     await fetch(conn, TOUCH, id=row["id"])
-    return token_of(row), row["seconds_left"]
+    return from_row(Token, row), row["seconds_left"]
 
 
 async def require_own_name(conn: Connection, subject: str) -> None:
@@ -156,7 +134,7 @@ async def list_tokens(
 ) -> list[Token]:
     """The tokens of one tenant, or all, oldest first, expired and revoked ones too; or so many of them after one."""
     where: ApiTokenWhereInput = page_filter(tenant_id=tenant_id, after=after)
-    return [_token(row) for row in await prisma_on(conn).apitoken.find_many(limit, where=where, order={"id": "asc"})]
+    return from_rows(Token, await prisma_on(conn).apitoken.find_many(limit, where=where, order={"id": "asc"}))
 
 
 async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> Token:
@@ -166,7 +144,7 @@ async def revoke_token(conn: Connection, prefix_or_id: str, *, actor: Actor) -> 
         row = await fetch_row(conn, REVOKE, id=token.id)
         if row is None:
             return await _find(conn, prefix_or_id)
-        token = token_of(row)
+        token = from_row(Token, row)
         await record(conn, _event("TOKEN_REVOKED", token, actor), before={"revoked_at": None})
     return token
 
@@ -177,7 +155,7 @@ async def revoke_created_tokens(conn: Connection, token: Token, *, actor: Actor)
     async with conn.transaction():
         creators = [token.id]
         while creators:
-            tokens = [token_of(row) for row in await fetch(conn, REVOKE_CREATED, creators=creators)]
+            tokens = from_rows(Token, await fetch(conn, REVOKE_CREATED, creators=creators))
             for created in tokens:
                 await record(conn, _event("TOKEN_REVOKED", created, actor), before={"revoked_at": None})
             revoked += tokens
@@ -227,7 +205,7 @@ async def _add(conn: Connection, clear: str, draft: _Draft, actor: Actor) -> Tok
         )
         if row is None:
             return None
-        token = token_of(row)
+        token = from_row(Token, row)
         await record(conn, _event("TOKEN_ADDED", token, actor))
         return token
 
@@ -239,7 +217,7 @@ async def _find(conn: Connection, prefix_or_id: str) -> Token:
     row = await prisma_on(conn).apitoken.find_unique(where) if is_usable else None
     if row is None:
         raise _unknown(prefix_or_id)
-    return _token(row)
+    return from_row(Token, row)
 
 
 def _check(
@@ -289,29 +267,6 @@ def _prefix_of(clear: str) -> str:
 
 def _hash(clear: str) -> bytes:
     return hashlib.sha256(clear.encode("utf-8", "surrogatepass")).digest()
-
-
-def token_of(row: Any) -> Token:
-    """The token in a row that holds its columns."""
-    return Token(
-        **{name: row[name] for name in Token.__slots__ if name != "scopes"}, scopes=orjson.loads(row["scopes"])
-    )
-
-
-def _token(row: "models.ApiToken") -> Token:
-    return Token(
-        id=UUID(row.id),
-        prefix=row.prefix,
-        subject=row.subject,
-        role=cast("Role", row.role),
-        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
-        scopes=cast("dict[str, Any]", row.scopes),
-        created_at=row.createdAt,
-        expires_at=row.expiresAt,
-        last_used_at=row.lastUsedAt,
-        revoked_at=row.revokedAt,
-        created_by=row.createdBy,
-    )
 
 
 def _unknown(prefix_or_id: str | UUID) -> NotFound:

@@ -17,7 +17,6 @@ from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.engine.webhooks.inbound import (
     LONGEST_ID,
-    InboundHook,
     NotAccepted,
     accept_message,
     add_hook,
@@ -28,7 +27,7 @@ from atlas.engine.webhooks.inbound import (
 )
 from atlas.engine.webhooks.signature import ID, SIGNATURE, TIMESTAMP
 from atlas.models import ApiModel, Page
-from atlas.models.webhooks import HookMade, HookShown
+from atlas.models.webhooks import CreatedInboundHook, InboundHook
 from atlas.strict_json import read_json
 
 router = APIRouter(prefix=f"{PREFIX}/inbound-hooks", route_class=GuardedRoute, tags=["webhooks"])
@@ -54,12 +53,11 @@ class MessageAccepted(ApiModel):
 
 @router.get("", operation_id="list_inbound_hooks", summary="List the inbound hooks, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[HookShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[InboundHook]:
     """Without their secrets."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_hooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            _shown,
             after=cursor,
             limit=limit,
         )
@@ -67,19 +65,19 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.post("", operation_id="create_inbound_hook", status_code=201, summary="Add an inbound hook")
 @requires(*MANAGERS, no_key="a hook's secret is returned once and never stored in clear")
-async def create(body: NewHook, call: Calling) -> HookMade:
+async def create(body: NewHook, call: Calling) -> CreatedInboundHook:
     """The response shows the secret, once."""
     async with call.transaction() as conn:
         hook, clear = await add_hook(conn, call.home, body.event_name, description=body.description, actor=call.actor)
-    return HookMade(**_shown(hook).model_dump(), secret=clear)
+    return CreatedInboundHook(**dict(hook), secret=clear)
 
 
 @router.get("/{hook_id:uuid}", operation_id="get_inbound_hook", summary="One inbound hook")
 @requires(*READERS)
-async def show_one(hook_id: Id, call: Calling) -> HookShown:
+async def show_one(hook_id: Id, call: Calling) -> InboundHook:
     """Without its secret."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_hook(conn, hook_id, tenant_id=call.tenant_id))
+        return await find_hook(conn, hook_id, tenant_id=call.tenant_id)
 
 
 @router.delete("/{hook_id:uuid}", operation_id="remove_inbound_hook", status_code=204, summary="Remove an inbound hook")
@@ -121,8 +119,3 @@ async def receive(
     async with api.db.transaction(hook.tenant_id, share=(hook.tenant_id, False)) as conn:
         accepted = await accept_message(conn, hook, headers, value, actor=actor)
     return MessageAccepted(event_id=accepted.event_id, repeated=accepted.is_repeated)
-
-
-def _shown(hook: InboundHook) -> HookShown:
-    facts = {name: getattr(hook, name) for name in HookShown.model_fields if name != "path"}
-    return HookShown(**facts, path=f"/hooks/{hook.key}")

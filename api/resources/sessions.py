@@ -1,6 +1,6 @@
 """Routes for the sessions of people: who is signed in, and ending a session from outside."""
 
-from typing import Any
+from uuid import UUID
 
 from fastapi import APIRouter
 
@@ -9,22 +9,25 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.sessions import OpenSession, end_other_session, list_sessions
+from atlas.engine.sessions import end_other_session, list_sessions
 from atlas.errors import NotFound
 from atlas.models import Page
-from atlas.models.tenants import OpenSessionShown
+from atlas.models.tenants import OpenSession
 
 router = APIRouter(prefix=f"{PREFIX}/sessions", route_class=GuardedRoute, tags=["session"])
 
 
 @router.get("", operation_id="list_sessions", summary="List who is signed in, newest first")
 @requires(*PEOPLE)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[OpenSessionShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[OpenSession]:
     """Operators see all, admins of a tenant those of its people, everyone else their own."""
+    tenant_id, subject = _visible(call)
+    current = None if call.caller.session is None else call.caller.session.id
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: list_sessions(conn, **_visible(call), before=before, limit=limit),
-            lambda one: _shown(one, call),
+            lambda before, limit: list_sessions(
+                conn, tenant_id=tenant_id, subject=subject, before=before, limit=limit, current=current
+            ),
             after=cursor,
             limit=limit,
         )
@@ -36,22 +39,17 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 @requires(*PEOPLE, no_key="the call may be repeated without one")
 async def end(session_id: Id, call: Calling) -> None:
     """At once in this process, within 10 seconds in the others. Its token stays valid until it is revoked."""
+    tenant_id, subject = _visible(call)
     async with call.transaction(all_tenants=True) as conn:
-        found = await list_sessions(conn, **_visible(call), id=session_id, limit=1)
+        found = await list_sessions(conn, tenant_id=tenant_id, subject=subject, id=session_id, limit=1)
         if not found:
             raise NotFound("session", session_id)
         await end_other_session(conn, found[0], actor=call.actor)
     call.after_commit(call.api.callers.forget)
 
 
-def _visible(call: RequestContext) -> dict[str, Any]:
-    """Which sessions the caller may see: sessions have no row-level security, so every statement says it."""
+def _visible(call: RequestContext) -> tuple[UUID | None, str | None]:
+    """Whose sessions the caller may see: sessions have no row-level security, so every statement says it."""
     if call.caller.role in MANAGERS:
-        return {"tenant_id": call.tenant_id}
-    return {"tenant_id": call.caller.tenant_id, "subject": call.caller.subject}
-
-
-def _shown(one: OpenSession, call: RequestContext) -> OpenSessionShown:
-    current = call.caller.session
-    facts = {name: getattr(one, name) for name in OpenSession.__slots__}
-    return OpenSessionShown(**facts, is_current=current is not None and current.id == one.id)
+        return call.tenant_id, None
+    return call.caller.tenant_id, call.caller.subject

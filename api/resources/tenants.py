@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -16,12 +15,11 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
-from atlas.engine.retention import ages_of
 from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
-from atlas.engine.tenants import Tenant, add_tenant, edit_tenant, find_tenant, list_tenants
+from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import no_tenant
 from atlas.models import Page
-from atlas.models.tenants import TenantRemoval, TenantShown
+from atlas.models.tenants import Tenant, TenantRemoval
 
 router = APIRouter(prefix=f"{PREFIX}/tenants", route_class=GuardedRoute, tags=["tenants"])
 
@@ -61,14 +59,13 @@ class NewTenant(Body):
     "", operation_id="list_tenants", summary="List the tenants, by slug; callers that belong to one see that one"
 )
 @requires(*READERS, by_tenant=False)
-async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[TenantShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[Tenant]:
     """With their limits and retention."""
     async with call.transaction(read_only=True) as conn:
         if call.tenant_id is not None:
-            return Page(items=[_tenant(await find_tenant(conn, call.tenant_id))])
+            return Page(items=[await find_tenant(conn, call.tenant_id)])
         return await read_page(
             lambda after, limit: list_tenants(conn, after=after, limit=limit),
-            _tenant,
             after=cursor,
             limit=limit,
             key=lambda one: one.slug,
@@ -78,7 +75,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
 
 @router.post("", operation_id="create_tenant", status_code=201, summary="Add a tenant")
 @requires("operator", whole=True, etag=True)
-async def create(body: NewTenant, call: Calling, response: Response) -> TenantShown:
+async def create(body: NewTenant, call: Calling, response: Response) -> Tenant:
     """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
         made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
@@ -89,7 +86,7 @@ async def create(body: NewTenant, call: Calling, response: Response) -> TenantSh
 
 @router.get("/{slug_or_id}", operation_id="get_tenant", summary="One tenant")
 @requires(*READERS, by_tenant=False, etag=True)
-async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> TenantShown:
+async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> Tenant:
     """By its slug or its id."""
     async with call.transaction(read_only=True) as conn:
         return _shown(await _find(conn, slug_or_id, call), response)
@@ -101,7 +98,7 @@ async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> T
 @requires("operator", whole=True, etag=True)
 async def edit(
     slug_or_id: SlugOrId, body: TenantChange, call: Calling, response: Response, if_match: IfMatch
-) -> TenantShown:
+) -> Tenant:
     """`limits` and `retention` are replaced as a whole; what they do not name has its default."""
     async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
@@ -167,13 +164,9 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
     return last, True
 
 
-def _shown(tenant: Tenant, response: Response) -> TenantShown:
+def _shown(tenant: Tenant, response: Response) -> Tenant:
     response.headers.update(validators(tenant))
-    return _tenant(tenant)
-
-
-def _tenant(tenant: Tenant) -> TenantShown:
-    return TenantShown(**asdict(tenant), retention_days=ages_of(tenant.retention))
+    return tenant
 
 
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:

@@ -24,7 +24,7 @@ from atlas.engine.tokens import (
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
 from atlas.models import Page
-from atlas.models.tenants import RevokedToken, RoleName, TokenMade, TokenShown
+from atlas.models.tenants import CreatedToken, RevokedToken, Role, Token
 
 WithCreated = Annotated[
     bool, Query(description="Also revoke the tokens that were created with it, those created with them, and so on.")
@@ -43,7 +43,7 @@ class NewToken(Body):
     )
 
     subject: Name = Field(description="The person or program that acts with it.")
-    role: RoleName
+    role: Role
     scopes: Document = Field(
         default_factory=dict,
         description="A worker's `job_types`, or none for every type; a host's `host_id`, which it needs.",
@@ -53,12 +53,11 @@ class NewToken(Body):
 
 @router.get("", operation_id="list_tokens", summary="List the tokens, oldest first")
 @requires(*MANAGERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TokenShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Token]:
     """Expired and revoked ones too, without their secrets."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_tokens(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            TokenShown.model_validate,
             after=cursor,
             limit=limit,
             contents=lambda one: one.scopes,
@@ -67,7 +66,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.post("", operation_id="create_token", status_code=201, summary="Create a token")
 @requires(*MANAGERS, no_key="a token's secret is returned once and never stored")
-async def create(body: NewToken, call: Calling) -> TokenMade:
+async def create(body: NewToken, call: Calling) -> CreatedToken:
     """The response shows the whole token, once. Atlas keeps its hash."""
     if body.role == "operator" and call.caller.role != "operator":
         raise Forbidden("Only an operator creates tokens of operators.")
@@ -90,15 +89,15 @@ async def create(body: NewToken, call: Calling) -> TokenMade:
             expires_at=body.expires_at,
             actor=call.actor,
         )
-    return TokenMade(**TokenShown.model_validate(token).model_dump(), token=clear)
+    return CreatedToken(**dict(token), token=clear)
 
 
 @router.get("/{token_id:uuid}", operation_id="get_token", summary="One token")
 @requires(*MANAGERS)
-async def show_one(token_id: Id, call: Calling) -> TokenShown:
+async def show_one(token_id: Id, call: Calling) -> Token:
     """Without its secret."""
     async with call.transaction(read_only=True) as conn:
-        return TokenShown.model_validate(await find_token(conn, token_id, tenant_id=call.tenant_id))
+        return await find_token(conn, token_id, tenant_id=call.tenant_id)
 
 
 @router.delete(
@@ -114,9 +113,7 @@ async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
         created = await revoke_created_tokens(conn, revoked, actor=call.actor) if with_created else []
     call.after_commit(call.api.callers.forget)
-    return RevokedToken(
-        **TokenShown.model_validate(revoked).model_dump(), created=[TokenShown.model_validate(one) for one in created]
-    )
+    return RevokedToken(**dict(revoked), created=created)
 
 
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:

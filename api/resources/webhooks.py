@@ -16,7 +16,7 @@ from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.events import PATTERNS
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, list_webhooks, remove_webhook
 from atlas.models import Page
-from atlas.models.webhooks import TestDelivery, WebhookMade, WebhookShown
+from atlas.models.webhooks import CreatedWebhook, TestDelivery, Webhook
 
 _PORT = r":(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3})"
 _URL = rf"^https?://[A-Za-z0-9._-]+(?:{_PORT})?(?:[/?][!-~]*)?$"
@@ -56,12 +56,11 @@ class NewWebhook(Body):
 
 @router.get("", operation_id="list_webhooks", summary="List the webhooks, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[WebhookShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Webhook]:
     """Without their secrets."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_webhooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            WebhookShown.model_validate,
             after=cursor,
             limit=limit,
         )
@@ -69,37 +68,36 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.post("", operation_id="create_webhook", status_code=201, summary="Add a webhook")
 @requires(*MANAGERS, etag=True, no_key="a webhook's secret is returned once and never stored in clear")
-async def create(body: NewWebhook, call: Calling, response: Response) -> WebhookMade:
+async def create(body: NewWebhook, call: Calling, response: Response) -> CreatedWebhook:
     """It gets what happens from now on. The response shows the secret, once."""
     async with call.transaction() as conn:
         webhook, clear = await add_webhook(
             conn, call.home, body.url, body.events, description=body.description, actor=call.actor
         )
     response.headers.update(validators(webhook))
-    return WebhookMade(**WebhookShown.model_validate(webhook).model_dump(), secret=clear)
+    return CreatedWebhook(**dict(webhook), secret=clear)
 
 
 @router.get("/{webhook_id:uuid}", operation_id="get_webhook", summary="One webhook")
 @requires(*READERS, etag=True)
-async def show_one(webhook_id: Id, call: Calling, response: Response) -> WebhookShown:
+async def show_one(webhook_id: Id, call: Calling, response: Response) -> Webhook:
     """With whether its deliveries fail. They are the jobs whose correlation id is `webhook:<id>`."""
     async with call.transaction(read_only=True) as conn:
         webhook = await find_webhook(conn, webhook_id, tenant_id=call.tenant_id)
     response.headers.update(validators(webhook))
-    return WebhookShown.model_validate(webhook)
+    return webhook
 
 
 @router.patch("/{webhook_id:uuid}", operation_id="edit_webhook", summary="Change a webhook")
 @requires(*MANAGERS, etag=True)
-async def edit(
-    webhook_id: Id, body: WebhookChange, call: Calling, response: Response, if_match: IfMatch
-) -> WebhookShown:
+async def edit(webhook_id: Id, body: WebhookChange, call: Calling, response: Response, if_match: IfMatch) -> Webhook:
     """Fields that are not sent stay as they are. Enabled again, it gets what happens from then on."""
-    about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        webhook = await edit_webhook(conn, webhook_id, body.described(), **about)
+        webhook = await edit_webhook(
+            conn, webhook_id, body.described(), actor=call.actor, tenant_id=call.tenant_id, if_match=if_match
+        )
     response.headers.update(validators(webhook))
-    return WebhookShown.model_validate(webhook)
+    return webhook
 
 
 @router.delete("/{webhook_id:uuid}", operation_id="remove_webhook", status_code=204, summary="Remove a webhook")

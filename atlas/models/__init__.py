@@ -1,4 +1,4 @@
-"""The requests and responses of the API, typed: a module for each part of it."""
+"""The public models, a module for each part of Atlas: the engine, the API and the client share them."""
 
 from atlas.models.base import ApiModel, Document, Listed, Page, ProblemField, known
 

@@ -1,13 +1,15 @@
-"""What all models of the API stand on. The API sends these models and the client reads them.
+"""The base of all public models. The engine returns these models, the API sends them, and the client reads them.
 
 The client ignores fields that a newer API adds. Where a newer API may add values, the type is a plain string with the
 known values in its schema.
 """
 
 from datetime import datetime
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from atlas.etags import etag_of
 
 T = TypeVar("T")
 
@@ -20,10 +22,22 @@ def known(*values: str) -> Any:
 
 
 class ApiModel(BaseModel):
-    """A response of the API, built from keywords or from an object with the same attributes."""
+    """A public model, built from keywords or from an object with the same attributes."""
 
     # Each model is built when it is first used: a program uses few of them.
     model_config = ConfigDict(extra="ignore", from_attributes=True, frozen=True, defer_build=True)
+
+
+class EditableModel(ApiModel):
+    """A public model of something that people edit."""
+
+    # The fields that its entity tag is made of.
+    tagged: ClassVar[tuple[str, ...]]
+
+    @property
+    def etag(self) -> str:
+        """The entity tag of what an edit can change, as the header ETag has it."""
+        return etag_of(*(getattr(self, name) for name in self.tagged))
 
 
 class Page(ApiModel, Generic[T]):

@@ -1,19 +1,21 @@
 """Tenants, the tokens of people and programs, and who is signed in."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from pydantic import Field
 
-from atlas.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, EditableModel, known
 
-RoleName: TypeAlias = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
-KnownRole: TypeAlias = Annotated[str, known(*get_args(RoleName))]
+Role: TypeAlias = Literal["operator", "tenant_admin", "enqueuer", "auditor", "host", "worker"]
+KnownRole: TypeAlias = Annotated[str, known(*get_args(Role))]
 
 
-class TenantShown(ApiModel):
-    """A customer."""
+class Tenant(EditableModel):
+    """A customer, under the short name that commands and addresses use."""
+
+    tagged: ClassVar = ("id", "name", "timezone", "limits", "retention")
 
     id: UUID
     slug: str
@@ -42,8 +44,8 @@ class TenantRemoval(ApiModel):
     rows: dict[str, int]
 
 
-class TokenShown(ApiModel):
-    """A credential without its secret."""
+class Token(ApiModel):
+    """A credential without its secret. `subject` is the person or program that acts with it."""
 
     id: UUID
     prefix: str
@@ -58,16 +60,16 @@ class TokenShown(ApiModel):
     created_by: str
 
 
-class TokenMade(TokenShown):
+class CreatedToken(Token):
     """A new credential, with its clear text, which is not shown again."""
 
     token: str
 
 
-class RevokedToken(TokenShown):
+class RevokedToken(Token):
     """A revoked credential, and those that were revoked with it."""
 
-    created: list[TokenShown] = Field(description="The tokens that were created with it and were revoked too.")
+    created: list[Token] = Field(description="The tokens that were created with it and were revoked too.")
 
 
 class SessionShown(ApiModel):
@@ -81,7 +83,7 @@ class SessionShown(ApiModel):
     expires_at: datetime | None
 
 
-class OpenSessionShown(ApiModel):
+class OpenSession(ApiModel):
     """A session that is valid now."""
 
     id: UUID

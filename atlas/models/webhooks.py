@@ -1,13 +1,17 @@
 """Webhooks, out and in."""
 
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
-from atlas.models.base import ApiModel
+from atlas.models.base import ApiModel, EditableModel
 
 
-class WebhookShown(ApiModel):
+class Webhook(EditableModel):
     """A subscription without its secret."""
+
+    editable: ClassVar = ("url", "events", "description", "is_enabled")
+    tagged: ClassVar = ("id", *editable)
 
     id: UUID
     tenant_id: UUID
@@ -23,7 +27,7 @@ class WebhookShown(ApiModel):
     updated_at: datetime
 
 
-class WebhookMade(WebhookShown):
+class CreatedWebhook(Webhook):
     """A new subscription, with the secret that its messages are signed with, which is not shown again."""
 
     secret: str
@@ -35,7 +39,7 @@ class TestDelivery(ApiModel):
     job_id: UUID
 
 
-class HookShown(ApiModel):
+class InboundHook(ApiModel):
     """An address for messages, without its secret."""
 
     id: UUID
@@ -47,7 +51,7 @@ class HookShown(ApiModel):
     created_at: datetime
 
 
-class HookMade(HookShown):
+class CreatedInboundHook(InboundHook):
     """A new address, with the secret to sign with, which is not shown again."""
 
     secret: str

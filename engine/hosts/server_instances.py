@@ -13,10 +13,11 @@ from atlas.audit.record import record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.etags import Precondition, etag_of, require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.hosts.hosts import Host, check_new_name, host_event
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.etags import etag_of
 from atlas.ids import as_id, new_id
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.schema import role
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.etags import Precondition, etag_of, require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
+from atlas.etags import etag_of
 from atlas.logs import get_logger
 
 READ = statement("engine/jobs/sql/gate_read.sql")

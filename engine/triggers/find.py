@@ -12,10 +12,10 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
-from atlas.engine.etags import etag_of
 from atlas.engine.triggers.cron import Cron, known_cron
 from atlas.engine.triggers.spec import TriggerSpec
 from atlas.errors import NotFound
+from atlas.etags import etag_of
 
 if TYPE_CHECKING:
     from atlas.generated import models

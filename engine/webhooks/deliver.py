@@ -11,8 +11,8 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.webhooks.store import Webhook
 from atlas.engine.webhooks.target import ATLAS, record_disabled
+from atlas.models.webhooks import Webhook
 
 TAKE = statement("engine/webhooks/sql/take_events.sql")
 DISABLE_OVERFULL = statement("engine/webhooks/sql/disable_overfull.sql")

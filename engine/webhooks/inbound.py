@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid5
 
@@ -25,6 +24,8 @@ from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
 from atlas.engine.workflows.events import publish_event
 from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
+from atlas.models.rows import from_row
+from atlas.models.webhooks import InboundHook
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -39,19 +40,6 @@ LONGEST_ID = 200
 
 class NotAccepted(AtlasError):
     """The message is not signed with the hook's secret, or too old."""
-
-
-@dataclass(frozen=True, slots=True)
-class InboundHook:
-    """An address for messages of one kind."""
-
-    id: UUID
-    tenant_id: UUID
-    key: str
-    event_name: str
-    description: str
-    created_by: str
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +176,7 @@ async def _is_repeated(conn: Connection, event_id: UUID, message_id: str, contex
 
 
 def _hook(row: "models.InboundHook") -> InboundHook:
-    return InboundHook(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        key=row.key,
-        event_name=row.eventName,
-        description=row.description,
-        created_by=row.createdBy,
-        created_at=row.createdAt,
-    )
+    return from_row(InboundHook, row, path=f"/hooks/{row.key}")
 
 
 def _unknown(hook_id: UUID) -> NotFound:

@@ -1,8 +1,6 @@
 """Webhooks: the subscriptions of tenants to events. Each change is audited; the signing secret is shown once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -13,7 +11,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.etags import Precondition, etag_of, require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.address import check_address, check_reachable
@@ -21,39 +19,15 @@ from atlas.engine.webhooks.events import check_events
 from atlas.engine.webhooks.signing_secrets import make_secret
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
+from atlas.models.rows import from_row, from_rows
+from atlas.models.webhooks import Webhook
 from atlas.settings import load_settings
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import WebhookCreateInput, WebhookWhereInput
 
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")
-
-EDITABLE = ("url", "events", "description", "is_enabled")
-
-
-@dataclass(frozen=True, slots=True)
-class Webhook:
-    """A subscription. `failing_since` is set from the first failed delivery to the next that succeeds."""
-
-    id: UUID
-    tenant_id: UUID
-    url: str
-    events: tuple[str, ...]
-    description: str
-    is_enabled: bool
-    disabled_reason: str | None
-    failing_since: datetime | None
-    last_error: str | None
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change."""
-        return etag_of(self.id, *(getattr(self, name) for name in EDITABLE))
 
 
 async def add_webhook(
@@ -67,7 +41,7 @@ async def add_webhook(
         await require_room(conn, "webhooks", tenant_id)
         values = {"id": str(id), "tenantId": str(tenant_id), "url": url, "events": list(events)}
         data = values | sealed | {"description": description, "createdBy": actor.id}
-        webhook = _webhook(await prisma_on(conn).webhook.create(cast("WebhookCreateInput", data)))
+        webhook = from_row(Webhook, await prisma_on(conn).webhook.create(cast("WebhookCreateInput", data)))
         await record(conn, _event("WEBHOOK_ADDED", webhook, actor))
     return webhook, clear
 
@@ -86,10 +60,10 @@ async def edit_webhook(
     async with conn.transaction():
         before = await _hold(conn, webhook_id, tenant_id, if_match)
         values = await values_of(conn, "webhook", webhook_id)
-        wanted = {name: changes.get(name, getattr(before, name)) for name in EDITABLE}
-        await fetch(conn, EDIT, id=webhook_id, **{**wanted, "events": list(wanted["events"])})
+        wanted = {name: changes.get(name, getattr(before, name)) for name in Webhook.editable}
+        await fetch(conn, EDIT, id=webhook_id, **wanted)
         webhook = await find_webhook(conn, webhook_id)
-        changed = sorted(name for name in EDITABLE if getattr(webhook, name) != getattr(before, name))
+        changed = sorted(name for name in Webhook.editable if getattr(webhook, name) != getattr(before, name))
         await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed), before=values)
     return webhook
 
@@ -130,7 +104,7 @@ async def list_webhooks(
     """A page of webhooks, oldest first."""
     where: WebhookWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
     rows = await prisma_on(conn).webhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
-    return [_webhook(row) for row in rows]
+    return from_rows(Webhook, rows)
 
 
 async def _hold(conn: Connection, webhook_id: UUID, tenant_id: UUID | None, if_match: Precondition | None) -> Webhook:
@@ -157,27 +131,10 @@ def _check(given: Mapping[str, Any]) -> None:
         raise InvalidInput("The webhook", wrong)
 
 
-def _webhook(row: "models.Webhook") -> Webhook:
-    return Webhook(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        url=row.url,
-        events=tuple(row.events),
-        description=row.description,
-        is_enabled=row.isEnabled,
-        disabled_reason=row.disabledReason,
-        failing_since=row.failingSince,
-        last_error=row.lastError,
-        created_by=row.createdBy,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-    )
-
-
 def _unknown(webhook_id: UUID) -> NotFound:
     return NotFound("webhook", webhook_id, remedy="`atlas webhooks list` shows the webhooks there are.")
 
 
 def _event(action: str, webhook: Webhook, actor: Actor, **facts: Any) -> Event:
-    shown = {"url": bare_url(webhook.url), "events": list(webhook.events), "is_enabled": webhook.is_enabled}
+    shown = {"url": bare_url(webhook.url), "events": webhook.events, "is_enabled": webhook.is_enabled}
     return Event(action, "webhook", str(webhook.id), actor, webhook.tenant_id, meta={**shown, **facts})

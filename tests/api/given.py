@@ -18,7 +18,6 @@ from atlas.engine.policy.rules import add_rule
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
-from atlas.engine.tenants import Tenant
 from atlas.engine.tokens import add_token
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.inbound import add_hook
@@ -27,6 +26,7 @@ from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.ids import new_id
+from atlas.models.tenants import Tenant
 from tests.support import DANA, given_review
 
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}

@@ -118,7 +118,7 @@ async def test_every_response_has_described_headers(spec):
 SETS = {
     "actor_type": [("EntryShown", "actor_type")],
     "audit_level": [("EntryShown", "level")],
-    "api_role": [("NewToken", "role"), ("TokenShown", "role"), ("SessionShown", "role")],
+    "api_role": [("NewToken", "role"), ("Token", "role"), ("SessionShown", "role")],
     "attempt_status": [("Attempt", "status")],
     "job_source": [("Job", "source"), ("RunShown", "source"), ("IntentShown", "source")],
     "job_status": [("StepShown", "child_status")],

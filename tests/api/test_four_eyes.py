@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from atlas.actors import Actor
-from atlas.engine.tenants import Tenant
 from atlas.engine.tokens import add_token
 from atlas.engine.workflows.declared.store import save_workflow
+from atlas.models.tenants import Tenant
 from tests.support import DANA, given_review
 
 

@@ -56,7 +56,7 @@ async def test_a_trigger_a_hook_and_a_definition_are_shown(atlas, remote, server
 
     hook = (await atlas("hooks", "add", "pay.done", "--tenant", "acme", "--json")).document
     shown = await same(atlas, remote, "hook", "show", hook["id"])
-    assert (f"/hooks/{hook['key']}" in shown.stdout, hook["secret"] in shown.stdout) == (True, False)
+    assert (hook["path"] in shown.stdout, hook["secret"] in shown.stdout) == (True, False)
 
     (tmp_path / "d.json").write_text(json.dumps({"key": "back.up", "argv": ["/bin/true"]}))
     added = (await atlas("definition", "add", str(tmp_path / "d.json"), "--json")).document

@@ -32,6 +32,6 @@ async def test_a_hook_is_added_listed_and_removed(atlas):
     removed = await atlas("hooks", "remove", hook["id"])
 
     assert hook["secret"].startswith("whsec_")
-    assert f"/hooks/{hook['key']}" in listed.stdout
+    assert hook["path"] in listed.stdout
     assert "shop.paid" in listed.stdout
-    assert removed.stdout == f"Hook {hook['id']} at /hooks/{hook['key']} is removed.\n"
+    assert removed.stdout == f"Hook {hook['id']} at {hook['path']} is removed.\n"

@@ -20,7 +20,7 @@ from atlas.engine.policy.rules import add_rule
 from atlas.engine.recurring import save_recurring
 from atlas.engine.recurring_runs import claim_runs, finish_run
 from atlas.engine.sessions import open_session
-from atlas.engine.tenants import Tenant, add_tenant
+from atlas.engine.tenants import add_tenant
 from atlas.engine.tokens import add_token
 from atlas.engine.triggers.store import add_trigger, remove_trigger
 from atlas.engine.usage import meter_usage
@@ -29,6 +29,7 @@ from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
+from atlas.models.tenants import Tenant
 from tests.engine.jobs.given import given_claimed, given_job, success
 from tests.support import DANA
 

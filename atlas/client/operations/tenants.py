@@ -11,13 +11,13 @@ from atlas.client.route import ApiCaller, Id
 from atlas.models.grants import EnqueueGrant, GrantList
 from atlas.models.hosts import DefinitionShown, HostShown, InstanceShown
 from atlas.models.tenants import (
-    OpenSessionShown,
+    CreatedToken,
+    OpenSession,
     RevokedToken,
     SessionShown,
+    Tenant,
     TenantRemoval,
-    TenantShown,
-    TokenMade,
-    TokenShown,
+    Token,
 )
 
 
@@ -25,15 +25,15 @@ class TenantOperations(ApiCaller):
     """Manage customers, credentials, machines and the commands that jobs may run."""
 
     @listing("/tenants", by_tenant=False)
-    def list_tenants(self) -> TenantShown:
+    def list_tenants(self) -> Tenant:
         """The tenants, by slug; a token that belongs to one sees that one."""
 
     @operation("GET", "/tenants/{slug_or_id}", by_tenant=False)
-    def get_tenant(self, slug_or_id: str) -> TenantShown:
+    def get_tenant(self, slug_or_id: str) -> Tenant:
         """One tenant."""
 
     @operation("POST", "/tenants", by_tenant=False)
-    def create_tenant(self, slug: str, name: str, *, timezone: str = ...) -> TenantShown:
+    def create_tenant(self, slug: str, name: str, *, timezone: str = ...) -> Tenant:
         """Add a tenant."""
 
     @operation("PATCH", "/tenants/{slug_or_id}", by_tenant=False)
@@ -46,7 +46,7 @@ class TenantOperations(ApiCaller):
         limits: Mapping[str, Any] = ...,
         retention: Mapping[str, Any] = ...,
         if_match: str = ...,
-    ) -> TenantShown:
+    ) -> Tenant:
         """Change a tenant. `limits` and `retention` are replaced as a whole; what is not given stays as it is."""
 
     @operation("DELETE", "/tenants/{slug_or_id}", by_tenant=False, keyed=False)
@@ -56,11 +56,11 @@ class TenantOperations(ApiCaller):
         """Remove a tenant and everything that belongs to it, for good. Repeat it to see how far it is."""
 
     @listing("/tokens")
-    def list_tokens(self) -> TokenShown:
+    def list_tokens(self) -> Token:
         """The tokens, oldest first, without their secrets."""
 
     @operation("GET", "/tokens/{token_id}")
-    def get_token(self, token_id: Id) -> TokenShown:
+    def get_token(self, token_id: Id) -> Token:
         """One token, without its secret."""
 
     @operation("POST", "/tokens", keyed=False)
@@ -71,7 +71,7 @@ class TenantOperations(ApiCaller):
         *,
         scopes: Mapping[str, Any] = ...,
         expires_at: datetime | None = ...,
-    ) -> TokenMade:
+    ) -> CreatedToken:
         """Make a token. The result has it in clear, once."""
 
     @operation("DELETE", "/tokens/{token_id}")
@@ -95,7 +95,7 @@ class TenantOperations(ApiCaller):
         """Whose token this is, its role and its tenant."""
 
     @listing("/sessions")
-    def list_sessions(self) -> OpenSessionShown:
+    def list_sessions(self) -> OpenSession:
         """Who is signed in, newest first."""
 
     @operation("DELETE", "/sessions/{session_id}", keyed=False)

@@ -18,7 +18,7 @@ from atlas.models.triggers import (
     RecurringShown,
     TriggerShown,
 )
-from atlas.models.webhooks import HookMade, HookShown, TestDelivery, WebhookMade, WebhookShown
+from atlas.models.webhooks import CreatedInboundHook, CreatedWebhook, InboundHook, TestDelivery, Webhook
 
 
 class TriggerOperations(ApiCaller):
@@ -113,15 +113,15 @@ class TriggerOperations(ApiCaller):
         """The runs of a recurring function, newest first."""
 
     @listing("/webhooks")
-    def list_webhooks(self) -> WebhookShown:
+    def list_webhooks(self) -> Webhook:
         """The webhooks, oldest first, without their secrets."""
 
     @operation("GET", "/webhooks/{webhook_id}")
-    def get_webhook(self, webhook_id: Id) -> WebhookShown:
+    def get_webhook(self, webhook_id: Id) -> Webhook:
         """One webhook, and whether its deliveries fail."""
 
     @operation("POST", "/webhooks", keyed=False)
-    def create_webhook(self, url: str, events: Sequence[str], *, description: str = ...) -> WebhookMade:
+    def create_webhook(self, url: str, events: Sequence[str], *, description: str = ...) -> CreatedWebhook:
         """Add a webhook. The result has its secret, once."""
 
     @operation("PATCH", "/webhooks/{webhook_id}")
@@ -134,7 +134,7 @@ class TriggerOperations(ApiCaller):
         description: str = ...,
         is_enabled: bool = ...,
         if_match: str = ...,
-    ) -> WebhookShown:
+    ) -> Webhook:
         """Change a webhook. What is not given stays as it is."""
 
     @operation("DELETE", "/webhooks/{webhook_id}")
@@ -146,15 +146,15 @@ class TriggerOperations(ApiCaller):
         """Send the event `webhook.test` once; `wait_for_job` waits for its job."""
 
     @listing("/inbound-hooks")
-    def list_inbound_hooks(self) -> HookShown:
+    def list_inbound_hooks(self) -> InboundHook:
         """The addresses that others post to, oldest first, without their secrets."""
 
     @operation("GET", "/inbound-hooks/{hook_id}")
-    def get_inbound_hook(self, hook_id: Id) -> HookShown:
+    def get_inbound_hook(self, hook_id: Id) -> InboundHook:
         """One address that others post to."""
 
     @operation("POST", "/inbound-hooks", keyed=False)
-    def create_inbound_hook(self, event_name: str, *, description: str = ...) -> HookMade:
+    def create_inbound_hook(self, event_name: str, *, description: str = ...) -> CreatedInboundHook:
         """Add an address whose messages become events. The result has its secret, once."""
 
     @operation("DELETE", "/inbound-hooks/{hook_id}")

@@ -15,7 +15,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
-from atlas.engine.etags import Precondition, etag_of, require_match
+from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.quotas import require_room
@@ -24,6 +24,7 @@ from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
 from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
+from atlas.etags import etag_of
 
 if TYPE_CHECKING:
     from atlas.generated import models

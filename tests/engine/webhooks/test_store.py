@@ -25,7 +25,7 @@ async def test_a_webhook_is_added_changed_and_removed(conn):
         await find_webhook(conn, webhook.id, tenant_id=other)
 
     changed = await edit_webhook(conn, webhook.id, {"events": ["*"]}, actor=DANA, if_match={webhook.etag})
-    assert (changed.events, changed.url, changed.description) == (("*",), URL, "to the shop")
+    assert (changed.events, changed.url, changed.description) == (["*"], URL, "to the shop")
     with pytest.raises(Stale):
         await edit_webhook(conn, webhook.id, {"events": ["job.*"]}, actor=DANA, if_match={webhook.etag})
 

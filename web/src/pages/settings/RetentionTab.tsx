@@ -11,7 +11,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { TENANTS, useTenants } from "./TenantsTab";
 import { useChange } from "./useChange";
 
-type Tenant = Schemas["TenantShown"];
+type Tenant = Schemas["Tenant"];
 
 /** What is removed when it is past its age, in words. */
 const KINDS: Record<string, string> = {

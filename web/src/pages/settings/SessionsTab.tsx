@@ -10,7 +10,7 @@ import { Time } from "@/components/Time";
 import { useTenant } from "@/session/tenant";
 import { useChange } from "./useChange";
 
-type OpenSession = Schemas["OpenSessionShown"];
+type OpenSession = Schemas["OpenSession"];
 
 const LIST = "/api/v1/sessions";
 
@@ -22,7 +22,7 @@ export function SessionsTab() {
     "get",
     LIST,
     { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_OpenSessionShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_OpenSession_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const end = useChange((one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }), {

@@ -14,7 +14,7 @@ import { Time } from "@/components/Time";
 import { OPERATORS, useCan } from "@/session/session";
 import { useChange } from "./useChange";
 
-type Tenant = Schemas["TenantShown"];
+type Tenant = Schemas["Tenant"];
 
 export const TENANTS = "/api/v1/tenants";
 
@@ -24,7 +24,7 @@ export function useTenants() {
     "get",
     TENANTS,
     { params: { query: { limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_TenantShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_Tenant_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   return { query, rows };

@@ -16,7 +16,7 @@ import { useTenant } from "@/session/tenant";
 import styles from "./Settings.module.css";
 import { useChange } from "./useChange";
 
-type Token = Schemas["TokenShown"];
+type Token = Schemas["Token"];
 type Role = Token["role"];
 
 const LIST = "/api/v1/tokens";
@@ -39,7 +39,7 @@ export function TokensTab() {
     "get",
     LIST,
     { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_TokenShown_"]) => page.next_cursor ?? undefined },
+    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_Token_"]) => page.next_cursor ?? undefined },
   );
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
   const revoke = useChange((token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }), {
@@ -101,7 +101,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const [subject, setSubject] = useState("");
   const [role, setRole] = useState<Role>("enqueuer");
   const [days, setDays] = useState("");
-  const [made, setMade] = useState<Schemas["TokenMade"] | null>(null);
+  const [made, setMade] = useState<Schemas["CreatedToken"] | null>(null);
   const add = useChange(
     async () => {
       const expires_at = days === "" ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
