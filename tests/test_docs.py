@@ -116,6 +116,11 @@ def test_the_architecture_has_every_sql_function_once():
     assert sorted(listed) == sorted(path.stem for path in function_files())
 
 
+def test_the_reference_pages_are_written_from_the_code_of_today():
+    for name, text in run_path(str(ROOT / "docs" / "write_reference.py"))["pages"]().items():
+        assert (ROOT / "docs" / name).read_text() == text, "run `python docs/write_reference.py`"
+
+
 def test_the_map_is_drawn_from_the_imports_of_today():
     drawn = run_path(str(ROOT / "docs" / "draw_map.py"))["draw"]()
 
