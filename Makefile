@@ -12,7 +12,7 @@ PYTEST := .venv/bin/python -m pytest
 NODE := PATH="$(CURDIR)/.venv/bin:$$PATH"
 
 .PHONY: setup python up lint style lint-python described lint-api lint-types lint-web lint-workflows test tests other-tests browser-tests
-.PHONY: proof pooler-tests soak soak-faults cluster screenshots wheel release bench
+.PHONY: proof pooler-tests soak soak-faults cluster screenshots docs wheel release bench
 
 setup: python
 	@"$(PYTHON)" -I tools/setup.py $(SETUP)
@@ -126,6 +126,12 @@ cluster: setup
 # Pictures of every page, in both themes and on a phone, into a folder `screenshots` beside the pages of docs/.
 screenshots: setup
 	$(PYTEST) tests/web/screenshots.py
+
+# The pages of docs/ as a site with search, in build/site, for any web server. A link that leads nowhere fails.
+docs: setup
+	@.venv/bin/python -c 'import material' 2>/dev/null || .venv/bin/python -m pip install --quiet --editable ".[docs]"
+	.venv/bin/python docs/write_reference.py
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --quiet
 
 # What is in build/ from an earlier build would get into the wheel.
 wheel: setup
