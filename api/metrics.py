@@ -28,6 +28,7 @@ from atlas.audit.seal_status import seal_lag
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.newest_active import is_slowed
 from atlas.engine.jobs.summary import KINDS, oldest_due
 from atlas.engine.usage import meter_usage
 from atlas.engine.xmin_horizon import KINDS as HOLDER_KINDS
@@ -83,7 +84,7 @@ class Metrics(Collector):
     async def _read(self) -> bytes:
         await self._meter()
         async with self._api.db.transaction(None, read_only=True) as conn:
-            self._depth = await fetch(conn, DEPTH, most=MOST_NAMED)
+            self._depth = await fetch(conn, DEPTH, most=MOST_NAMED, slowed=await is_slowed(conn))
             self._totals = await fetch(conn, TOTALS)
             self._facts = dict(await fetch_row(conn, FACTS, schema=schema_name()) or {})
             self._facts["oldest"] = await oldest_due(conn)

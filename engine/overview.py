@@ -3,8 +3,8 @@
 Every read is bounded, so that an overview takes some milliseconds however many jobs there are.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -16,6 +16,7 @@ from atlas.engine.attention import Need, find_attention
 from atlas.engine.flow import Flow
 from atlas.engine.jobs.counts import Transaction
 from atlas.engine.jobs.gate import Gate, read_gate
+from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
 from atlas.engine.jobs.summary import Summary, summarize
 from atlas.engine.series import SeriesQuery, read_series
 
@@ -111,9 +112,10 @@ async def read_overview(
     summary = await summarize(read, read_all, write, tenant_id=tenant_id)
     async with read_all() as conn:
         seal = await seal_status(conn, tenant_id=tenant_id)
+        newest = await find_newest_active(conn)
     async with read() as conn:
         gate = await read_gate(conn)
-        types = await _types(conn, tenant_id)
+        types = await _types(conn, tenant_id, newest)
         limits = {"most_read": MOST_READ, "limit": MOST_FAILURES}
         failures = [FailedJob(**row) for row in await fetch(conn, FAILURES, tenant_id=tenant_id, **limits)]
         attention = await find_attention(
@@ -131,14 +133,34 @@ async def read_tenants(
 ) -> list[TenantActivity]:
     """Tenants side by side, those with the most active jobs first; so many of them after one."""
     active, id = before or (None, None)
+    newest = await find_newest_active(conn)
     bounds: dict[str, Any] = {"before_active": active, "before_id": id, "limit": limit, "most": MOST_OF_TENANT}
     times = {"minutes": RATE_MINUTES, "recent_minutes": RECENT_MINUTES}
-    return [TenantActivity(**row) for row in await fetch(conn, TENANTS, **bounds, **times)]
+    rows = await fetch(conn, TENANTS, **bounds, **times, reads_queues=newest is None)
+    tenants = [TenantActivity(**row) for row in rows]
+    return tenants if newest is None else [_with_newest(tenant, newest.of_tenant(tenant.id)) for tenant in tenants]
 
 
-async def _types(conn: Connection, tenant_id: UUID | None) -> list[TypeActivity]:
+def _with_newest(tenant: TenantActivity, newest: NewestActive) -> TenantActivity:
+    """The tenant with its queue as of the newest jobs; what is not among them is due, or was when it was counted."""
+    counts = newest.counts
+    missing = tenant.active - sum(counts.values())
+    return replace(
+        tenant,
+        queued=counts["queued"] + max(0, missing),
+        waiting=counts["waiting"],
+        running=counts["running"],
+        is_partial=missing != 0,
+        oldest_due_at=newest.oldest.since if newest.oldest else None,
+    )
+
+
+async def _types(conn: Connection, tenant_id: UUID | None, newest: NewestActive | None) -> list[TypeActivity]:
     """The types of the last hour and those with due or running jobs, the busiest first, then the longest queues."""
-    if tenant_id is None:
+    depths: Sequence[Mapping[str, Any]]
+    if newest is not None:
+        depths = _depths(newest.of_tenant(tenant_id))
+    elif tenant_id is None:
         depths = await fetch(conn, TYPE_DEPTH, most=MOST_OF_TYPE)
     else:
         depths = await fetch(conn, TYPE_DEPTH_OF_TENANT, tenant_id=tenant_id, most=MOST_OF_QUEUE)
@@ -152,6 +174,11 @@ async def _types(conn: Connection, tenant_id: UUID | None) -> list[TypeActivity]
         depth = (row["queued"], row["running"], row["is_partial"])
         found.append(TypeActivity(job_type or "", *depth, job_type in served, flows.get(job_type) or Flow()))
     return sorted(found, key=_rank, reverse=True)
+
+
+def _depths(newest: NewestActive) -> list[dict[str, Any]]:
+    """By type, as `type_depth.sql` has them."""
+    return [{"job_type": key, "is_partial": True, **newest.of_type(key).counts} for key in newest.job_types]
 
 
 def _rank(one: TypeActivity) -> tuple[int, int]:

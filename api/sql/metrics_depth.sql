@@ -1,11 +1,16 @@
 -- Active jobs and dead letters by tenant, type and status, along the partial indexes; for callers that see all tenants.
--- More than 100,000 of one status are not counted further. The tenants and types with the most jobs are named, so many of each;
--- the others are counted together as (other). SQL, because it counts in groups over bounded reads of partial indexes.
+-- `slowed`: while the xmin horizon is held, active jobs are counted among the newest jobs.
+-- More than 100,000 of one status are not counted further. The tenants and types with the most jobs are named, so many of each; the others
+-- are counted together as (other). SQL, because it counts in groups over bounded reads of partial indexes.
 with active as materialized (
   (select tenant_id, job_type, case when next_retry_at > clock_timestamp() then 'waiting' else 'queued' end as status
-   from only atlas.jobs where status = 'queued' order by tenant_id, id limit 100000)
+   from only atlas.jobs where status = 'queued' and not :slowed::boolean order by tenant_id, id limit 100000)
   union all
-  (select tenant_id, job_type, 'running' from only atlas.jobs where status = 'running' order by claimed_by, tenant_id limit 100000)
+  (select tenant_id, job_type, 'running' from only atlas.jobs where status = 'running' and not :slowed order by claimed_by, tenant_id limit 100000)
+  union all
+  (select tenant_id, job_type, case when next_retry_at > clock_timestamp() then 'waiting' else status::text end
+   from (select * from only atlas.jobs order by id desc limit case when :slowed then 10000 else 0 end) n
+   where status in ('queued', 'running'))
   union all
   (select tenant_id, job_type, 'dead_letter' from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id, id limit 100000)
 ),

@@ -1,7 +1,7 @@
 """Counts jobs by status, quickly however many there are.
 
 Up to 20,000 active jobs, and as many ended ones, are counted along the partial indexes. Beyond that the counts come
-from those that are kept from the audit log, brought up to now first.
+from those that are kept from the audit log, brought up to now first. So they do while something holds the xmin horizon.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.counts import Transaction, update_counts
+from atlas.engine.jobs.newest_active import find_newest_active, is_slowed, read_newest_active
 
 KEPT = statement("engine/jobs/sql/summary_kept.sql")
 COUNT = statement("engine/jobs/sql/summary_count.sql")
@@ -22,6 +23,8 @@ RATES_OF_TENANT = statement("engine/jobs/sql/summary_rates_tenant.sql")
 RATES = statement("engine/jobs/sql/summary_rates.sql")
 
 COUNTED = 20_000
+# With this bound only the counts that are kept are read.
+NOTHING = -1
 OLDEST_AMONG = 2_000
 RATE_MINUTES = 5
 # Of these, the last minutes of a busy installation are a fair sample.
@@ -62,16 +65,20 @@ async def summarize(
     `read` opens a transaction under the caller's row-level security, `read_all` one without it, and `write` one for the
     counts that are kept for all tenants. Without that, on a standby, large counts are as old as the meter's last poll.
     """
+    async with read_all() as conn:
+        slowed = await is_slowed(conn)
+    if slowed:
+        return await _summarize_newest(read_all, write, tenant_id)
     async with read() as conn:
         is_large = await fetch_value(conn, KEPT, tenant_id=tenant_id, most=COUNTED)
     is_current = await _update(write) if is_large else True
     async with read() as conn:
-        row = await _count(conn, tenant_id)
+        row = await _count(conn, tenant_id, most=COUNTED)
         oldest, rates = await oldest_due(conn, tenant_id=tenant_id), await _rates(conn, tenant_id)
     if not is_large and (row["has_many_active"] or row["has_many_ended"]):
         is_current = await _update(write)
         async with read() as conn:
-            row = await _count(conn, tenant_id)
+            row = await _count(conn, tenant_id, most=COUNTED)
     counts, estimated = _ended(row, is_current=is_current)
     counts |= {"queued": row["queued"] - row["waiting"], "waiting": row["waiting"], "running": row["running"]}
     if row["has_many_active"]:
@@ -84,8 +91,30 @@ async def summarize(
     return Summary(counts, estimated, oldest, rates)
 
 
+async def _summarize_newest(read_all: Transaction, write: Transaction | None, tenant_id: UUID | None) -> Summary:
+    """The summary while the horizon is held: from the counts that are kept, and from the newest jobs."""
+    is_current = await _update(write)
+    async with read_all() as conn:
+        kept = await _count(conn, tenant_id, most=NOTHING)
+        newest = (await read_newest_active(conn)).of_tenant(tenant_id)
+        rates = await _rates(conn, tenant_id)
+    active = newest.counts
+    missing = kept["kept_active"] - sum(active.values())
+    counts, estimated = _ended(kept, is_current=is_current)
+    estimated += [] if is_current and missing == 0 else active
+    # What is not among the newest has waited longest.
+    counts |= {**active, "queued": active["queued"] + max(0, missing)}
+    return Summary(counts, estimated, newest.oldest.seconds if newest.oldest else None, rates)
+
+
 async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> float | None:
-    """How long the oldest due job has waited, in seconds: of one tenant, or of all."""
+    """How long the oldest due job has waited, in seconds: of one tenant, or of all.
+
+    While the horizon is held, of all: among the newest jobs.
+    """
+    newest = await find_newest_active(conn) if tenant_id is None else None
+    if newest is not None:
+        return newest.oldest.seconds if newest.oldest else None
     if tenant_id is None:
         waited: float | None = await fetch_value(conn, OLDEST)
     else:
@@ -97,8 +126,8 @@ async def _update(write: Transaction | None) -> bool:
     return write is not None and await update_counts(write)
 
 
-async def _count(conn: Connection, tenant_id: UUID | None) -> Mapping[str, Any]:
-    row: Mapping[str, Any] | None = await fetch_row(conn, COUNT, tenant_id=tenant_id, most=COUNTED)
+async def _count(conn: Connection, tenant_id: UUID | None, *, most: int) -> Mapping[str, Any]:
+    row: Mapping[str, Any] | None = await fetch_row(conn, COUNT, tenant_id=tenant_id, most=most)
     assert row is not None
     return row
 

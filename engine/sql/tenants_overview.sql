@@ -1,7 +1,7 @@
 -- Tenants side by side, those with the most active jobs first, after one of them: the depth of their queues, what runs, what happened in the
 -- last minutes. Active jobs and dead letters are those that the meter counts. Of a queue the oldest so many by id are
 -- looked at: where it has more, `is_partial` is true, its length is what the meter counts, and a part of it waits as of those.
--- Looks across tenants (operators).
+-- With `reads_queues` false, no queue and no running job is looked at. Looks across tenants (operators).
 -- SQL, because it counts in bounded reads, tenant by tenant, on the database's clock.
 with counted as (
   select t.id, t.slug, t.name, greatest(0, coalesce(c.jobs - c.succeeded - c.failed - c.canceled, 0)) as active,
@@ -17,7 +17,7 @@ page as materialized (
 ),
 running as materialized (
   select tenant_id, count(*) as count
-  from (select tenant_id from only atlas.jobs where status = 'running' limit 100000) r
+  from (select tenant_id from only atlas.jobs where status = 'running' limit case when :reads_queues::boolean then 100000 else 0 end) r
   group by tenant_id
 )
 select p.id, p.slug, p.name, p.active, p.dead_letters, q.is_partial, q.oldest_due_at, coalesce(r.count, 0) as running,
@@ -32,7 +32,7 @@ cross join lateral (
   from (
     select coalesce(j.next_retry_at, j.due_at, j.created_at) as since from only atlas.jobs j
     where j.status = 'queued' and j.tenant_id = p.id
-    order by j.id limit :most) w) q
+    order by j.id limit case when :reads_queues then :most else 0 end) w) q
 cross join lateral (
   select coalesce(sum(s.enqueued) filter (where s.begins_at >= date_trunc('minute', statement_timestamp()) - make_interval(mins => :minutes::int)
       and s.begins_at < date_trunc('minute', statement_timestamp())), 0)::float8 / :minutes as enqueued_per_minute,

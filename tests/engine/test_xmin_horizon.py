@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TypeVar
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -14,19 +16,22 @@ from atlas.db.pool import connect
 from atlas.db.statements import Statement
 from atlas.engine.alerts import find_alerts
 from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.counts import update_counts
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.summary import COUNT, COUNTED, NOTHING, summarize
 from atlas.engine.jobs.verdicts import succeed
+from atlas.engine.overview import read_overview, read_tenants
 from atlas.engine.xmin_horizon import HolderKind, HorizonHolder, find_holders, rounded
 from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import given_job, given_worker
 from tests.pgbouncer import direct_url
 from tests.standby import standby_of
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 
 T = TypeVar("T")
 
@@ -230,6 +235,48 @@ async def test_the_sweep_and_the_look_for_cancellations_read_no_entries_of_finis
 
     # The rows of a thousand entries are on some forty pages.
     assert walked > 30 > max(living, of_worker, dead)
+
+
+async def test_counts_and_explanations_beside_a_held_horizon_read_the_newest_jobs_and_are_the_same(
+    conn, pool, owner, database_url, monkeypatch
+):
+    await switch(conn, online=True, actor=DANA)
+    worker = await given_worker(conn, "report.build")
+    acme = await given_tenant(conn)
+    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+        await enqueue_many(conn, [NewJob("report.build") for _ in range(1000)], actor=DANA)
+        jobs = await claim(conn, worker, limit=1000)
+        await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in jobs[3:]])
+        await given_job(conn, "report.send", delay=timedelta(hours=1))
+        await given_job(conn, "report.send", tenant_id=acme)
+        waits = [await given_job(conn, tenant_id=tenant) for tenant in (acme, acme, SYSTEM_TENANT)]
+        await update_counts(pool.acquire)
+        await hour_passes(owner)
+        along_indexes = await read_all_counts(pool, conn, waits)
+        monkeypatch.setattr("atlas.engine.jobs.newest_active.SLOW_DEAD_ROWS", 0)
+        among_newest = await while_first(conn, other.get_server_pid(), lambda: read_all_counts(pool, conn, waits))
+        walked = await pages(conn, COUNT, tenant_id=None, most=COUNTED)
+        by_key = await pages(conn, COUNT, tenant_id=None, most=NOTHING)
+
+    assert among_newest == along_indexes
+    assert walked > 30 > by_key
+
+
+async def read_all_counts(pool, conn, job_ids: list[UUID]) -> list[object]:
+    """What operators are shown of active jobs: counts of all and of a tenant, types, tenants, and why jobs wait."""
+    summaries = [
+        await summarize(pool.acquire, pool.acquire, pool.acquire, tenant_id=of) for of in (None, SYSTEM_TENANT)
+    ]
+    assert all(not summary.estimated and summary.oldest_queued_seconds is not None for summary in summaries)
+    overview = await read_overview(pool.acquire, pool.acquire, pool.acquire)
+    types = [(one.job_type, one.queued, one.running) for one in overview.types]
+    reasons = [await explain(conn, job_id) for job_id in job_ids]
+    return [
+        [one.counts for one in summaries],
+        types,
+        await read_tenants(conn),
+        [(one.reason, one.numbers.get("ahead")) for one in reasons],
+    ]
 
 
 async def pages(conn, query: Statement, **values: object) -> int:

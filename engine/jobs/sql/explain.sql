@@ -10,10 +10,16 @@ running as materialized (
   select r.job_type, r.tenant_id, count(*) as count
   from only atlas.jobs r
   where r.status = 'running'
-    and exists (select from asked where status = 'queued')
+    -- read for a limit alone
+    and exists (
+      select from asked a
+      join atlas.tenants t on t.id = a.tenant_id
+      left join atlas.job_types y on y.key = a.job_type and y.concurrency_key is null
+      where a.status = 'queued' and (y.concurrency is not null or t.limits ? 'in_flight'))
   group by r.job_type, r.tenant_id
 ),
--- Those ahead: the first thousand ready jobs of its tenant and type, whether limits hold them or not.
+-- Those ahead: the first thousand ready jobs of its tenant and type, whether limits hold them or not. `slowed`: while the xmin horizon is
+-- held, those among the newest jobs.
 ahead as materialized (
   select h.tenant_id, h.job_type, h.priority, h.created_at
   from (select distinct tenant_id, job_type from asked where status = 'queued') t
@@ -21,11 +27,16 @@ ahead as materialized (
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where atlas.is_ready(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
-     order by a.priority desc, a.created_at limit 1000)
+     order by a.priority desc, a.created_at limit case when :slowed::boolean then 0 else 1000 end)
     union all
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where atlas.is_ready_limited(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
+     order by a.priority desc, a.created_at limit case when :slowed then 0 else 1000 end)
+    union all
+    (select a.tenant_id, a.job_type, a.priority, a.created_at
+     from (select * from only atlas.jobs order by id desc limit case when :slowed then 10000 else 0 end) a
+     where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)) h
 ),
 -- What holds a job by a rate or a key, how many are ahead of it there, and what has its slots or has not started.
@@ -50,7 +61,7 @@ held as materialized (
 ),
 shares as materialized (
   select t.tenant_id, t.job_type, s.used, s.share, s.before
-  from (select distinct tenant_id, job_type from asked where status = 'queued') t
+  from (select distinct tenant_id, job_type from asked where status = 'queued' and not :slowed) t
   cross join lateral atlas.share_of(t.tenant_id, t.job_type) s
 )
 select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count,

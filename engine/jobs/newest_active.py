@@ -1,0 +1,83 @@
+"""Counts active jobs while something holds the xmin horizon.
+
+The partial indexes of active jobs then keep an entry for every job that has ended since, and a count along them takes
+longer with each. So the newest jobs are read by their key instead: where work keeps up, all active jobs are among them.
+The counts that are kept from the audit log say whether they are.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from atlas.db.pool import Connection, Queryable
+from atlas.db.statements import fetch, statement
+from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, find_holders
+
+NEWEST = statement("engine/jobs/sql/newest_active.sql")
+DEAD_ROWS = statement("engine/jobs/sql/dead_rows.sql")
+
+MAX_READ = 10_000
+STATUSES = ("queued", "waiting", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveGroup:
+    """Active jobs of a tenant, type and status; the oldest was due or created `since` then, so many `seconds` ago."""
+
+    tenant_id: UUID
+    job_type: str
+    status: str
+    count: int
+    since: datetime | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewestActive:
+    """The active jobs that were found."""
+
+    groups: list[ActiveGroup]
+
+    def of_tenant(self, tenant_id: UUID | None) -> "NewestActive":
+        """Those of a tenant; all of them without one."""
+        return self if tenant_id is None else NewestActive([one for one in self.groups if one.tenant_id == tenant_id])
+
+    def of_type(self, job_type: str) -> "NewestActive":
+        """Those of a job type."""
+        return NewestActive([one for one in self.groups if one.job_type == job_type])
+
+    @property
+    def job_types(self) -> set[str]:
+        """Their types."""
+        return {one.job_type for one in self.groups}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many are queued, waiting and running."""
+        return {status: sum(one.count for one in self.groups if one.status == status) for status in STATUSES}
+
+    @property
+    def oldest(self) -> ActiveGroup | None:
+        """The group whose oldest due job has waited longest."""
+        due = [one for one in self.groups if one.status == "queued"]
+        return max(due, key=lambda one: one.seconds or 0.0, default=None)
+
+
+async def find_newest_active(conn: Connection) -> NewestActive | None:
+    """The active jobs among the newest; None unless the horizon is held and counting along the indexes is slow.
+
+    The connection sees all tenants: under row-level security, the newest jobs of one are not found by the key.
+    """
+    return await read_newest_active(conn) if await is_slowed(conn) else None
+
+
+async def is_slowed(conn: Queryable) -> bool:
+    """True while something holds the horizon and the table of jobs has many dead rows."""
+    if await conn.fetchval(DEAD_ROWS.sql) < SLOW_DEAD_ROWS:
+        return False
+    return any(not holder.catalogs_only for holder in await find_holders(conn))
+
+
+async def read_newest_active(conn: Connection) -> NewestActive:
+    """The active jobs among the newest."""
+    return NewestActive([ActiveGroup(**row) for row in await fetch(conn, NEWEST, most=MAX_READ)])
