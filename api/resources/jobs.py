@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
@@ -41,8 +41,17 @@ Order = Annotated[
     Query(description="`ended` lists dead letters and what failed or was canceled by its end, the last first."),
 ]
 Offset = Annotated[
-    int, Query(ge=0, le=FARTHEST_OFFSET, description="A cursor is stable while jobs arrive; this is not.")
+    int,
+    Query(
+        ge=0,
+        le=FARTHEST_OFFSET,
+        description="A cursor is stable while jobs arrive; this is not. Behind a filter a page passes over 4,000 jobs "
+        "at most, and is then empty: its `next_cursor` skips the rest.",
+    ),
 ]
+OFFSET_POSITION: TypeAdapter[tuple[UUID, int]] = TypeAdapter(
+    tuple[UUID, Annotated[int, Field(ge=0, le=FARTHEST_OFFSET)]]
+)
 ENDED_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 T = TypeVar("T")
 
@@ -143,20 +152,25 @@ async def _read_list(
                 raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
             before = read_cursor(cursor, ENDED_POSITION)
             return await list_ended(conn, wanted, before=before, limit=limit, whole=whole)
+        before_id, offset = _read_position(cursor, offset)
         bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES}
-        return await list_page(conn, wanted, before=_read_id(cursor), whole=whole, **bounds)
+        return await list_page(conn, wanted, before=before_id, whole=whole, **bounds)
 
 
 def _shown(page: JobPage | EndedPage, items: list[T]) -> SearchedPage[T]:
-    next_cursor = None if page.next_before is None else write_cursor(page.next_before)
+    position: Any = page.next_before
+    if isinstance(page, JobPage) and page.next_offset is not None:
+        position = (page.next_before, page.next_offset)
+    next_cursor = None if position is None else write_cursor(position)
     return SearchedPage(items=items, next_cursor=next_cursor, searched_back_to=page.searched_back_to)
 
 
-def _read_id(cursor: str | None) -> UUID | None:
+def _read_position(cursor: str | None, offset: int) -> tuple[UUID | None, int]:
+    """Where a page begins, and how many jobs it skips there: those that its cursor says are left, or the offset."""
     try:
-        return None if cursor is None else UUID(cursor)
+        return None if cursor is None else UUID(cursor), offset
     except ValueError:
-        raise InvalidInput("The request", [FieldError("query.cursor", "is no cursor of this list")]) from None
+        return read_cursor(cursor, OFFSET_POSITION) or (None, offset)
 
 
 @router.get(

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import atlas.api.db
 import atlas.api.enqueue_batcher
+import atlas.engine.jobs.job_list
 import atlas.engine.jobs.summary
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
@@ -362,6 +363,27 @@ async def test_filters_find_what_they_name(admin, conn, world):
     assert (await admin.get("/jobs", params={"status": "lost"})).status_code == 422
     assert (await admin.get("/jobs", params={"limit": 201})).status_code == 422
     assert (await admin.get("/jobs", params={"offset": 10_001})).status_code == 422
+
+
+async def test_an_offset_behind_a_filter_goes_on_over_several_pages(admin, conn, monkeypatch):
+    monkeypatch.setattr(atlas.engine.jobs.job_list, "MAX_EXAMINED_FOR_OFFSET", 5)
+    made = [(await make(admin, job_type=f"{'ab'[n % 2]}.work"))["id"] for n in range(24)]
+    await conn.execute(
+        "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
+    )
+
+    for query, expected in (({"job_type": "a.work"}, made[22::-2]), ({"status": "dead_letter"}, made[::-2])):
+        for offset in (3, 8, 11, 12):
+            # The same query again with each cursor, as clients do.
+            params, pages = {**query, "offset": offset, "limit": 2}, []
+            while not pages or (pages[-1]["next_cursor"] and not pages[-1]["items"]):
+                cursor = {"cursor": pages[-1]["next_cursor"]} if pages else {}
+                pages.append((await admin.get("/jobs", params=params | cursor)).json())
+            assert [job["id"] for job in pages[-1]["items"]] == expected[offset : offset + 2], (query, offset)
+            assert offset < 8 or len(pages) > 1
+            assert all(page["searched_back_to"] for page in pages[:-1])
+    for cursor in ("WyJ4IiwgMV0", "W10", "eyJhIjoxfQ"):
+        assert (await admin.get("/jobs", params={"cursor": cursor})).status_code == 422
 
 
 async def test_the_time_that_a_job_was_enqueued_for_stays_as_it_was(admin, conn):

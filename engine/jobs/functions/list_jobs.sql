@@ -129,7 +129,7 @@ begin
       where j.id = f.id
       offset 0) s
   )
-  select p.id, p.at, p.page_size, (select count(*) from found) + skipped, r.at, r.id,
+  select p.id, p.at, p.page_size, (select count(*) from found) + least(skipped, (select count(*) from examined)), r.at, r.id,
     case when r.at < 'infinity' then r.at else (select j.created_at from jobs j where j.id = r.id) end
   from (values (1)) one
   left join (select k.at, k.id from examined k order by k.at desc, k.id desc offset p_examined - 1 limit 1) r on true
