@@ -96,7 +96,12 @@ class EnqueueBatcher:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = self._group_of(call)
-        return await group.submit(job)
+        slots = self._api.batch_slots
+        slots.begin_single()
+        try:
+            return await group.submit(job)
+        finally:
+            slots.end_single()
 
     def _group_of(self, call: RequestContext) -> GroupCommit[NewJob, Made]:
         if len(self._groups) >= MOST_CALLERS:

@@ -2,11 +2,13 @@
 
 A tenant has one large batch at work in this process, and all tenants together have a few; the others wait in the order
 in which they came. What is done for each job is done in chunks, and between two of them the event loop serves others.
+Before it writes the next rows, a batch waits for the single jobs that are being enqueued: their commits would wait for
+the disk behind its rows.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from atlas.api.problems import TooManyRequests
@@ -21,7 +23,9 @@ WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 2.0
 # Jobs that are checked, and rows that are written, without a pause: some milliseconds.
 CHUNK = 20
-ROWS = 250
+ROWS = 100
+# How long a batch waits for single jobs before each of its writes.
+GIVE_WAY_SECONDS = 0.01
 
 
 class BatchSlots:
@@ -30,6 +34,26 @@ class BatchSlots:
     def __init__(self) -> None:
         self._all = asyncio.Semaphore(MAX_AT_ONCE)
         self._each: dict[Hashable, tuple[asyncio.Lock, int]] = {}
+        self._singles = 0
+        self._no_singles = asyncio.Event()
+        self._no_singles.set()
+
+    def begin_single(self) -> None:
+        """A single job is being enqueued, until `end_single`."""
+        self._singles += 1
+        self._no_singles.clear()
+
+    def end_single(self) -> None:
+        """A single job is committed, or refused."""
+        self._singles -= 1
+        if not self._singles:
+            self._no_singles.set()
+
+    async def give_way(self) -> None:
+        """Wait until no single job is being enqueued, or for the longest time that a batch waits for them."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_WAY_SECONDS):
+                await self._no_singles.wait()
 
     @asynccontextmanager
     async def taken(self, key: Hashable, jobs: int) -> AsyncIterator[None]:

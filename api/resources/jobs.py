@@ -236,6 +236,8 @@ async def make_starts(conn: Connection, call: RequestContext, starts: Sequence[S
     intents = [one for one in starts if isinstance(one, NewIntent)]
     rows: list[Made] = []
     for _, part in chunks(jobs, ROWS):
+        if len(jobs) > ROWS:
+            await call.api.batch_slots.give_way()
         rows += await make(conn, part, call.actor)
     made = iter(rows)
     if intents:

@@ -6,7 +6,9 @@ import re
 import httpx
 import pytest
 
+import atlas.api.enqueue_batcher
 import atlas.api.limits.batches
+import atlas.api.resources.jobs
 from atlas.api.app import create_app
 from atlas.api.limits.batches import BatchSlots
 from atlas.api.limits.rates import Buckets, Rates
@@ -169,6 +171,39 @@ async def test_a_tenant_has_one_large_batch_at_work_and_small_ones_pass(monkeypa
     assert sorted(order[1:3]) == ["other tenant", "small"]
     assert (order[0], order[3:]) == ("first", ["second"])
     assert slots._each == {}
+
+
+async def test_a_large_batch_gives_way_to_single_jobs_before_each_write(world_at, monkeypatch):
+    world = await world_at()
+    client, slots = world.client("acme", "enqueuer"), world.app.state.api.batch_slots
+    written, waits, give_way = [], asyncio.Event(), slots.give_way
+
+    async def make(conn, jobs, actor):
+        written.append((len(jobs), slots._singles))
+        return await atlas.api.enqueue_batcher.make(conn, jobs, actor)
+
+    async def wait():
+        waits.set()
+        await give_way()
+
+    monkeypatch.setattr(atlas.api.resources.jobs, "make", make)
+    monkeypatch.setattr(slots, "give_way", wait)
+    monkeypatch.setattr(atlas.api.limits.batches, "GIVE_WAY_SECONDS", 60)
+    job = {"job_type": "a.work", "allow_unknown": True}
+    slots.begin_single()
+    batch = asyncio.create_task(client.post("/jobs", json=[job] * 150))
+    await waits.wait()
+    single = await client.post("/jobs", json=job)
+    assert (single.status_code, written) == (201, [])
+    slots.end_single()
+    assert (await batch).status_code == 201
+    assert written == [(100, 0), (50, 0)]
+
+    slots.begin_single()
+    monkeypatch.setattr(atlas.api.limits.batches, "GIVE_WAY_SECONDS", 0.01)
+    assert (await client.post("/jobs", json=[job] * 150)).status_code == 201
+    slots.end_single()
+    assert slots._singles == 0
 
 
 async def test_a_large_batch_lets_others_run_between_its_chunks():
