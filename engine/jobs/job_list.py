@@ -11,6 +11,7 @@ from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.id_prefixes import prefix_bounds
 from atlas.engine.jobs.find import JobRow, read_jobs
+from atlas.engine.jobs.newest_active import MAX_READ, is_slowed
 from atlas.engine.synonyms import own_statuses
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
@@ -89,6 +90,11 @@ class JobFilter:
             return ["key"] if self.tenant_id is None else ["ended", "queued", "running"]
         found = {_LISTS[status] for status in self.chosen_statuses}
         return sorted(found - {part for whole in found for part in _PARTS.get(whole, ())})
+
+    @property
+    def lists_active(self) -> bool:
+        """Whether the lists are those of the active jobs of all tenants, which are slow while the horizon is held."""
+        return self.tenant_id is None and set(self.lists) <= {"queued", "running"}
 
     @property
     def is_exact(self) -> bool:
@@ -212,9 +218,12 @@ async def list_ids(
     latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
     bounds: dict[str, Any] = {"limit": limit, "most_bytes": most_bytes, "max_examined": max_examined}
     may_read = wanted.max_read if offset else None
+    by_key = wanted.lists_active and await is_slowed(conn)
     while True:
         values = list_values(wanted, before=before, offset=offset, **bounds)
-        if may_read is not None:
+        if by_key:
+            values |= {"lists": ["key"], "examined": max(values["examined"], MAX_READ)}
+        elif may_read is not None:
             values["examined"] = min(values["examined"], may_read)
         rows = await conn.fetch(LIST.sql, *LIST.bind(values))
         ids = [row["id"] for row in rows if row["id"] is not None]

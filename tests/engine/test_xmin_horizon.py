@@ -21,6 +21,7 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.summary import COUNT, COUNTED, NOTHING, summarize
@@ -271,11 +272,13 @@ async def read_all_counts(pool, conn, job_ids: list[UUID]) -> list[object]:
     overview = await read_overview(pool.acquire, pool.acquire, pool.acquire)
     types = [(one.job_type, one.queued, one.running) for one in overview.types]
     reasons = [await explain(conn, job_id) for job_id in job_ids]
+    listed = [[job.id for job in await list_jobs(conn, JobFilter(statuses=of))] for of in (("queued",), ("running",))]
     return [
         [one.counts for one in summaries],
         types,
         await read_tenants(conn),
         [(one.reason, one.numbers.get("ahead")) for one in reasons],
+        listed,
     ]
 
 
