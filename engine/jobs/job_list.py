@@ -235,7 +235,7 @@ async def list_ids(
             return IdPage(ids, before, rows[0]["searched_back_to"])
         offset -= rows[0]["matched"]
         may_read -= values["examined"]
-        if not may_read:
+        if may_read <= 0:
             return IdPage(ids, before, rows[0]["searched_back_to"], offset)
 
 
