@@ -1,9 +1,10 @@
-"""History: keeps jobs that simply succeeded apart from those that workers and people act on, and drops them by the day.
+"""History: keeps finished jobs apart from those that workers and people act on, and drops them by the day.
 
-Such a job never changes again. The scheduler moves it, some hours after its end, into a table of history: a child of
-`jobs`, one for each number of days for which tenants keep their jobs and for each day on which the jobs finished. Reads
-of `jobs` see all of them; statements about unfinished jobs read `only jobs`. When all jobs of a table are past their
-age, it is dropped. The jobs of a tenant that changes its age are moved back first, and then filed or removed.
+The scheduler moves a finished job, some hours after its end, into a table of history: a child of `jobs`, one for each
+number of days for which tenants keep their jobs and for each day on which the jobs finished. Its attempts, steps and
+other rows go into tables beside it. Reads of `jobs` see all of them; statements about unfinished jobs read `only jobs`.
+When all jobs of a table are past their age, it is dropped. A job that is retried comes back first; so do the jobs of a
+tenant that changes its age, which are then filed or removed.
 """
 
 import math
@@ -33,22 +34,32 @@ def keep_days(ages: Ages) -> int | None:
     return None if days is None or days >= FOR_EVER_DAYS else math.ceil(days)
 
 
+def keeps_whole(ages: Ages) -> bool:
+    """Whether a tenant keeps attempts and steps for as long as its jobs."""
+    jobs, others = ages.before("jobs"), (ages.before("attempts"), ages.before("steps"))
+    return all(before is None or (jobs is not None and before <= jobs) for before in others)
+
+
 async def file_jobs(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[int]:
     """Move a tenant's jobs into history, one transaction a batch; those filed under another age come back first.
 
     Yields how many jobs a batch moved.
     """
     days = keep_days(ages)
+    chosen = {"keep_days": days, "whole": keeps_whole(ages)}
     while True:
         async with borrow(pool, within=BATCH_SECONDS) as conn:
-            returned: int = await fetch_value(conn, RETURN, tenant_id=ages.tenant_id, keep_days=days, limit=batch)
+            returned: int = await fetch_value(conn, RETURN, tenant_id=ages.tenant_id, limit=batch, **chosen)
         if not returned:
             break
         yield returned
     if days is not None and days < MIN_KEEP_DAYS:
         return
-    async for row in walk(pool, MOVE, ages, ages.now, batch, {"keep_days": days}):
-        yield row["moved"]
+    try:
+        async for row in walk(pool, MOVE, ages, ages.now, batch, chosen):
+            yield row["moved"]
+    except asyncpg.LockNotAvailableError:
+        log.info("jobs are being brought back from history, and others are moved later", tenant=str(ages.tenant_id))
 
 
 async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int]:

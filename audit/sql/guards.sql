@@ -9,8 +9,8 @@ tables as (
   from pg_class c
   where c.relnamespace = to_regnamespace(:schema) and c.relkind in ('r', 'p', 'v', 'm', 'f')
     -- Tables of history come and go by the day; only the owner has a right to them.
-    and not (c.relname ~ '^jobs_history_' and c.relacl is null and exists (
-      select from pg_inherits i where i.inhrelid = c.oid and i.inhparent = to_regclass(format('%I.jobs', :schema))))
+    and not (c.relname ~ '_history_(kept|[0-9]+)_[0-9]{8}$' and c.relacl is null and exists (
+      select from pg_inherits i join pg_class p on p.oid = i.inhparent where i.inhrelid = c.oid and p.relnamespace = c.relnamespace))
 ),
 roles as (
   select r.oid, r.rolname::text as name, r.rolname = :owner_role::text as is_owner, r.rolname = :engine_role::text as is_engine,

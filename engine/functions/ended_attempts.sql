@@ -27,9 +27,9 @@ begin
         - greatest(case when e.attempt_no = 1 then j.created_at else b.finished_at end,
                    case when a.job_id is null then j.due_at else a.due_at end)), 0) as queue_seconds
     from ends e
-    left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no
+    left join only job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no
     left join only jobs j on j.id = e.job_id and (a.job_id is not null or j.attempt_count = e.attempt_no)
-    left join job_attempts b on b.job_id = e.job_id and b.attempt_no = e.attempt_no - 1
+    left join only job_attempts b on b.job_id = e.job_id and b.attempt_no = e.attempt_no - 1
     left join lateral (
       select m.meta->>'job_type' as job_type from audit_log m
       where m.entity_id = e.job_id::text and m.action = 'JOB_CREATED' limit 1) made on j.id is null),
@@ -38,7 +38,7 @@ begin
     select j.id, j.cost_cents, j.cost_cents - coalesce(c.cents, 0) as cents, l.attempt_no
     from (select distinct on (t.job_id) t.job_id, t.attempt_no from attempts t order by t.job_id, t.finished_at desc) l
     join only jobs j on j.id = l.job_id
-    left join usage_costs c on c.job_id = j.id
+    left join only usage_costs c on c.job_id = j.id
     where j.cost_cents <> coalesce(c.cents, 0)),
   known as (
     insert into usage_costs (job_id, cents) select id, cost_cents from costs

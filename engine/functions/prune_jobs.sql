@@ -34,14 +34,14 @@ begin
         where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
       and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
     order by j.id for update skip locked);
-  delete from job_attempts a
+  delete from only job_attempts a
   using only jobs j
   where p_attempts is not null and a.job_id = any (batch) and a.job_id <> all (doomed) and j.id = a.job_id
     and j.status in ('succeeded', 'failed', 'canceled') and j.dead_lettered_at is null
     and a.finished_at < least(p_attempts, metered);
   get diagnostics attempts = row_count;
   -- A run that failed or was canceled may be taken up again where it stopped; one that succeeded may not.
-  delete from workflow_steps s
+  delete from only workflow_steps s
   using only jobs j
   where p_steps is not null and s.run_id = any (batch) and s.run_id <> all (doomed) and j.id = s.run_id
     and j.job_type = 'ENGINE_RUN' and j.status = 'succeeded' and j.finished_at < p_steps;

@@ -28,7 +28,8 @@ begin
         select jsonb_object_agg(s.status, s.count)
         from (select j.status, count(*) as count from jobs j where j.id = any (doomed) group by j.status) s),
       'personal_values', audit_erase(null, p_tenant, '{}', p_actor_type, p_actor_id, p_meta, doomed::text[]));
-    delete from jobs j where j.id = any (doomed);
+    perform return_jobs(doomed);
+    delete from only jobs j where j.id = any (doomed);
   elsif exists (select from only jobs j where j.tenant_id = p_tenant and j.status = 'queued')
      or exists (select from only jobs j where j.tenant_id = p_tenant and j.status = 'running') then
     kind := 'jobs';

@@ -12,9 +12,13 @@ from atlas.cli.backup.manifest import Manifest, sha256_of
 from atlas.cli.backup.restored import note_restore
 from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
+from atlas.engine.jobs.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
 from tests.cli.conftest import MAKE_GUEST, as_guest
+from tests.engine.test_history import file_all, given_failure
+from tests.engine.test_retention import age
+from tests.support import DANA
 
 LATER = '{"to": ["a@example.org"], "subject": "Hello", "text": "Hi"}'
 
@@ -32,7 +36,13 @@ async def backup(atlas, tmp_path, pool, database_url):
 
 
 @pytest.mark.long
-async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, backup, tmp_path):
+async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, backup, conn, pool, tmp_path):
+    await switch(conn, online=True, actor=DANA)
+    failed = await given_failure(conn)
+    await age(conn, days=0)
+    assert await file_all(pool) == 1
+    backup = tmp_path / "with history"
+    assert (await atlas("backup", str(backup))).code == 0
     signed = (tmp_path / "home" / "keys" / "audit.pub").read_text()
     elsewhere = {"DATABASE_URL": None, "ATLAS_HOME": str(tmp_path / "new")}
     restored = await atlas("restore", str(backup), **elsewhere)
@@ -45,6 +55,8 @@ async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, 
     assert [job["job_type"] for job in listed["jobs"]] == ["EMAIL_SEND"]
     verified = await atlas("audit", "verify", "--state", **elsewhere)
     assert verified.code == 0, verified
+    # It comes back from history.
+    assert (await atlas("jobs", "retry", str(failed), **elsewhere)).code == 0
     found = await atlas("audit", "tail", "--json", **elsewhere)
     assert "DATABASE_RESTORED" in found.stdout
     assert (tmp_path / "new" / "keys" / "audit.pub").read_text() == signed

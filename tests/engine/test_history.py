@@ -17,18 +17,54 @@ from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.find import get_job, list_attempts
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.retention import read_ages
 from atlas.engine.usage import meter_usage
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, NotFound
 from tests.engine.jobs.given import given_claimed, given_job, success
 from tests.engine.test_retention import age, keep, old, sweep
 from tests.support import DANA, given_tenant
 
 PLACES = "select tableoid::regclass::text as place, id from atlas.jobs order by 1, 2"
 MOVED = """
-select moved from atlas.move_to_history($1, '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 9, 30)"""
+select moved
+from atlas.move_to_history($1, '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 9, 30, true)"""
+SIDES = """
+select name, string_agg(distinct case when place like '%history%' then 'history' else 'hot' end, ', ') as places
+from (
+  select 'attempts' as name, tableoid::regclass::text as place from atlas.job_attempts union all
+  select 'runs', tableoid::regclass::text from atlas.workflow_runs union all
+  select 'steps', tableoid::regclass::text from atlas.workflow_steps) r
+group by name"""
+# Ends the session at the statement of a number, counted over all tables that a move writes to.
+KILLER = """
+create sequence atlas.statement_count;
+create table atlas.kill (at int);
+insert into atlas.kill values (0);
+create function atlas.end_session() returns trigger language plpgsql security definer as $$
+begin
+  if nextval('atlas.statement_count') = (select at from atlas.kill) then
+    perform pg_terminate_backend(pg_backend_pid());
+    perform pg_sleep(9);
+  end if;
+  return null;
+end $$;
+do $$
+declare
+  name text;
+begin
+  for name in
+    select c.oid::regclass from pg_class c
+    where c.relnamespace = 'atlas'::regnamespace and c.relkind = 'r'
+      and (c.relname in ('jobs', 'job_attempts', 'workflow_runs', 'workflow_steps') or c.relname ~ '_history_')
+  loop
+    execute format('create trigger a_end before insert or delete on %s for each statement execute function atlas.end_session()', name);
+    execute format('create trigger z_end after insert or delete on %s for each statement execute function atlas.end_session()', name);
+  end loop;
+end $$"""
 PRUNED = """
 select tenant_id, meta->'jobs' as jobs, meta->'by_status' as by_status, meta->>'first' as first, meta->>'last' as last
 from atlas.audit_log where action = 'JOBS_PRUNED' order by tenant_id"""
@@ -78,20 +114,164 @@ async def test_a_job_that_simply_succeeded_moves_and_is_read_as_before(conn, poo
     assert await places(conn) == {}
 
 
-async def test_what_may_still_change_or_has_rows_elsewhere_stays(conn, pool):
-    worker, failed = await given_claimed(conn, "bad", max_retries=0, id=old())
-    await finish(conn, worker, [decide(failed, worker.id, PermanentError("no"), policy_of(None))])
-    worker, retried = await given_claimed(conn, "again", max_retries=5, id=old())
-    await finish(conn, worker, [decide(retried, worker.id, ValueError("no"), policy_of(None))])
-    await conn.execute("update atlas.jobs set next_retry_at = null where id = $1", retried.id)
-    [retried] = await claim(conn, worker, limit=1)
-    await finish(conn, worker, [success(worker, retried)])
+async def given_failure(conn, error: Exception | None = None, **options) -> UUID:
+    worker, job = await given_claimed(conn, **{"job_type": "bad", "max_retries": 0, "id": old(), **options})
+    await finish(conn, worker, [decide(job, worker.id, error or PermanentError("no"), policy_of(None))])
+    return job.id
+
+
+async def given_run(conn, child: UUID | None = None, **options) -> UUID:
+    """A failed run with two steps, the second of which waits for a child."""
+    run_id = await given_failure(conn, job_type="ENGINE_RUN", **options)
+    tenant = await conn.fetchval("select tenant_id from atlas.jobs where id = $1", run_id)
+    await conn.execute(
+        "insert into atlas.workflow_runs (id, tenant_id, workflow, requested_by) values ($1, $2, 'flow', 'dana')",
+        run_id,
+        tenant,
+    )
+    await conn.executemany(
+        "insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status, child_id)"
+        " values ($1, '', $3, $2, 'step', 'step', $4, $5)",
+        [(run_id, tenant, 0, "succeeded", None), (run_id, tenant, 1, "waiting", child)],
+    )
+    return run_id
+
+
+async def side_rows(conn) -> dict[str, str]:
+    """In which tables the rows of jobs are."""
+    rows = await conn.fetch(SIDES)
+    return {row["name"]: row["places"] for row in rows}
+
+
+async def test_what_may_still_change_stays(conn, pool):
+    dead_letter = await given_failure(conn, ValueError("no"))
+    assert await conn.fetchval("select dead_lettered_at is not null from atlas.jobs")
     queued = await given_job(conn, id=old())
+    run = await given_job(conn, "ENGINE_RUN", id=old())
+    await conn.execute("update atlas.jobs set next_retry_at = '9999-01-01' where id = any ($1::uuid[])", [queued, run])
+    child = await given_success(conn, id=old(), parent_run_id=run)
+    child_of_letter = await given_success(conn, id=old(), parent_run_id=dead_letter)
     await age(conn, days=0)
 
     assert await file_all(pool) == 0
-    assert set((await places(conn)).values()) == {"jobs"}
-    assert set(await places(conn)) == {failed.id, retried.id, queued}
+    assert await places(conn) == dict.fromkeys([dead_letter, queued, run, child, child_of_letter], "jobs")
+
+
+async def test_failed_and_retried_jobs_move_with_their_attempts_and_are_listed_as_before(conn, pool):
+    failed = await given_failure(conn)
+    worker, job = await given_claimed(conn, "again", max_retries=5, id=old())
+    await finish(conn, worker, [decide(job, worker.id, ValueError("no"), policy_of(None))])
+    await conn.execute("update atlas.jobs set next_retry_at = null where id = $1", job.id)
+    [job] = await claim(conn, worker, limit=1)
+    await finish(conn, worker, [success(worker, job)])
+    await age(conn, days=0)
+
+    async def read():
+        shown = [(await get_job(conn, id), await list_attempts(conn, id)) for id in (failed, job.id)]
+        lists = [await list_jobs(conn, filter) for filter in (JobFilter(), JobFilter(statuses=("failed",)))]
+        return shown, [[found.id for found in jobs] for jobs in lists]
+
+    before = await read()
+    assert await file_all(pool) == 2
+    assert "jobs" not in (await places(conn)).values()
+    assert await read() == before
+    assert before[1] == [sorted([failed, job.id], reverse=True), [failed]]
+    assert await cross_check(conn) == []
+
+
+async def test_a_run_moves_with_its_steps_and_comes_back_with_them_and_its_children(conn, pool):
+    child = await given_success(conn, id=old())
+    run = await given_run(conn, child)
+    await conn.execute("update atlas.jobs set parent_run_id = $1 where id = $2", run, child)
+    await age(conn, days=0)
+    hot = await side_rows(conn)
+    assert hot == dict.fromkeys(hot, "hot")
+    assert await file_all(pool) == 2
+    assert await side_rows(conn) == dict.fromkeys(hot, "history")
+
+    await retry_now(conn, run, actor=DANA)
+    assert await side_rows(conn) == hot
+    assert await places(conn) == {run: "jobs", child: "jobs"}
+    assert (await get_job(conn, run)).status == "queued"
+    assert await conn.fetchval("select count(*) from only atlas.workflow_steps where status = 'waiting'") == 1
+    assert await cross_check(conn) == []
+    assert await file_all(pool) == 0, "a child of a run that goes on"
+
+
+async def test_a_tenant_retries_and_deletes_its_own_jobs_in_history_alone(conn, pool):
+    mine, other = await given_tenant(conn), await given_tenant(conn, "other")
+    jobs = {tenant: [await given_run(conn, tenant_id=tenant) for _ in range(2)] for tenant in (mine, other)}
+    await age(conn, days=0)
+    assert await file_all(pool) == 4
+    everyone = [job for of_tenant in jobs.values() for job in of_tenant]
+
+    async with conn.transaction():
+        await conn.execute("set local role atlas_tenant")
+        await conn.execute("select set_config('atlas.tenant', $1, true)", str(mine))
+        await conn.execute("select atlas.return_jobs($1)", everyone)
+        await retry_now(conn, jobs[mine][0], actor=DANA)
+        await delete(conn, jobs[mine][1], actor=DANA)
+        for verb in (retry_now, delete):
+            with pytest.raises(NotFound):
+                await verb(conn, jobs[other][0], actor=DANA)
+    assert {id: place == "jobs" for id, place in (await places(conn)).items()} == {
+        jobs[mine][0]: True,
+        **dict.fromkeys(jobs[other], False),
+    }
+    assert await conn.fetchval("select count(*) from atlas.workflow_steps") == 6
+    assert await conn.fetchval("select count(*) from atlas.job_attempts") == 3
+
+
+async def test_a_tenant_that_keeps_attempts_for_less_gets_its_jobs_back(conn, pool):
+    tenant = await given_tenant(conn)
+    failed, plain = await given_failure(conn, tenant_id=tenant), await given_success(conn, tenant, id=old())
+    await age(conn, days=10)
+    assert await file_all(pool) == 2
+    await keep(conn, tenant, jobs=30, attempts=20)
+    await file_all(pool)
+    assert {id for id, place in (await places(conn)).items() if place == "jobs"} == {failed}
+    await keep(conn, tenant, jobs=30, attempts=5)
+    assert (await sweep(pool)).attempts == 1
+    assert await file_all(pool) == 1, "without its attempts"
+    assert set(await places(conn)) == {failed, plain}
+    assert "jobs" not in (await places(conn)).values()
+
+
+async def test_a_session_that_is_killed_at_any_statement_leaves_each_job_whole_in_one_place(
+    conn, pool, owner, database_url
+):
+    await given_run(conn)
+    await age(conn, days=0)
+    assert await file_all(pool) == 1  # the tables of history are there, and can be watched
+    runs = {await given_run(conn) for _ in range(2)} | set(await places(conn))
+    await age(conn, days=0)
+    tenant_id = await conn.fetchval("select tenant_id from atlas.jobs limit 1")
+    await owner.execute(KILLER)
+    moves, returns, at, killed = 0, 0, 0, 0
+    while not returns:
+        at += 1
+        await owner.execute(f"alter sequence atlas.statement_count restart with 1; update atlas.kill set at = {at}")
+        mover = await connect(database_url)
+        try:
+            if not moves:
+                moves = await mover.fetchval(MOVED, tenant_id)
+                assert moves == 2
+            else:
+                assert await mover.fetchval("select atlas.return_from_history($1, 7, 9)", tenant_id) == 3
+                returns = 1
+            at = 0
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            mover.terminate()
+            killed += 1
+        else:
+            await mover.close()
+        found = await places(conn)
+        assert set(found) == runs
+        hot = sum(place == "jobs" for place in found.values())
+        for table, each in (("workflow_runs", 1), ("workflow_steps", 2), ("job_attempts", 1)):
+            assert await conn.fetchval(f"select count(*) from atlas.{table}") == 3 * each
+            assert await conn.fetchval(f"select count(*) from only atlas.{table}") == hot * each
+    assert killed >= 24, "two kills around each statement of both"
 
 
 async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_age(conn, pool):

@@ -5,9 +5,9 @@
 select r.*, (
   select max(greatest(s.started_at, s.finished_at))
   from (
-    (select started_at, finished_at from atlas.workflow_steps where run_id = r.run_id and branch = '' order by position desc limit 8)
+    (select started_at, finished_at from only atlas.workflow_steps where run_id = r.run_id and branch = '' order by position desc limit 8)
     union all
-    (select started_at, finished_at from atlas.workflow_steps where run_id = r.run_id order by branch desc, position desc limit 32)
+    (select started_at, finished_at from only atlas.workflow_steps where run_id = r.run_id order by branch desc, position desc limit 32)
   ) s) as stepped_at
 from (
   select *, case when job_type = :run::text and (of_tenant <= :most_runs::int or of_all <= :most_runs) then job_id end as run_id

@@ -8,6 +8,7 @@
 --   host, hash of the host        one claim of a host at a time
 --   limits, 0                     one claim at a time counts limits; only tried, so it may come after a row's lock
 --   limit, hash of the limit      one claim at a time releases the jobs of a rate or a key; only tried, like the one before
+--   history, 0                    shared by those who bring jobs back from history, exclusive for a move into it
 -- The others are never held together with these:
 --   seal, 0                       one sealer, and the beginning of an epoch
 --   policy, hash of the tenant    one decision at a time where policy rules count
@@ -30,5 +31,6 @@ set search_path from current as $$
     when 'quota' then 10
     when 'webhooks' then 11
     when 'limit' then 12
+    when 'history' then 13
   end
 $$;

@@ -9,10 +9,10 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 begin
   p_ids := array(select id from jobs where id = any (p_ids) and tenant_id <> all (moving_tenants()));
   -- Locked first, in order: the statements after this one see the rows as they will stay.
-  perform from jobs where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update;
+  perform from only jobs where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) order by id for update;
   return query
   with ended as (
-    update jobs
+    update only jobs
     set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp(), next_retry_at = null,
         -- One that a limit holds has been due for long.
         due_at = case when held_by is null then coalesce(next_retry_at, due_at) else due_at end,
@@ -20,7 +20,7 @@ begin
     where id = any (p_ids) and case when status = 'queued' then p_tenant is null or tenant_id = p_tenant else false end
     returning id, tenant_id, 'canceled'::text as verdict),
   asked as (
-    update jobs
+    update only jobs
     set cancel_requested_at = clock_timestamp(), cancel_requested_by = p_actor_id, updated_at = clock_timestamp()
     where id = any (p_ids)
       and case when status = 'running' and cancel_requested_at is null then p_tenant is null or tenant_id = p_tenant else false end
@@ -39,10 +39,10 @@ begin
   where j.id = any (p_ids) and (p_tenant is null or j.tenant_id = p_tenant)
     and not exists (select from changed c where c.id = j.id);
   perform wake_parents(array(
-    select distinct j.parent_run_id from jobs j
+    select distinct j.parent_run_id from only jobs j
     where j.id = any (p_ids) and case when j.status = 'canceled' and j.parent_run_id is not null then true else false end));
   perform runs_ended(array(
-    select j.id from jobs j
+    select j.id from only jobs j
     where j.id = any (p_ids) and case when j.status = 'canceled' and j.job_type = 'ENGINE_RUN' then true else false end));
   perform pg_notify(current_schema() || '_cancel', '');
 end $$;

@@ -1,20 +1,22 @@
 -- any state but running -> gone, with JOB_DELETED. Returns what became of each job. Those of a tenant that moves stay.
--- Locks: job rows in ascending id. Called by engine/jobs/delete.py and change_jobs.
+-- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/delete.py and change_jobs.
 create or replace function delete_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 #variable_conflict use_column
 begin
+  -- What is in history comes back, and goes with the rows that refer to it.
+  perform return_jobs(p_ids);
   return query
   with target as materialized (
     -- the rows as they are, held until the end of the transaction
-    select id from jobs
+    select id from only jobs
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants())
     order by id
     for update
   ),
   deleted as (
-    delete from jobs j
+    delete from only jobs j
     using target t
     where j.id = t.id and j.status <> 'running'
     returning j.id, j.tenant_id, j.job_type, j.status, j.dead_lettered_at is not null as dead_lettered

@@ -8,13 +8,13 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
 begin
   return query
   with target as materialized (
-    select id, shown_status(j) as shown_status from jobs j
+    select id, shown_status(j) as shown_status from only jobs j
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants())
     order by id
     for update
   ),
   discarded as (
-    update jobs j
+    update only jobs j
     set dead_lettered_at = null, updated_at = clock_timestamp()
     from target t
     where j.id = t.id and j.status = 'failed' and j.dead_lettered_at is not null

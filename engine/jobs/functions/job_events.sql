@@ -24,5 +24,5 @@ begin
            when a.job_id is null and j.attempt_count = e.attempt_no then extract(epoch from j.finished_at - j.started_at) end)::job_event
     from ends e
     left join only jobs j on j.id = e.job_id
-    left join job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no);
+    left join only job_attempts a on a.job_id = e.job_id and a.attempt_no = e.attempt_no);
 end $$;

@@ -10,9 +10,9 @@ begin
     where w.lost_at >= (
         select min(l.started_at)
         from (
-          select a.started_at from job_attempts a
+          select a.started_at from only job_attempts a
           where a.job_id = p_job and a.status = 'lost' order by a.attempt_no desc limit p_losses) l)
       and w.suspect_job_id is null
       and w.worker_id <> p_worker
-      and not exists (select from job_attempts a where a.job_id = p_job and a.worker_id = w.worker_id)));
+      and not exists (select from only job_attempts a where a.job_id = p_job and a.worker_id = w.worker_id)));
 end $$;

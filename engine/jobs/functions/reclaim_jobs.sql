@@ -23,7 +23,7 @@ begin
            when j.worker_id is null or j.losses >= losses_until_poison(j.id, j.claimed_by, j.lost_count) then 'poisoned'
            else 'requeued' end as verdict,
       case when exists (
-        select from mail_ledger m
+        select from only mail_ledger m
         where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')) then 'unknown' end as outcome
     from held j),
   moved as (

@@ -7,9 +7,9 @@ begin
   return query
   with before as materialized (
     select j.id, p_meta || jsonb_build_object('status', j.status, 'dead_lettered', j.dead_lettered_at is not null) as facts
-    from jobs j where j.id = any (p_ids)),
+    from only jobs j where j.id = any (p_ids)),
   reopened as (
-    update jobs j
+    update only jobs j
     set status = 'queued', retry_count = 0, lost_count = 0, careful = false, next_retry_at = null, due_at = clock_timestamp(),
         dead_lettered_at = null,
         -- Deadlines that are over would end it again.

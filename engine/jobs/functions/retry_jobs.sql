@@ -1,7 +1,7 @@
 -- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
 -- So does a job whose server instance or host was removed, and one of a tenant that moves.
--- Locks: job rows in ascending id. Called by engine/jobs/retry.py and change_jobs.
+-- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/retry.py and change_jobs.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -11,19 +11,21 @@ declare
   runs uuid[] := '{}';
   plain uuid[];
 begin
+  -- What is in history comes back.
+  perform return_jobs(p_ids);
   -- Locked first, in order: the statements after this one see the rows as they will stay.
   p_ids := array(
-    select id from jobs
+    select id from only jobs
     where id = any (p_ids) and (p_tenant is null or tenant_id = p_tenant) and tenant_id <> all (moving_tenants()) order by id for update);
   -- Those that nothing can keep from it go together: no dedupe key, no host, no run.
   plain := array(
-    select id from jobs
+    select id from only jobs
     where id = any (p_ids) and case
       when status in ('failed', 'canceled') and dedupe_hash is null and server_instance_id is null and host_id is null
         and job_type <> 'ENGINE_RUN' then true else false end);
   return query select r, 'retried' from reopen_jobs(plain, p_actor_type, p_actor_id, p_meta) r;
   for one in
-    select id, status, job_type, server_instance_id, host_id from jobs
+    select id, status, job_type, server_instance_id, host_id from only jobs
     where id = any (p_ids) and id <> all (plain) order by id
   loop
     id := one.id;

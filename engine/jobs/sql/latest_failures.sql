@@ -3,10 +3,10 @@
 -- canceled jobs. SQL, because it walks an index by recursion, in reads that are bounded.
 with recursive tenants as (
   select coalesce(:tenant_id::uuid, (
-    select tenant_id from only atlas.jobs where status in ('failed', 'canceled') order by tenant_id limit 1)) as tenant_id
+    select tenant_id from atlas.jobs where status in ('failed', 'canceled') order by tenant_id limit 1)) as tenant_id
   union all
   select (
-    select j.tenant_id from only atlas.jobs j
+    select j.tenant_id from atlas.jobs j
     where j.status in ('failed', 'canceled') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
   from tenants t
   where :tenant_id is null and t.tenant_id is not null
@@ -15,7 +15,7 @@ latest as materialized (
   select t.tenant_id, (
     select j.finished_at
     from (
-      select status, finished_at from only atlas.jobs
+      select status, finished_at from atlas.jobs
       where status in ('failed', 'canceled') and tenant_id = t.tenant_id
       order by finished_at desc, id desc
       limit :most_read::int) j
@@ -33,7 +33,7 @@ from latest t
 cross join lateral (
   select *
   from (
-    select * from only atlas.jobs
+    select * from atlas.jobs
     where status in ('failed', 'canceled') and tenant_id = t.tenant_id
     order by finished_at desc, id desc
     limit :most_read) j

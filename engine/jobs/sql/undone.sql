@@ -15,7 +15,7 @@ with undone as (
         when j.attempt_count < u.attempt then true
         when j.attempt_count = u.attempt and j.claimed_by is not null then j.claimed_by <> :worker
         else j.job_type <> 'ENGINE_RUN' and not exists (
-          select from atlas.job_attempts a where a.job_id = u.id and a.attempt_no = u.attempt and a.worker_id = :worker) end
+          select from only atlas.job_attempts a where a.job_id = u.id and a.attempt_no = u.attempt and a.worker_id = :worker) end
     for no key update) j
 ),
 moved as (

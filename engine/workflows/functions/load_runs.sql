@@ -9,8 +9,8 @@ set search_path from current set plan_cache_mode = force_generic_plan set enable
   select s.run_id, s.branch, s.position, s.name, s.kind::text, s.status::text, s.attempts, s.output, s.error,
     coalesce(s.wake_at <= clock_timestamp(), false), s.child_id, c.status::text, c.output, c.error, s.event_name, e.context,
     a.status::text, a.decided_by, a.comment, s.status = 'waiting' and s.event_id is not null and e.id is null
-  from workflow_steps s
-  left join jobs c on c.id = s.child_id and s.status = 'waiting'
+  from only workflow_steps s
+  left join only jobs c on c.id = s.child_id and s.status = 'waiting'
   left join events e on e.id = s.event_id and s.status = 'waiting'
   left join approvals a on a.id = s.approval_id and s.status = 'waiting'
   where s.run_id = any (p_runs)

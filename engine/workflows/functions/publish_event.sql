@@ -23,17 +23,17 @@ begin
   woken := array(
     select j.id from only jobs j
     where j.id = any (array(
-        select s.run_id from workflow_steps s
+        select s.run_id from only workflow_steps s
         where s.tenant_id = p_tenant and s.event_name = p_name and s.status = 'waiting' and s.event_id is null
           and p_context @> s.event_match and (p_run is null or s.run_id = p_run)))
       and j.status = 'queued'
     order by j.id for update);
   if cardinality(woken) > 0 then
     -- An event ends one wait of a run: the oldest.
-    update workflow_steps s set event_id = p_id
+    update only workflow_steps s set event_id = p_id
     from (
       select distinct on (w.run_id) w.run_id, w.branch, w.position
-      from workflow_steps w
+      from only workflow_steps w
       where w.run_id = any (woken) and w.event_name = p_name and w.status = 'waiting' and w.event_id is null
         and p_context @> w.event_match
       order by w.run_id, w.started_at, w.branch, w.position) o

@@ -47,7 +47,7 @@ begin
       join only jobs j on j.id = u.run_id
         and case when j.status = 'running' and j.claimed_by = p_worker and j.attempt_count = coalesce(u.attempt, 1) then true else false end),
     ended as (
-      update workflow_steps s
+      update only workflow_steps s
       set status = coalesce(u.status, 'succeeded')::step_status, attempts = coalesce(u.attempts, greatest(s.attempts, 1)),
           finished_at = clock_timestamp(), wake_at = null, output = u.output, error = u.error
       from u

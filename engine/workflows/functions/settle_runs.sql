@@ -12,17 +12,17 @@ begin
   for wait in
     select s.run_id, s.branch, s.position, s.tenant_id, s.event_name, s.event_match, s.event_cursor,
       p_certain[array_position(p_id, s.run_id)] as certain
-    from workflow_steps s
+    from only workflow_steps s
     where s.run_id = any (p_id) and s.status = 'waiting' and s.event_name is not null and s.event_id is null
     order by s.run_id, s.started_at, s.branch, s.position
   loop
     select e.id into found_id from events e
     where e.tenant_id = wait.tenant_id and e.name = wait.event_name and e.seq > wait.event_cursor
       and (e.run_id is null or e.run_id = wait.run_id) and e.context @> wait.event_match
-      and not exists (select from workflow_steps x where x.run_id = wait.run_id and x.event_id = e.id)
+      and not exists (select from only workflow_steps x where x.run_id = wait.run_id and x.event_id = e.id)
     order by e.seq limit 1;
     if found_id is not null or (wait.certain and cursor_now > wait.event_cursor) then
-      update workflow_steps s
+      update only workflow_steps s
       set event_id = found_id, event_cursor = case when wait.certain then cursor_now else s.event_cursor end
       where s.run_id = wait.run_id and s.branch = wait.branch and s.position = wait.position;
     end if;
@@ -40,7 +40,7 @@ begin
           or (s.child_id is not null and not exists (select from only jobs c where c.id = s.child_id and c.status in ('queued', 'running')))
           or (s.approval_id is not null and s.child_id is null and exists (select from approvals a where a.id = s.approval_id and a.status <> 'pending'))),
           false) as arrived
-      from workflow_steps s
+      from only workflow_steps s
       where s.run_id = u.id and s.status in ('waiting', 'retrying')) w
     where j.id = u.id and j.status = 'running'
     returning j.next_retry_at)

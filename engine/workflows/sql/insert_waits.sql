@@ -3,7 +3,7 @@ insert into atlas.workflow_steps as s (run_id, branch, position, tenant_id, name
   event_cursor, event_name, event_match, input, error)
 select u.run_id, u.branch, u.position, u.tenant_id, u.name, u.kind::atlas.step_kind, u.status::atlas.step_status, u.attempts,
   coalesce(u.wake_at, clock_timestamp() + u.wake_after * interval '1 second'), u.child_id, u.approval_id,
-  case when u.event_name is not null then (select r.events_from from atlas.workflow_runs r where r.id = u.run_id) end,
+  case when u.event_name is not null then (select r.events_from from only atlas.workflow_runs r where r.id = u.run_id) end,
   u.event_name, u.event_match, u.input, u.error
 from unnest(
   :runs::uuid[], :branches::text[], :positions::int[], :tenants::uuid[], :names::text[], :kinds::text[], :statuses::text[],

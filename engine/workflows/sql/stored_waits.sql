@@ -2,5 +2,5 @@
 -- Looks across tenants: a worker serves them all. SQL, because it is a batch.
 select s.run_id, s.branch, s.position, s.child_id is not null as has_child
 from unnest(:runs::uuid[], :branches::text[], :positions::int[]) u(run_id, branch, position)
-join atlas.workflow_steps s on s.run_id = u.run_id and s.branch = u.branch and s.position = u.position
+join only atlas.workflow_steps s on s.run_id = u.run_id and s.branch = u.branch and s.position = u.position
 where s.status = 'waiting';

@@ -18,7 +18,7 @@ begin
     return;
   end if;
   insert into mail_ledger as m (job_id, provider, tenant_id, sender, attempt_no)
-  select p_job, p_provider, j.tenant_id, p_sender, p_attempt from jobs j where j.id = p_job
+  select p_job, p_provider, j.tenant_id, p_sender, p_attempt from only jobs j where j.id = p_job
   on conflict (job_id, provider) do update
     set attempt_no = p_attempt,
         -- A draft belongs to the mailbox it was made in.
@@ -33,7 +33,7 @@ begin
     slot := null;
   end if;
   wait := coalesce(greatest(0, extract(epoch from slot - clock_timestamp())), 0);
-  update mail_ledger m set slot_at = case when wait > p_early then slot end, slot_pace = array_to_string(p_buckets, ' ')
+  update only mail_ledger m set slot_at = case when wait > p_early then slot end, slot_pace = array_to_string(p_buckets, ' ')
   where m.job_id = p_job and m.provider = p_provider and m.slot_at is distinct from case when wait > p_early then slot end;
   return query select true, wait, entry.sender, entry.draft_id;
 end $$;

@@ -2,7 +2,7 @@
 -- provider knows. An attempt that lost its job matches no row, and must not make the request. A request that an operator
 -- ordered counts as the first: the operator accepts what may have become of those before it. SQL, because the guard is a
 -- function, and the times are the database's.
-update atlas.mail_ledger
+update only atlas.mail_ledger
 set state              = :after,
     sender             = :sender,
     draft_id           = :draft_id,

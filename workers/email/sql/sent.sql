@@ -1,6 +1,6 @@
 -- Any state -> sent. No fence: the mail is out, and the attempt that holds the job now must know. SQL, because the time is the
 -- database's.
-update atlas.mail_ledger
+update only atlas.mail_ledger
 set state      = 'sent',
     message_id = :message_id,
     updated_at = clock_timestamp()

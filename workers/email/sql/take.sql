@@ -3,7 +3,7 @@
 -- again: retried the job after the entry was written, while the job said that its outcome is unknown.
 -- `age`: seconds since the first request whose outcome may be open. Names no tenant: the job's id and its lease do. SQL,
 -- because the guard is a function, and what it sets depends on the row.
-update atlas.mail_ledger m
+update only atlas.mail_ledger m
 set attempt_no = :attempt,
     state      = coalesce(
       case when exists (
@@ -11,7 +11,7 @@ set attempt_no = :attempt,
              where a.entity_id = m.job_id::text
                and a.action = 'JOB_RETRIED'
                and a.created_at > m.updated_at)
-           and exists (select from atlas.jobs j where j.id = m.job_id and j.error->>'outcome' = 'unknown')
+           and exists (select from only atlas.jobs j where j.id = m.job_id and j.error->>'outcome' = 'unknown')
            then :ordered::jsonb ->> m.state end,
       :taken::jsonb ->> m.state,
       m.state),
