@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from atlas.db.versions import RunningVersion
     from atlas.engine.explanation import Explanation
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.find import Depth, JobRow
-    from atlas.engine.jobs.gate import Gate
+    from atlas.engine.jobs.find import JobRow
     from atlas.engine.jobs.job_list import JobPage
-    from atlas.engine.jobs.pauses import Pause, PauseKind
     from atlas.engine.workflows.find_intents import EngineState
+    from atlas.models.system import Gate, Pause, PauseKind, QueueDepth
     from atlas.up_report import ProgramState
 
 
@@ -74,7 +73,7 @@ class StatusReport:
 
     gate: "Gate"
     engine: "EngineState"
-    queue: "list[Depth]"
+    queue: "list[QueueDepth]"
     workers: list[Worker]
     programs: "list[ProgramState]"
     pauses: "list[Pause]"

@@ -9,7 +9,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.status import Reason
 
 if TYPE_CHECKING:
-    from atlas.engine.jobs.gate import Gate
+    from atlas.models.system import Gate
 
 app = typer.Typer(help="Switch the engine of workflows.", no_args_is_help=True, add_completion=False)
 

@@ -13,8 +13,9 @@ from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
-from atlas.engine.jobs.groups import JobGroup, find_group, list_groups
+from atlas.engine.jobs.find_groups import find_group, list_groups
 from atlas.engine.jobs.job_list import JobFilter
+from atlas.models.jobs import JobGroup
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from atlas.cli.over_http_rows import find_named, row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection
-from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
+from atlas.engine.hosts.hosts import add_host, find_host, list_hosts
 from atlas.engine.hosts.server_instances import (
-    ServerInstance,
     add_server_instance,
     edit_server_instance,
     find_server_instance,
@@ -24,6 +23,7 @@ from atlas.engine.hosts.server_instances import (
     remove_server_instance,
 )
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.hosts import Host, ServerInstance
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

@@ -19,12 +19,13 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
-from atlas.engine.jobs.gate import Gate, read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
-from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, named_pause, pause, resume, wait_until_paused
+from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.errors import NotFound
+from atlas.models.system import Gate, Pause, PauseKind
 from atlas.settings import Settings
 from atlas.up_report import read_programs
 

@@ -26,12 +26,12 @@ from atlas.client import (
 from atlas.db.versions import RunningVersion
 from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.find import Depth, JobRow
-from atlas.engine.jobs.gate import Gate
+from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.job_list import JobPage
-from atlas.engine.jobs.pauses import Pause, PauseKind, named_pause
+from atlas.engine.jobs.pauses import named_pause
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
+from atlas.models.system import Gate, Pause, PauseKind
 from atlas.settings import Settings
 from atlas.up_report import ProgramState
 
@@ -139,30 +139,28 @@ class OverHttp:
             found = await atlas.get_status()
         engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
         workers = _oldest_first(found.workers)
-        queue = [Depth(**one.model_dump()) for one in found.queue]
-        pauses = [Pause(**one.model_dump()) for one in found.pauses]
+        queue = found.queue
+        pauses = found.pauses
         programs = [ProgramState(**one.model_dump()) for one in found.programs]
-        gate = Gate(**found.gate.model_dump())
+        gate = found.gate
         versions = [RunningVersion(**one.model_dump()) for one in found.versions]
         return StatusReport(gate, engine, queue, workers, programs, pauses, found.audit_lost_end, versions)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
             seconds = None if until is None else until.total_seconds()
-            gate = await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
-        return Gate(**gate.model_dump())
+            return await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
 
     async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
         async with self._atlas(tenant) as atlas:
-            return [Pause(**one.model_dump()) async for one in atlas.list_pauses()]
+            return [one async for one in atlas.list_pauses()]
 
     async def pause(
         self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
     ) -> Pause:
         async with self._atlas(tenant) as atlas:
             seconds = None if until is None else until.total_seconds()
-            made = await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
-        return Pause(**made.model_dump())
+            return await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
 
     async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
         found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
@@ -172,8 +170,7 @@ class OverHttp:
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
         async with self._atlas() as atlas:
-            gate = await atlas.switch_engine(enabled, reason=reason)
-        return Gate(**gate.model_dump())
+            return await atlas.switch_engine(enabled, reason=reason)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from atlas.cli.output import table
 from atlas.cli.text_table import TextTable
 
 if TYPE_CHECKING:
-    from atlas.engine.jobs.pauses import Pause
+    from atlas.models.system import Pause
 
 
 def pauses_text(found: "list[Pause]") -> TextTable:

@@ -11,7 +11,7 @@ from atlas.cli.output import Json, say
 from atlas.cli.pause_table import pauses_text
 
 if TYPE_CHECKING:
-    from atlas.engine.jobs.pauses import Pause
+    from atlas.models.system import Pause
 
 Kind = Annotated[
     Literal["tenant", "type", "definition", "workflow", "host", "trigger"], typer.Argument(help="What it is.")

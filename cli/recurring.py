@@ -20,7 +20,7 @@ from atlas.errors import NotFound
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, RecurringShown
+    from atlas.client import AtlasClient, RecurringFunction
 
 app = typer.Typer(
     help="The functions that programs run at intervals, and their runs.", no_args_is_help=True, add_completion=False
@@ -105,7 +105,7 @@ async def _owner(conn: Connection, id: str, tenant_id: UUID | None) -> UUID:
         raise
 
 
-def _function(shown: "RecurringShown") -> RecurringRow:
+def _function(shown: "RecurringFunction") -> RecurringRow:
     return row_of(RecurringRow, shown, due_in=(shown.next_run_at - datetime.now(UTC)).total_seconds())
 
 

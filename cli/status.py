@@ -13,8 +13,8 @@ from atlas.cli.pause_table import pauses_text
 from atlas.cli.text_table import TextTable
 
 if TYPE_CHECKING:
-    from atlas.engine.jobs.gate import Gate
     from atlas.engine.workflows.find_intents import EngineState
+    from atlas.models.system import Gate
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
 For = Annotated[

@@ -11,7 +11,8 @@ from atlas.cli.over_http_rows import rows_of, tenant_names
 from atlas.cli.parameters import AGO, read_time
 from atlas.cli.runtime import connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.usage import Usage, read_usage
+from atlas.engine.usage import read_usage
+from atlas.models.system import Usage
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

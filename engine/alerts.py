@@ -1,6 +1,5 @@
 """Alerts for operators: lost workers, silent hosts, a silent engine, failures, the audit log, a held horizon."""
 
-from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import orjson
@@ -9,6 +8,8 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.engine.xmin_horizon import find_holders
+from atlas.models.rows import from_rows
+from atlas.models.system import Alert
 
 LOOK = statement("engine/sql/watch.sql")
 SAVE = statement("engine/sql/save_findings.sql")
@@ -22,15 +23,6 @@ ENGINE_SILENT_SECONDS = 60.0
 WORKER_LOST_SECONDS = 600.0
 # A place of copies may be away for so long.
 COPY_LATE_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """A problem: its kind, what it is about, and a message."""
-
-    kind: str
-    subject: str
-    message: str
 
 
 async def find_alerts(conn: Connection) -> list[Alert]:
@@ -47,15 +39,16 @@ async def find_alerts(conn: Connection) -> list[Alert]:
         copy_late=COPY_LATE_SECONDS,
     )
     holders = await find_holders(conn)
-    return [
-        *(Alert(**row) for row in rows),
-        *(Alert("horizon_held", f"{one.kind} {one.name}", f"{one.cause} {one.remedy}") for one in holders),
+    held = [
+        Alert(kind="horizon_held", subject=f"{holder.kind} {holder.name}", message=f"{holder.cause} {holder.remedy}")
+        for holder in holders
     ]
+    return [*from_rows(Alert, rows), *held]
 
 
 async def save_findings(conn: Connection, findings: list[Alert], *, by: str) -> None:
     """Store the findings for every process to read; writes only if they differ from the stored ones."""
-    found = orjson.dumps({"findings": [asdict(one) for one in findings]}).decode()
+    found = orjson.dumps({"findings": [dict(finding) for finding in findings]}).decode()
     await fetch(conn, SAVE, value=found, by=by)
 
 

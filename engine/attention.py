@@ -10,9 +10,11 @@ from uuid import UUID
 from atlas.audit.seal_status import SealStatus
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.alerts import Alert, read_findings
-from atlas.engine.jobs.dead_letters import DeadLetterGroups, group_dead_letters
+from atlas.engine.alerts import read_findings
+from atlas.engine.jobs.dead_letters import group_dead_letters
 from atlas.engine.workflows.approvals import count_pending
+from atlas.models.jobs import DeadLetterGroups
+from atlas.models.system import Alert
 
 ATTENTION = statement("engine/sql/attention.sql")
 
@@ -103,13 +105,13 @@ def _dead_letters(count: int, found: DeadLetterGroups | None) -> Iterator[Need]:
     if found is None or not found.complete:
         yield Need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
         return
-    shown = found.groups[:MOST_CAUSES]
+    shown = found.items[:MOST_CAUSES]
     for group in shown:
         cause = group.message or group.error_type or "no error was recorded"
         message = f"{_many(group.count, 'dead letter')} of {group.job_type}: {cause}"
         address = f"{DEAD_LETTERS}&{urlencode({'job_type': group.job_type})}"
         yield Need("dead_letters", group.count, message, address, group.job_type, group.first_at)
-    others = sum(group.count for group in found.groups[MOST_CAUSES:])
+    others = sum(group.count for group in found.items[MOST_CAUSES:])
     yield Need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from atlas.engine.jobs.gate import Gate
-from atlas.engine.jobs.pauses import pause_text, resume_command
+from atlas.models.system import Gate, pause_text, resume_command
 
 Explained: TypeAlias = Literal["job", "run", "trigger", "worker"]
 

@@ -15,10 +15,11 @@ from atlas.db.statements import fetch, statement
 from atlas.engine.attention import Need, find_attention
 from atlas.engine.flow import Flow
 from atlas.engine.jobs.counts import Transaction
-from atlas.engine.jobs.gate import Gate, read_gate
+from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
 from atlas.engine.jobs.summary import Summary, summarize
 from atlas.engine.series import SeriesQuery, read_series
+from atlas.models.system import Gate
 
 TYPE_DEPTH = statement("engine/jobs/sql/type_depth.sql")
 TYPE_DEPTH_OF_TENANT = statement("engine/jobs/sql/type_depth_of_tenant.sql")

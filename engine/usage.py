@@ -1,7 +1,6 @@
 """Usage: what each tenant's finished attempts took, by job type and hour, and the meter of the audit log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
@@ -9,12 +8,12 @@ from uuid import UUID
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
+from atlas.models.rows import from_row, from_rows
+from atlas.models.system import Usage
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import (
         SortOrder,
-        UsageHourlyGroupByOutput,
         UsageHourlyScalarFieldKeys,
         UsageHourlySumAggregateInput,
         UsageHourlyWhereInput,
@@ -38,25 +37,6 @@ _SUMS: "UsageHourlySumAggregateInput" = {
     "queueSeconds": True,
     "costCents": True,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Finished attempts. Queue seconds run from when a job was due to the start."""
-
-    tenant_id: UUID
-    job_type: str
-    # The beginning of the hour, in UTC; None for the sum of several.
-    hour: datetime | None
-    runs: int
-    succeeded: int
-    failed: int
-    timed_out: int
-    canceled: int
-    lost: int
-    run_seconds: float
-    queue_seconds: float
-    cost_cents: int
 
 
 async def meter_usage(conn: Connection, *, limit: int = METER_BATCH) -> bool | None:
@@ -91,11 +71,11 @@ async def read_usage(
         rows = await usage.find_many(
             limit, where=where, order=[{"hour": "asc"}, {"tenantId": "asc"}, {"jobType": "asc"}]
         )
-        return [_of_hour(row) for row in rows]
+        return from_rows(Usage, rows)
     by: list[UsageHourlyScalarFieldKeys] = ["tenantId", "jobType"]
     order: list[Mapping[UsageHourlyScalarFieldKeys, SortOrder]] = [{"tenantId": "asc"}, {"jobType": "asc"}]
     groups = await usage.group_by(by, where=where, take=limit, sum=_SUMS, order=order)
-    return [_of_all_hours(group) for group in groups]
+    return [from_row(Usage, {"hour": None, **group, **group["_sum"]}) for group in groups]
 
 
 def _after(hour: datetime | None, tenant_id: UUID, job_type: str) -> "UsageHourlyWhereInput":
@@ -105,38 +85,3 @@ def _after(hour: datetime | None, tenant_id: UUID, job_type: str) -> "UsageHourl
         "OR": [{"tenantId": {"gt": tenant}}, {"tenantId": tenant, "jobType": {"gt": job_type}}]
     }
     return of_hour if hour is None else {"OR": [{"hour": {"gt": hour}}, {"hour": hour, **of_hour}]}
-
-
-def _of_hour(row: "models.UsageHourly") -> Usage:
-    return Usage(
-        tenant_id=UUID(row.tenantId),
-        job_type=row.jobType,
-        hour=row.hour,
-        runs=row.runs,
-        succeeded=row.succeeded,
-        failed=row.failed,
-        timed_out=row.timedOut,
-        canceled=row.canceled,
-        lost=row.lost,
-        run_seconds=row.runSeconds,
-        queue_seconds=row.queueSeconds,
-        cost_cents=row.costCents,
-    )
-
-
-def _of_all_hours(group: "UsageHourlyGroupByOutput") -> Usage:
-    sums = group["_sum"]
-    return Usage(
-        tenant_id=UUID(group["tenantId"]),
-        job_type=group["jobType"],
-        hour=None,
-        runs=sums["runs"],
-        succeeded=sums["succeeded"],
-        failed=sums["failed"],
-        timed_out=sums["timedOut"],
-        canceled=sums["canceled"],
-        lost=sums["lost"],
-        run_seconds=sums["runSeconds"],
-        queue_seconds=sums["queueSeconds"],
-        cost_cents=sums["costCents"],
-    )

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
-from atlas.engine.alerts import Alert, find_alerts, save_findings
+from atlas.engine.alerts import find_alerts, save_findings
 from atlas.engine.history import drop_expired, file_jobs
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
@@ -25,6 +25,7 @@ from atlas.engine.triggers.store import forget_outages
 from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
+from atlas.models.system import Alert
 from atlas.scheduler.failures import PASSING, log_failure
 from atlas.scheduler.tasks import TaskScheduler
 from atlas.waiting import wait_for

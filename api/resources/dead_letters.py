@@ -8,19 +8,17 @@ from atlas.api.roles import JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.dead_letters import group_dead_letters
 from atlas.engine.jobs.retry import retry_dead_letters
-from atlas.models.jobs import DeadLetterGroupShown, DeadLetterGroupsShown, RetriedMany
+from atlas.models.jobs import DeadLetterGroups, RetriedMany
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/dead-letters", route_class=GuardedRoute, tags=["jobs"])
 
 
 @router.get("", operation_id="group_dead_letters", summary="Dead letters by type and error, the largest groups first")
 @requires(*JOB_READERS, replica=True)
-async def show_groups(call: Calling) -> DeadLetterGroupsShown:
+async def show_groups(call: Calling) -> DeadLetterGroups:
     """The 200 largest groups of the newest 5,000. Retry or discard a group with `POST /jobs/bulk` and its filter."""
     async with call.transaction(read_only=True) as conn:
-        found = await group_dead_letters(conn, tenant_id=call.tenant_id)
-    items = [DeadLetterGroupShown.model_validate(one) for one in found.groups]
-    return DeadLetterGroupsShown(items=items, examined=found.examined, complete=found.complete)
+        return await group_dead_letters(conn, tenant_id=call.tenant_id)
 
 
 @router.post("/retry", operation_id="retry_dead_letters", summary="Queue dead letters again, oldest first")

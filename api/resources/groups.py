@@ -17,12 +17,13 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_VALUES
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
-from atlas.engine.jobs.groups import LONGEST_NAME, JobGroup, find_group, list_groups
+from atlas.engine.jobs.find_groups import find_group, list_groups
+from atlas.engine.jobs.groups import LONGEST_NAME
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.models import Page
-from atlas.models.jobs import BulkActionShown, JobGroupShown
+from atlas.models.jobs import BulkActionShown, JobGroup
 
 router = APIRouter(prefix=f"{PREFIX}/groups", route_class=GuardedRoute, tags=["jobs"])
 
@@ -37,7 +38,7 @@ class NewGroup(Body):
 
 @router.post("", operation_id="enqueue_group", status_code=201, summary="Enqueue jobs as one group, all or none")
 @requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MOST_VALUES)
-async def create(body: NewGroup, request: Request, call: Calling) -> JobGroupShown:
+async def create(body: NewGroup, request: Request, call: Calling) -> JobGroup:
     """When all jobs have ended, `then` is enqueued once, with their counts under `group` in its input.
 
     A group that is retried afterwards does not enqueue it again. A job whose dedupe key another job holds is not a
@@ -54,17 +55,16 @@ async def create(body: NewGroup, request: Request, call: Calling) -> JobGroupSho
         then = None if body.then is None else _job_of(body.then, "then", call)
         async with call.transaction() as conn:
             made = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
-            return _shown(await find_group(conn, made))
+            return await find_group(conn, made)
 
 
 @router.get("", operation_id="list_groups", summary="List groups of jobs, newest first")
 @requires(*JOB_READERS, replica=True)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[JobGroupShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[JobGroup]:
     """The `counts` of a group that has ended are those of its end; one group alone has them as they are now."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_groups(conn, tenant_id=call.tenant_id, before=before, limit=limit),
-            _shown,
             after=cursor,
             limit=limit,
         )
@@ -72,10 +72,10 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.get("/{group_id:uuid}", operation_id="get_group", summary="One group of jobs, with its jobs by status")
 @requires(*JOB_READERS)
-async def show_one(group_id: Id, call: Calling) -> JobGroupShown:
+async def show_one(group_id: Id, call: Calling) -> JobGroup:
     """Its jobs are listed by `GET /jobs?group_id=…`."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_group(conn, group_id, tenant_id=call.tenant_id))
+        return await find_group(conn, group_id, tenant_id=call.tenant_id)
 
 
 @router.post("/{group_id:uuid}/cancel", operation_id="cancel_group", summary="Cancel all jobs of a group")
@@ -115,7 +115,3 @@ def _job_of(body: NewJobBody, field: str, call: RequestContext) -> NewJob:
     if not isinstance(start, NewJob):
         raise InvalidInput("The group", [FieldError(field, "is a workflow, which is asked for by POST /intents")])
     return start
-
-
-def _shown(group: JobGroup) -> JobGroupShown:
-    return JobGroupShown(**{name: getattr(group, name) for name in JobGroupShown.model_fields})

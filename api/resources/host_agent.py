@@ -32,7 +32,7 @@ from atlas.engine.hosts.leased_jobs import (
 from atlas.engine.jobs.finish import Notes
 from atlas.ids import as_id
 from atlas.models import ApiModel, Listed
-from atlas.models.hosts import HostShown
+from atlas.models.hosts import Host
 from atlas.waiting import wait_for
 
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
@@ -106,11 +106,11 @@ class ResultRecorded(ApiModel):
 
 @router.get("", operation_id="list_own_hosts", summary="The host that this token may fetch jobs for")
 @requires("host", by_tenant=False)
-async def show_hosts(call: Calling) -> Listed[HostShown]:
+async def show_hosts(call: Calling) -> Listed[Host]:
     """One host: the one that the token's scope names."""
     async with call.transaction(read_only=True) as conn:
         found = await list_hosts(conn, tenant_id=call.tenant_id, id=_own_host(call), limit=1)
-    return Listed(items=[HostShown.model_validate(one) for one in found])
+    return Listed(items=found)
 
 
 @router.get(

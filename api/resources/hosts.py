@@ -11,16 +11,8 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
-from atlas.engine.hosts.hosts import (
-    Host,
-    add_host,
-    edit_host,
-    find_host,
-    list_hosts,
-    remove_host,
-)
+from atlas.engine.hosts.hosts import add_host, edit_host, find_host, list_hosts, remove_host
 from atlas.engine.hosts.server_instances import (
-    ServerInstance,
     add_server_instance,
     edit_server_instance,
     find_server_instance,
@@ -28,7 +20,7 @@ from atlas.engine.hosts.server_instances import (
     remove_server_instance,
 )
 from atlas.models import Page
-from atlas.models.hosts import HostShown, InstanceShown
+from atlas.models.hosts import Host, ServerInstance
 
 router = APIRouter(prefix=f"{PREFIX}/hosts", route_class=GuardedRoute, tags=["hosts"])
 
@@ -55,12 +47,11 @@ class InstanceChange(Body):
 
 @router.get("", operation_id="list_hosts", summary="List the hosts, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[HostShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Host]:
     """With the names of their servers."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_hosts(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            HostShown.model_validate,
             after=cursor,
             limit=limit,
             contents=lambda one: one.instances,
@@ -74,17 +65,17 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     summary="Add a host; it authenticates with a token of the role host",
 )
 @requires(*MANAGERS, etag=True)
-async def create(body: NewName, call: Calling, response: Response) -> HostShown:
+async def create(body: NewName, call: Calling, response: Response) -> Host:
     """`POST /tokens` makes its token, with the scope `host_id`."""
     async with call.transaction() as conn:
         host = await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor)
     response.headers.update(validators(host))
-    return HostShown.model_validate(host)
+    return host
 
 
 @router.get("/{host_id:uuid}", operation_id="get_host", summary="One host")
 @requires(*READERS, etag=True)
-async def show_one(host_id: Id, call: Calling, response: Response) -> HostShown:
+async def show_one(host_id: Id, call: Calling, response: Response) -> Host:
     """With the names of its servers, and when it was seen last."""
     async with call.transaction(read_only=True) as conn:
         return await _shown(conn, await _find(conn, host_id, call), response)
@@ -92,7 +83,7 @@ async def show_one(host_id: Id, call: Calling, response: Response) -> HostShown:
 
 @router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not, or rename it")
 @requires(*MANAGERS, etag=True)
-async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> HostShown:
+async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> Host:
     """The job that it runs goes on."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
@@ -120,13 +111,14 @@ async def remove(host_id: Id, call: Calling, if_match: IfMatch) -> None:
     "/{host_id:uuid}/instances", operation_id="list_servers", summary="List the servers of a host, oldest first"
 )
 @requires(*READERS)
-async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[InstanceShown]:
+async def show_instances(
+    host_id: Id, call: Calling, limit: Limit = 50, cursor: IdCursor = None
+) -> Page[ServerInstance]:
     """Their ids are what jobs name as `server_instance_id`."""
     async with call.transaction(read_only=True) as conn:
         host = await _find(conn, host_id, call)
         return await read_page(
             lambda after, limit: list_server_instances(conn, host.id, after=after, limit=limit),
-            InstanceShown.model_validate,
             after=cursor,
             limit=limit,
         )
@@ -136,7 +128,7 @@ async def show_instances(host_id: Id, call: Calling, limit: Limit = 50, cursor: 
     "/{host_id:uuid}/instances", operation_id="create_server", status_code=201, summary="Add a server of a host"
 )
 @requires(*MANAGERS, etag=True)
-async def add_instance(host_id: Id, body: NewName, call: Calling, response: Response) -> InstanceShown:
+async def add_instance(host_id: Id, body: NewName, call: Calling, response: Response) -> ServerInstance:
     """Jobs that name it are run by its host."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
@@ -146,7 +138,7 @@ async def add_instance(host_id: Id, body: NewName, call: Calling, response: Resp
 
 @router.get("/{host_id:uuid}/instances/{instance_id:uuid}", operation_id="get_server", summary="One server of a host")
 @requires(*READERS, etag=True)
-async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: Response) -> InstanceShown:
+async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: Response) -> ServerInstance:
     """404 if it is on another host."""
     async with call.transaction(read_only=True) as conn:
         return _shown_instance(await _find_instance(conn, host_id, instance_id, call), response)
@@ -160,7 +152,7 @@ async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: R
 @requires(*MANAGERS, etag=True)
 async def edit_instance(
     host_id: Id, instance_id: Id, body: InstanceChange, call: Calling, response: Response, if_match: IfMatch
-) -> InstanceShown:
+) -> ServerInstance:
     """Its queued jobs move with it. While one of its jobs runs, a move is 409."""
     async with call.transaction() as conn:
         found = await _find_instance(conn, host_id, instance_id, call)
@@ -192,11 +184,11 @@ async def _find_instance(conn: Connection, host_id: UUID, instance_id: UUID, cal
     return await find_server_instance(conn, str(instance_id), tenant_id=call.tenant_id, host_id=host_id)
 
 
-def _shown_instance(instance: ServerInstance, response: Response) -> InstanceShown:
+def _shown_instance(instance: ServerInstance, response: Response) -> ServerInstance:
     response.headers.update(validators(instance))
-    return InstanceShown.model_validate(instance)
+    return instance
 
 
-async def _shown(conn: Connection, host: Host, response: Response) -> HostShown:
+async def _shown(conn: Connection, host: Host, response: Response) -> Host:
     response.headers.update(validators(host))
-    return HostShown.model_validate((await list_hosts(conn, id=host.id, limit=1))[0])
+    return (await list_hosts(conn, id=host.id, limit=1))[0]

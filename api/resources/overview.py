@@ -13,7 +13,6 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.overview import TenantPosition, read_overview, read_tenants
 from atlas.models import Page
 from atlas.models.overview import OverviewShown, TenantActivityShown
-from atlas.models.system import GateStatus
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["overview"])
 
@@ -32,7 +31,7 @@ async def show_overview(call: Calling) -> OverviewShown:
     found = await read_overview(*call.summary_transactions(), tenant_id=call.tenant_id)
     reads_all = call.caller.role in READERS
     shown: dict[str, Any] = {
-        "gate": GateStatus.model_validate(found.gate),
+        "gate": found.gate,
         "seal": found.seal if reads_all else None,
         "needs": [one for one in found.needs if reads_all or one.kind in FOR_ALL],
         **{name: getattr(found, name) for name in ("workers", "types", "failures")},

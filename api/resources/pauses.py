@@ -1,6 +1,5 @@
 """Routes for pauses of tenants, job types, definitions, workflows, hosts and triggers."""
 
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -14,9 +13,9 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
-from atlas.engine.jobs.pauses import Pause, PauseKind, list_pauses, pause, resume, wait_until_paused
+from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paused
 from atlas.models import Page
-from atlas.models.system import PauseShown
+from atlas.models.system import Pause, PauseKind
 
 router = APIRouter(prefix=f"{PREFIX}/pauses", route_class=GuardedRoute, tags=["system"])
 
@@ -42,7 +41,7 @@ class PauseBody(Body):
 
 @router.get("", operation_id="list_pauses", summary="List what is paused, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[PauseShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[Pause]:
     """A tenant sees its own pauses, and those that hold everyone's jobs."""
     after = read_cursor(cursor, POSITION)
     async with call.transaction(read_only=True) as conn:
@@ -51,12 +50,12 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
     async def read(after: tuple[datetime, UUID] | None, limit: int) -> list[Pause]:
         return [one for one in found if after is None or _position(one) > after][:limit]
 
-    return await read_page(read, _shown, after=after, limit=limit, key=_position)
+    return await read_page(read, after=after, limit=limit, key=_position)
 
 
 @router.put("", operation_id="pause", summary="Pause a tenant, type, definition, workflow, host or trigger")
 @requires(*MANAGERS)
-async def pause_target(body: PauseBody, call: Calling) -> PauseShown:
+async def pause_target(body: PauseBody, call: Calling) -> Pause:
     """After the response nothing of it starts until it is resumed. Running jobs go on, and jobs can be enqueued.
 
     The response comes when every worker has confirmed that, after two seconds at the latest: `workers` and `confirmed`
@@ -75,7 +74,7 @@ async def pause_target(body: PauseBody, call: Calling) -> PauseShown:
             until=until,
         )
     async with call.connection() as conn:
-        return _shown(await wait_until_paused(conn, made))
+        return await wait_until_paused(conn, made)
 
 
 @router.delete("/{pause_id:uuid}", operation_id="resume", status_code=204, summary="End a pause")
@@ -95,7 +94,3 @@ async def _unblock(call: RequestContext) -> None:
 
 def _position(one: Pause) -> tuple[datetime, UUID]:
     return one.since, one.id
-
-
-def _shown(one: Pause) -> PauseShown:
-    return PauseShown(**asdict(one))

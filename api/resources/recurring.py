@@ -15,7 +15,7 @@ from atlas.engine.recurring import Key, find_owner, list_recurring
 from atlas.engine.recurring_runs import list_runs
 from atlas.errors import NotFound
 from atlas.models import Page
-from atlas.models.triggers import RecurringRunShown, RecurringShown
+from atlas.models.triggers import RecurringFunction, RecurringRunShown
 
 router = APIRouter(prefix=f"{PREFIX}/recurring", route_class=GuardedRoute, tags=["recurring"])
 
@@ -27,13 +27,13 @@ RUN_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDateti
 
 @router.get("", operation_id="list_recurring_functions", summary="List the recurring functions, by tenant and id")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[RecurringShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[RecurringFunction]:
     """Those that programs have registered and not removed. One that runs once is gone after its run."""
     after = read_cursor(cursor, FUNCTION_POSITION)
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_recurring(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            RecurringShown.model_validate,
+            RecurringFunction.model_validate,
             after=after,
             limit=limit,
             key=lambda one: one.key,
@@ -65,11 +65,11 @@ async def show_runs(
 
 @router.get("/{recurring_id:path}", operation_id="get_recurring_function", summary="One recurring function")
 @requires(*READERS)
-async def show_one(recurring_id: RecurringId, call: Calling) -> RecurringShown:
+async def show_one(recurring_id: RecurringId, call: Calling) -> RecurringFunction:
     """With when it runs next, and how its last run ended. An operator names the tenant where several have this id."""
     async with call.transaction(read_only=True) as conn:
         owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
         found = await list_recurring(conn, tenant_id=owner, id=recurring_id)
     if not found:
         raise NotFound("recurring function", recurring_id, remedy="It is no longer registered; /runs has its history.")
-    return RecurringShown.model_validate(found[0])
+    return RecurringFunction.model_validate(found[0])

@@ -1,11 +1,10 @@
 """Routes for the gate, the queue, the workers, the job types and usage."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
@@ -21,32 +20,23 @@ from atlas.audit.lost_end import read_lost_end
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.db.versions import running_versions
-from atlas.engine.alerts import Alert, read_findings
+from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.gate import (
-    LONGEST_TIME,
-    Gate,
-    read_gate,
-    switch,
-    switch_engine,
-    unblock_gate,
-    wait_until_closed,
-)
+from atlas.engine.jobs.gate import LONGEST_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
 from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.models import Page
-from atlas.models.jobs import JobTypeShown
+from atlas.models.jobs import PublishedJobType
+from atlas.models.rows import from_row, from_rows
 from atlas.models.system import (
+    Alert,
     EngineStatus,
-    FindingShown,
-    GateStatus,
-    PauseShown,
+    Gate,
     ProgramStatus,
-    QueueDepth,
     SystemStatus,
-    UsageShown,
+    Usage,
     VersionStatus,
     WorkerStatus,
 )
@@ -89,18 +79,18 @@ class EngineBody(Body):
 
 @router.get("/system/atlas-online", operation_id="get_gate", summary="Whether Atlas starts work")
 @requires(*PEOPLE, "host", "worker", by_tenant=False, etag=True)
-async def show_gate(call: Calling, response: Response) -> GateStatus:
+async def show_gate(call: Calling, response: Response) -> Gate:
     """Who switched it, when and why, and when it opens by itself."""
     async with call.transaction(read_only=True) as conn:
         gate = await read_gate(conn)
     response.headers.update(validators(gate))
-    return _gate(gate)
+    return gate
 
 
 @router.put(
     "/system/atlas-online",
     operation_id="switch_gate",
-    response_model=GateStatus,
+    response_model=Gate,
     summary="Let work start, or nothing; running jobs go on",
 )
 @requires("operator", whole=True, etag=True)
@@ -122,8 +112,8 @@ async def switch_gate(
         async with call.transaction() as conn:
             about: dict[str, Any] = {"actor": call.actor, "reason": body.reason, "until": until, "if_match": if_match}
             gate = await switch(conn, online=body.online, **about)
-        gate = replace(gate, unblocked=[*unblocked, *gate.unblocked])
-        return json_response(json_bytes(_gate(gate)), headers=validators(gate))
+        gate = gate.model_copy(update={"unblocked": [*unblocked, *gate.unblocked]})
+        return json_response(json_bytes(gate), headers=validators(gate))
 
     response = await respond_once(request, call, idempotency_key, respond)
     return response if body.online else await _closed(call, response)
@@ -132,7 +122,7 @@ async def switch_gate(
 @router.put(
     "/system/engine-enabled",
     operation_id="switch_engine",
-    response_model=GateStatus,
+    response_model=Gate,
     summary="Let requests for workflows become runs, or wait",
 )
 @requires("operator", whole=True)
@@ -147,7 +137,7 @@ async def change_engine(
     async def respond() -> Response:
         async with call.transaction() as conn:
             gate = await switch_engine(conn, enabled=body.enabled, actor=call.actor, reason=body.reason)
-        return json_response(json_bytes(_gate(gate)))
+        return json_response(json_bytes(gate))
 
     return await respond_once(request, call, idempotency_key, respond)
 
@@ -162,10 +152,10 @@ async def show_status(call: Calling) -> SystemStatus:
         engine, pauses = await read_engine(conn), await list_pauses(conn)
         lost, versions = await read_lost_end(conn), await running_versions(conn)
     return SystemStatus(
-        gate=_gate(gate),
-        pauses=[PauseShown(**asdict(one)) for one in pauses],
-        queue=[QueueDepth.model_validate(one) for one in queue],
-        workers=[WorkerStatus.model_validate(dict(row)) for row in workers],
+        gate=gate,
+        pauses=pauses,
+        queue=queue,
+        workers=from_rows(WorkerStatus, workers),
         engine=EngineStatus.model_validate(engine),
         programs=[ProgramStatus.model_validate(one) for one in read_programs(call.api.settings.home)],
         audit_lost_end=lost,
@@ -179,7 +169,7 @@ async def show_status(call: Calling) -> SystemStatus:
     summary="What a person should look at: silent workers, stuck intents, rising failures",
 )
 @requires("operator", "auditor", whole=True)
-async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FindingShown]:
+async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[Alert]:
     """As the scheduler that leads has stored them last, within a minute."""
     after = read_cursor(cursor, FINDING_POSITION)
     async with call.transaction(read_only=True) as conn:
@@ -188,7 +178,7 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
     async def read(after: tuple[str, str, str] | None, limit: int) -> list[Alert]:
         return [one for one in found if after is None or _position(one) > after][:limit]
 
-    return await read_page(read, FindingShown.model_validate, after=after, limit=limit, key=_position)
+    return await read_page(read, after=after, limit=limit, key=_position)
 
 
 @router.get(
@@ -203,7 +193,7 @@ async def show_workers(
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: _read_workers(conn, before, limit, alive_only=alive_only),
-            lambda row: WorkerStatus.model_validate(dict(row)),
+            lambda row: from_row(WorkerStatus, row),
             after=after,
             limit=limit,
             key=lambda row: (row["started_at"], row["worker_id"]),
@@ -218,7 +208,7 @@ async def show_workers(
     tags=["jobs"],
 )
 @requires(*PEOPLE, "worker", by_tenant=False)
-async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[JobTypeShown]:
+async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[PublishedJobType]:
     """What workers have published, and the active commands. Jobs of other types are accepted too, and wait."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
@@ -245,14 +235,13 @@ async def show_usage(
     by_hour: Annotated[bool, Query()] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[UsageShown]:
+) -> Page[Usage]:
     """By tenant and job type over the whole time, or for each hour of it."""
     wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
     after = read_cursor(cursor, USAGE_POSITION)
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: read_usage(conn, **wanted, after=after, limit=limit),
-            UsageShown.model_validate,
             after=after,
             limit=limit,
             key=lambda one: (one.hour, one.tenant_id, one.job_type),
@@ -266,23 +255,18 @@ async def _read_workers(
     return await fetch(conn, WORKERS, alive_only=alive_only, started_at=started_at, worker_id=worker_id, limit=limit)
 
 
-def _job_type(row: Any) -> JobTypeShown:
-    documents = {name: orjson.loads(row[name]) for name in ("input_schema", "retry_policy")}
-    return JobTypeShown.model_validate({**row, **documents, "input_limit": input_limit(row["key"])})
+def _job_type(row: Any) -> PublishedJobType:
+    return from_row(PublishedJobType, row, input_limit=input_limit(row["key"]))
 
 
 def _position(finding: Alert) -> tuple[str, str, str]:
     return finding.kind, finding.subject, finding.message
 
 
-def _gate(gate: Gate) -> GateStatus:
-    return GateStatus(**asdict(gate))
-
-
 async def _closed(call: RequestContext, response: Response) -> Response:
     """Wait until nothing starts any more, now that the switch has committed, and add how many workers confirmed it."""
-    gate = Gate(**GateStatus.model_validate_json(bytes(response.body)).model_dump())
+    gate = Gate.model_validate_json(bytes(response.body))
     async with call.connection() as conn:
         gate = await wait_until_closed(conn, gate)
     headers = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
-    return json_response(json_bytes(_gate(gate)), response.status_code, headers)
+    return json_response(json_bytes(gate), response.status_code, headers)

@@ -17,11 +17,11 @@ from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
-from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.preview import preview
 from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, remove_trigger
 from atlas.models import Listed, Page
 from atlas.models.explain import TriggerExplanation
-from atlas.models.triggers import Fired, FireShown, OccurrenceShown, TriggerShown
+from atlas.models.triggers import Fire, Fired, Occurrence, TriggerShown
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
@@ -115,7 +115,7 @@ async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
 @requires(*READERS, no_key="the call changes nothing and may be repeated without one")
-async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[OccurrenceShown]:
+async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[Occurrence]:
     """With a note about each time that a clock change touches."""
     async with call.transaction(read_only=True) as conn:
         zone, now = await read_clock(conn, call.home)
@@ -180,14 +180,13 @@ async def fire(trigger_id: Id, call: Calling, body: FireBody | None = None) -> F
     "/{trigger_id:uuid}/fires", operation_id="list_trigger_fires", summary="List the firings of a trigger, newest first"
 )
 @requires(*READERS)
-async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[FireShown]:
+async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[Fire]:
     """Also those that were swallowed within the dedupe window, those that failed, and due times that were missed."""
     after = read_cursor(cursor, FIRE_POSITION)
     async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         return await read_page(
             lambda before, limit: list_fires(conn, trigger_id, tenant_id=call.tenant_id, before=before, limit=limit),
-            FireShown.model_validate,
             after=after,
             limit=limit,
             key=lambda one: (one.fired_at, one.id),
@@ -211,7 +210,7 @@ async def show_explanation(trigger_id: Id, call: Calling) -> TriggerExplanation:
 @requires(*READERS)
 async def preview_trigger(
     trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20, start: Timestamp | None = None
-) -> Listed[OccurrenceShown]:
+) -> Listed[Occurrence]:
     """None for a trigger on an event."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
@@ -226,10 +225,10 @@ def _before(start: datetime | None) -> datetime | None:
     return None if start is None else max(start, EARLIEST) - timedelta(microseconds=1)
 
 
-async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: int) -> Listed[OccurrenceShown]:
+async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: int) -> Listed[Occurrence]:
     async with call.helper() as run:
         found: list[Occurrence] = await run(preview, cron, now, count=count)
-    return Listed(items=[OccurrenceShown(utc=one.utc, local=one.local.isoformat(), note=one.note) for one in found])
+    return Listed(items=found)
 
 
 def _shown(trigger: Trigger) -> TriggerShown:

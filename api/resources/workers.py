@@ -13,7 +13,8 @@ from atlas.engine.jobs.explain_worker import explain_worker
 from atlas.engine.jobs.lease import request_drain
 from atlas.errors import NotFound
 from atlas.models.explain import WorkerExplanation
-from atlas.models.system import WorkerDetails
+from atlas.models.rows import from_row, from_rows
+from atlas.models.system import WorkerDetails, WorkerJob
 
 router = APIRouter(prefix=f"{PREFIX}/workers", route_class=GuardedRoute, tags=["workers"])
 
@@ -58,4 +59,4 @@ async def _shown(conn: Connection, worker_id: str) -> WorkerDetails:
     if row is None:
         raise NotFound("worker", worker_id)
     jobs = await fetch(conn, JOBS, worker_id=worker_id, limit=LARGEST_PAGE)
-    return WorkerDetails.model_validate({**row, "jobs": [dict(job) for job in jobs]})
+    return from_row(WorkerDetails, row, jobs=from_rows(WorkerJob, jobs))

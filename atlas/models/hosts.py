@@ -1,16 +1,18 @@
 """Hosts, the servers on them, and the commands that jobs may run."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from pydantic import Field
 
-from atlas.models.base import ApiModel, Document
+from atlas.models.base import ApiModel, Document, EditableModel
 
 
-class HostShown(ApiModel):
-    """A machine of a tenant, and the names of its servers."""
+class Host(EditableModel):
+    """A machine of a tenant that fetches its own jobs, and the names of its servers."""
+
+    tagged: ClassVar = ("id", "is_active", "name")
 
     id: UUID
     tenant_id: UUID
@@ -25,8 +27,10 @@ class HostShown(ApiModel):
     waiting_count: int
 
 
-class InstanceShown(ApiModel):
+class ServerInstance(EditableModel):
     """A server on a host."""
+
+    tagged: ClassVar = ("id", "host_id", "name")
 
     id: UUID
     tenant_id: UUID

@@ -184,7 +184,7 @@ class Ticked(ApiModel):
     ok: Literal[True] = True
 
 
-class JobTypeShown(ApiModel):
+class PublishedJobType(ApiModel):
     """A job type that a worker has published, or a command."""
 
     key: str
@@ -249,7 +249,7 @@ class BulkActionShown(ApiModel):
         return self.status != "running"
 
 
-class JobGroupShown(ApiModel):
+class JobGroup(ApiModel):
     """Jobs that were enqueued together."""
 
     id: UUID
@@ -270,7 +270,7 @@ class JobGroupShown(ApiModel):
         return self.ended_at is not None
 
 
-class DeadLetterGroupShown(ApiModel):
+class DeadLetterGroup(ApiModel):
     """Dead letters of one type whose errors are alike. Its type, `error_type` and `error_pattern` filter their list."""
 
     job_type: str
@@ -284,9 +284,9 @@ class DeadLetterGroupShown(ApiModel):
     sample_id: UUID
 
 
-class DeadLetterGroupsShown(ApiModel):
+class DeadLetterGroups(ApiModel):
     """Dead letters by cause, and how many were looked at."""
 
-    items: list[DeadLetterGroupShown]
+    items: list[DeadLetterGroup]
     examined: int
     complete: bool

@@ -7,7 +7,7 @@ from uuid import UUID
 from pydantic import Field
 
 from atlas.models.base import ApiModel, known
-from atlas.models.system import GateStatus
+from atlas.models.system import Gate
 
 NeedKind: TypeAlias = Annotated[
     str,
@@ -116,7 +116,7 @@ class NeedShown(ApiModel):
 class OverviewShown(ApiModel):
     """What an operator or a tenant looks at first."""
 
-    gate: GateStatus
+    gate: Gate
     counts: dict[str, int]
     estimated: list[str]
     oldest_queued_seconds: float | None

@@ -23,12 +23,12 @@ class _Field(NamedTuple):
 def from_row(model: type[M], row: Any, **values: Any) -> M:
     """The model of a row. `values` are those of the fields that the row lacks, or has in another form.
 
-    A row of the typed client has the names of `schema.prisma`. A row of a statement has the names of its columns, and
-    JSON as text.
+    A row of the typed client, a model or a dict, has the names of `schema.prisma`. A row of a statement has the names
+    of its columns, and JSON as text.
     """
     fields = _fields(model)
-    if isinstance(row, BaseModel):
-        stored = row.__dict__
+    if isinstance(row, BaseModel | dict):
+        stored = row if isinstance(row, dict) else row.__dict__
         found = {field.key: stored[field.prisma_name] for field in fields if field.prisma_name in stored}
     else:
         found = {field.key: _read(row[field.column], field) for field in fields if field.column in row}

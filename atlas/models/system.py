@@ -1,12 +1,12 @@
 """The state of the installation: the gate, the queue, the workers, findings and usage."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from pydantic import Field
 
-from atlas.models.base import ApiModel, known
+from atlas.models.base import ApiModel, EditableModel, known
 
 FindingKind: TypeAlias = Annotated[
     str,
@@ -17,8 +17,13 @@ FindingKind: TypeAlias = Annotated[
 ]
 
 
-class GateStatus(ApiModel):
-    """Whether Atlas starts work, who decided that, when and why."""
+PauseKind: TypeAlias = Literal["tenant", "type", "definition", "workflow", "host", "trigger"]
+
+
+class Gate(EditableModel):
+    """Whether Atlas starts work, who decided that, when and why. Without a `since` it was never brought online."""
+
+    tagged: ClassVar = ("online", "reason", "by", "since", "until")
 
     online: bool
     engine_enabled: bool
@@ -43,14 +48,32 @@ class GateStatus(ApiModel):
         description="In the response to a switch: the database sessions that it ended. They held the gate's lock.",
     )
 
+    @property
+    def updated_at(self) -> datetime | None:
+        """When it was switched last."""
+        return self.since
 
-class PauseShown(ApiModel):
+    @property
+    def closed_because(self) -> str:
+        """Why nothing starts, in one sentence."""
+        if self.since is None:
+            return "Atlas was never brought online."
+        message = _since_text("Atlas is offline", self.since, self.by, self.reason)
+        return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
+
+    @property
+    def engine_off_because(self) -> str:
+        """Why no request for a workflow becomes a run, in one sentence."""
+        if self.engine_enabled or self.engine_since is None:
+            return self.closed_because
+        return f"{_since_text('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
+
+
+class Pause(ApiModel):
     """What is paused, by whom, since when, until when and why."""
 
     id: UUID
-    kind: Annotated[str, known("tenant", "type", "definition", "workflow", "host", "trigger")] = Field(
-        description="What is paused."
-    )
+    kind: Annotated[str, known(*get_args(PauseKind))] = Field(description="What is paused.")
     target: str = Field(description="Its key, or the id of a tenant, host or trigger.")
     name: str | None = Field(description="What people call it.")
     tenant_id: UUID | None = Field(description="Whose it is; null where it holds for every tenant.")
@@ -67,6 +90,28 @@ class PauseShown(ApiModel):
         default=None,
         description="How many of them confirmed that they start nothing of it. The right of the others has lapsed.",
     )
+
+    @property
+    def text(self) -> str:
+        """The pause in one sentence."""
+        return pause_text(self.kind, self.name or self.target, self.since, self.by, self.reason, self.until)
+
+
+def pause_text(kind: str, name: str, since: datetime, by: str, reason: str | None, until: datetime | None) -> str:
+    """A pause in one sentence."""
+    noun = {"type": "job type"}.get(kind, kind)
+    text = _since_text(f"The {noun} {name} is paused", since, by, reason)
+    return f"{text}. It resumes at {until:%Y-%m-%d %H:%M:%S} UTC." if until else f"{text}."
+
+
+def resume_command(kind: str, name: str, tenant: str | None = None) -> str:
+    """The command that ends a pause."""
+    return f"atlas resume {kind} {name}" + (f" --tenant {tenant}" if tenant else "")
+
+
+def _since_text(what: str, since: datetime, by: str | None, reason: str | None) -> str:
+    text = f"{what} since {since:%Y-%m-%d %H:%M:%S} UTC by {by}"
+    return f"{text}: {reason}" if reason else text
 
 
 class QueueDepth(ApiModel):
@@ -144,8 +189,8 @@ class VersionStatus(ApiModel):
 class SystemStatus(ApiModel):
     """The gate, the queue, the workers, the engine, the programs of `atlas up`, and what the audit log lacks."""
 
-    gate: GateStatus
-    pauses: list[PauseShown] = Field(description="What is paused, oldest first.")
+    gate: Gate
+    pauses: list[Pause] = Field(description="What is paused, oldest first.")
     queue: list[QueueDepth] = Field(description="Active jobs by type and state, the 200 largest counts.")
     workers: list[WorkerStatus] = Field(description="The 200 newest that live; `/workers` lists all.")
     engine: EngineStatus
@@ -157,7 +202,7 @@ class SystemStatus(ApiModel):
     versions: list[VersionStatus] = Field(description="The versions of the programs that run, the newest first.")
 
 
-class FindingShown(ApiModel):
+class Alert(ApiModel):
     """Something that a person should look at."""
 
     kind: FindingKind
@@ -165,7 +210,7 @@ class FindingShown(ApiModel):
     message: str
 
 
-class UsageShown(ApiModel):
+class Usage(ApiModel):
     """Finished attempts, their time and cost."""
 
     tenant_id: UUID

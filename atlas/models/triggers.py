@@ -48,7 +48,7 @@ class Fired(ApiModel):
     job_id: UUID
 
 
-class FireShown(ApiModel):
+class Fire(ApiModel):
     """A recorded firing."""
 
     id: UUID
@@ -63,7 +63,7 @@ class FireShown(ApiModel):
     created_by: str
 
 
-class OccurrenceShown(ApiModel):
+class Occurrence(ApiModel):
     """A due time: in UTC, by the zone's clock, and how a clock change touches it."""
 
     utc: datetime
@@ -71,7 +71,7 @@ class OccurrenceShown(ApiModel):
     note: str
 
 
-class RecurringShown(ApiModel):
+class RecurringFunction(ApiModel):
     """A recurring function, and how its last run ended."""
 
     id: str

@@ -18,8 +18,9 @@ from atlas.db.statements import fetch_row
 from atlas.engine.tenants import find_tenant
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.find import CLOCK, Trigger, find_trigger, list_triggers
-from atlas.engine.triggers.preview import Occurrence, preview
+from atlas.engine.triggers.preview import preview
 from atlas.engine.triggers.spec import TriggerSpec
+from atlas.models.triggers import Occurrence
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,11 +104,14 @@ def show_times(
         else:
             schedule = read_cron(cron or "", timezone or (await own_tenant(atlas, tenant)).timezone)
             times = await atlas.preview_schedule(cron or "", timezone=schedule.zone.key, count=count)
-        return schedule, [Occurrence(datetime.fromisoformat(one.local), one.utc, one.note) for one in times.items]
+        return schedule, times.items
 
     schedule, times = either(work, over_http, tenant=tenant)
     document = {"cron": schedule.fields, "timezone": schedule.zone.key, "times": times}
-    rows = [(f"{one.local:%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note) for one in times]
+    rows = [
+        (f"{datetime.fromisoformat(one.local):%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note)
+        for one in times
+    ]
     say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
 
 

@@ -1,7 +1,6 @@
 """Hosts: machines that fetch their own jobs."""
 
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,8 +17,9 @@ from atlas.engine.quotas import require_room
 from atlas.engine.tokens import revoke_token
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.etags import etag_of
 from atlas.ids import as_id, new_id
+from atlas.models.hosts import Host
+from atlas.models.rows import from_row
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -31,29 +31,8 @@ WORK = statement("engine/hosts/sql/host_work.sql")
 BLOCKERS = statement("engine/hosts/sql/host_blockers.sql")
 TOKENS = statement("engine/hosts/sql/host_tokens.sql")
 
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """A machine of a tenant that fetches its own jobs."""
-
-    id: UUID
-    tenant_id: UUID
-    name: str
-    is_active: bool
-    last_seen_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-    # What the program that fetched its jobs last calls itself.
-    agent_version: str | None
-    instances: list[str] = field(default_factory=list)
-    # The job that it runs, and how many are due for it, counted up to 10,000.
-    running_job_id: UUID | None = None
-    waiting_count: int = 0
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change."""
-        return etag_of(self.id, self.is_active, self.name)
+# The work of a host that has none, or whose work was not read.
+IDLE: Mapping[str, Any] = {"running_job_id": None, "waiting_count": 0}
 
 
 async def add_host(conn: Connection, *, tenant_id: UUID, name: str, actor: Actor) -> Host:
@@ -154,8 +133,11 @@ async def list_hosts(
     rows = await prisma_on(conn).host.find_many(
         limit, where=where, include={"instances": {"order_by": {"name": "asc"}}}, order={"id": "asc"}
     )
-    work = {str(one["id"]): one for one in await fetch(conn, WORK, ids=[row.id for row in rows])}
-    return [_host(row, work.get(row.id)) for row in rows]
+    work = {
+        str(host["id"]): {name: host[name] for name in IDLE}
+        for host in await fetch(conn, WORK, ids=[row.id for row in rows])
+    }
+    return [_host(row, work.get(row.id, IDLE)) for row in rows]
 
 
 async def _hold(conn: Connection, host: Host, if_match: Precondition | None) -> Host:
@@ -180,20 +162,8 @@ def _taken(name: str) -> Conflict:
     return Conflict(f"There is already a host {name}.", remedy="Choose another name.")
 
 
-def _host(row: "models.Host", work: Any = None) -> Host:
-    return Host(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        name=row.name,
-        is_active=row.isActive,
-        last_seen_at=row.lastSeenAt,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-        agent_version=row.agentVersion,
-        instances=[one.name for one in row.instances or []],
-        running_job_id=None if work is None else work["running_job_id"],
-        waiting_count=0 if work is None else work["waiting_count"],
-    )
+def _host(row: "models.Host", work: Mapping[str, Any] = IDLE) -> Host:
+    return from_row(Host, row, instances=[instance.name for instance in row.instances or []], **work)
 
 
 def check_new_name(name: str) -> None:

@@ -1,7 +1,5 @@
 """Server instances: the servers on hosts, which jobs name, and which are renamed, moved to another host and removed."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -14,36 +12,19 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.hosts.hosts import Host, check_new_name, host_event
+from atlas.engine.hosts.hosts import check_new_name, host_event
 from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.etags import etag_of
 from atlas.ids import as_id, new_id
+from atlas.models.hosts import Host, ServerInstance
+from atlas.models.rows import from_row, from_rows
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import ServerInstanceWhereInput
 
 HOLD = statement("engine/hosts/sql/hold_server_instance.sql")
 HOLD_JOBS = statement("engine/hosts/sql/hold_server_jobs.sql")
 MOVE = statement("engine/hosts/sql/move_server_instance.sql")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInstance:
-    """A server that runs on a host."""
-
-    id: UUID
-    tenant_id: UUID
-    host_id: UUID
-    name: str
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change."""
-        return etag_of(self.id, self.host_id, self.name)
 
 
 async def add_server_instance(conn: Connection, host: Host, *, name: str, actor: Actor) -> ServerInstance:
@@ -57,7 +38,7 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
             )
         except asyncpg.UniqueViolationError:
             raise _taken(name) from None
-        made = _instance(row)
+        made = from_row(ServerInstance, row)
         await _record(conn, "SERVER_INSTANCE_ADDED", made, actor)
     return made
 
@@ -120,7 +101,7 @@ async def find_server_instance(
         row = await instances.find_unique({"id": str(id)})
     elif tenant_id is not None:
         row = await instances.find_unique({"tenantId_name": {"tenantId": str(tenant_id), "name": name_or_id}})
-    found = None if row is None else _instance(row)
+    found = None if row is None else from_row(ServerInstance, row)
     if found is None or tenant_id not in (None, found.tenant_id) or host_id not in (None, found.host_id):
         raise _unknown(name_or_id)
     return found
@@ -134,18 +115,7 @@ async def list_server_instances(
     if after is not None:
         where["id"] = {"gt": str(after)}
     rows = await prisma_on(conn).serverinstance.find_many(limit, where=where, order={"id": "asc"})
-    return [_instance(row) for row in rows]
-
-
-def _instance(row: "models.ServerInstance") -> ServerInstance:
-    return ServerInstance(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        host_id=UUID(row.hostId),
-        name=row.name,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-    )
+    return from_rows(ServerInstance, rows)
 
 
 async def _hold(conn: Connection, instance: ServerInstance, if_match: Precondition | None) -> ServerInstance:

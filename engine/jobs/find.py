@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
+from atlas.models.rows import from_rows
+from atlas.models.system import QueueDepth
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -130,20 +132,10 @@ async def list_attempts(
     return [_attempt(row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How many active jobs of a type are in a state, and how long the oldest has waited, in seconds."""
-
-    job_type: str
-    status: Literal["queued", "waiting", "running"]
-    count: int
-    oldest_seconds: float | None
-
-
-async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Depth]:
+async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[QueueDepth]:
     """Active jobs by type and status, the largest counts. Counts only what is active, so history does not slow it."""
     rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id, "most": MOST_DEPTHS}))
-    return [Depth(row["job_type"], row["status"], row["count"], row["oldest_seconds"]) for row in rows]
+    return from_rows(QueueDepth, rows)
 
 
 async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_000_000) -> int:

@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -18,8 +17,8 @@ from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
-from atlas.etags import etag_of
 from atlas.logs import get_logger
+from atlas.models.system import Gate
 
 READ = statement("engine/jobs/sql/gate_read.sql")
 HOLD = statement("engine/jobs/sql/gate_hold.sql")
@@ -38,56 +37,6 @@ LONGEST_TIME = timedelta(days=366)
 COUNT_SECONDS = 0.02
 
 log = get_logger("gate")
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Whether Atlas is online, and who switched it when and why. Without a row Atlas was never turned on.
-
-    `version` counts the switches. `workers` and `confirmed` are known to the call that closed the gate: how many could
-    start something, and how many of them confirmed that they do not. The right of the others has lapsed.
-    `unblocked` is known to the call that switched it: the database sessions that it ended for that.
-    `engine_enabled` is a switch of its own: whether requests for workflows become runs while Atlas is online.
-    """
-
-    online: bool
-    engine_enabled: bool
-    reason: str | None = None
-    by: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    version: int = 0
-    workers: int | None = None
-    confirmed: int | None = None
-    engine_reason: str | None = None
-    engine_by: str | None = None
-    engine_since: datetime | None = None
-    unblocked: Sequence[str] = ()
-
-    @property
-    def etag(self) -> str:
-        """The tag of what a switch can change."""
-        return etag_of(self.online, self.reason, self.by, self.since, self.until)
-
-    @property
-    def updated_at(self) -> datetime | None:
-        """When it was switched last."""
-        return self.since
-
-    @property
-    def closed_because(self) -> str:
-        """Why nothing starts, in one sentence."""
-        if self.since is None:
-            return "Atlas was never brought online."
-        message = since_text("Atlas is offline", self.since, self.by, self.reason)
-        return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
-
-    @property
-    def engine_off_because(self) -> str:
-        """Why no request for a workflow becomes a run, in one sentence."""
-        if self.engine_enabled or self.engine_since is None:
-            return self.closed_because
-        return f"{since_text('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
 
 
 async def read_gate(conn: Queryable) -> Gate:
@@ -129,7 +78,7 @@ async def switch(
             actor_id=actor.id,
             meta=orjson.dumps(actor.meta).decode(),
         )
-    return replace(gate_of(state), unblocked=tuple(unblocked))
+    return gate_of(state).model_copy(update={"unblocked": unblocked})
 
 
 async def unblock_gate(conn: Connection, *, actor: Actor) -> Sequence[str]:
@@ -218,7 +167,7 @@ async def wait_until_closed(conn: Connection, gate: Gate) -> Gate:
             return gate
         is_closed = row["confirmed"] == row["workers"] and not row["handing_out"]
         if is_closed or time.monotonic() >= ends_at:
-            return replace(gate, workers=row["workers"], confirmed=row["confirmed"])
+            return gate.model_copy(update={"workers": row["workers"], "confirmed": row["confirmed"]})
         await asyncio.sleep(COUNT_SECONDS)
 
 
@@ -245,30 +194,14 @@ async def expire(conn: Connection) -> bool:
 
 def gate_of(text: str | None) -> Gate:
     """The gate from the JSON of its row. Without a row Atlas is offline."""
-    if text is None:
-        return Gate(online=False, engine_enabled=False)
-    value: dict[str, Any] = orjson.loads(text)
-    return Gate(
-        online=value.get("online") is True,
-        engine_enabled=value.get("engine_enabled") is not False,
-        reason=value.get("reason"),
-        by=value.get("by"),
-        since=_timestamp(value.get("since")),
-        until=_timestamp(value.get("until")),
-        version=value.get("version", 0),
-        engine_reason=value.get("engine_reason"),
-        engine_by=value.get("engine_by"),
-        engine_since=_timestamp(value.get("engine_since")),
-    )
-
-
-def since_text(what: str, since: datetime, by: str | None, reason: str | None) -> str:
-    text = f"{what} since {since:%Y-%m-%d %H:%M:%S} UTC by {by}"
-    return f"{text}: {reason}" if reason else text
-
-
-def _timestamp(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    value: dict[str, Any] = {} if text is None else orjson.loads(text)
+    switches = {
+        "online": value.get("online") is True,
+        "engine_enabled": text is not None and value.get("engine_enabled") is not False,
+        "version": value.get("version", 0),
+    }
+    unknown = dict.fromkeys(("reason", "by", "since", "until"))
+    return Gate.model_validate(unknown | value | switches)
 
 
 def _session_name(row: Mapping[str, Any]) -> str:

@@ -7,8 +7,7 @@ follows, in one transaction: so there is exactly one such job, whoever dies mean
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -17,14 +16,13 @@ import orjson
 
 from atlas.actors import Actor, ActorType, system
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob, input_text
 from atlas.engine.jobs.types import secret_schema
-from atlas.errors import AtlasError, FieldError, InvalidInput, NotFound
+from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.ids import new_id
 from atlas.logs import get_logger
 
@@ -35,7 +33,6 @@ ADD = statement("engine/jobs/sql/add_group.sql")
 SHRINK = statement("engine/jobs/sql/shrink_group.sql")
 HOLD = statement("engine/jobs/sql/hold_ended_group.sql")
 END = statement("engine/jobs/sql/end_group.sql")
-LIST = statement("engine/jobs/sql/list_groups.sql")
 FORGET = statement("engine/jobs/sql/forget_groups.sql")
 
 # Under this key the input of the job that follows has the counts.
@@ -47,23 +44,6 @@ ENDS = ("succeeded", "failed", "canceled")
 _LEFT_OUT = frozenset({"tenant_id", "source", "source_ref", "secrets", "asked_by", "input_json", "group_id"})
 
 log = get_logger("groups")
-
-
-@dataclass(frozen=True, slots=True)
-class JobGroup:
-    """A group of jobs. `counts` are its members by status, `ended_counts` the same as it ended."""
-
-    id: UUID
-    tenant_id: UUID
-    name: str
-    total: int
-    counts: dict[str, int]
-    ended_counts: dict[str, int] | None
-    then_type: str | None
-    then_job_id: UUID | None
-    created_by: str
-    created_at: datetime
-    ended_at: datetime | None
 
 
 async def insert_group(
@@ -98,22 +78,6 @@ async def insert_group(
             await fetch(conn, SHRINK, id=group_id, strangers=strangers)
         await record(conn, created)
     return group_id
-
-
-async def find_group(conn: Connection, group_id: UUID, *, tenant_id: UUID | None = None) -> JobGroup:
-    """One group with its members as they are; NotFound if there is none, or if it is another tenant's."""
-    row = await fetch_row(conn, LIST, id=group_id, tenant_id=tenant_id, before=None, limit=1)
-    if row is None:
-        raise NotFound("group", group_id)
-    return _group(row)
-
-
-async def list_groups(
-    conn: Connection, *, tenant_id: UUID | None = None, before: UUID | None = None, limit: int = LARGEST_PAGE
-) -> list[JobGroup]:
-    """The newest first. The members of a group that has ended are those of its end."""
-    rows = await fetch(conn, LIST, id=None, tenant_id=tenant_id, before=before, limit=min(limit, LARGEST_PAGE))
-    return [_group(row) for row in rows]
 
 
 async def settle_groups(conn: Connection) -> int:
@@ -236,10 +200,3 @@ def _job_adapter() -> "TypeAdapter[NewJob]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(NewJob)
-
-
-def _group(row: Any) -> JobGroup:
-    values = dict(row)
-    for name in ("counts", "ended_counts"):
-        values[name] = None if values[name] is None else orjson.loads(values[name])
-    return JobGroup(**values)

@@ -7,10 +7,9 @@ that; what it claims from then on is not paused. See `start_right`.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import get_args
 from uuid import UUID
 
 import orjson
@@ -18,10 +17,12 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, since_text, under_gate_lock
+from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, under_gate_lock
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
+from atlas.models.rows import from_row, from_rows
+from atlas.models.system import Pause, PauseKind
 
 PAUSE = statement("engine/jobs/sql/pause.sql")
 RESUME = statement("engine/jobs/sql/resume.sql")
@@ -32,58 +33,11 @@ CONFIRMED = statement("engine/jobs/sql/pause_confirmed.sql")
 END = statement("engine/jobs/sql/end_pauses.sql")
 UNPARK = statement("engine/jobs/sql/unpark_runs.sql")
 
-PauseKind: TypeAlias = Literal["tenant", "type", "definition", "workflow", "host", "trigger"]
 KINDS: tuple[PauseKind, ...] = get_args(PauseKind)
 # What only operators pause: it is no tenant's own.
 SHARED_KINDS: tuple[PauseKind, ...] = ("type", "definition")
 # How many parked runs become due in one statement.
 RUNS_AT_ONCE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """What is paused, by whom, since when, until when and why. Without a tenant it holds for all of them.
-
-    `workers` and `confirmed` are known to the call that paused it: how many workers could start something of it, and
-    how many of them confirmed that they do not. The right of the others has lapsed.
-    """
-
-    id: UUID
-    kind: PauseKind
-    # A key, or the id of a tenant, host or trigger; `name` is what people call it.
-    target: str
-    name: str | None
-    tenant_id: UUID | None
-    tenant: str | None
-    reason: str | None
-    by: str
-    since: datetime
-    until: datetime | None
-    version: int
-    workers: int | None = None
-    confirmed: int | None = None
-
-    @property
-    def text(self) -> str:
-        """The pause in one sentence."""
-        return pause_text(self.kind, self.name or self.target, self.since, self.by, self.reason, self.until)
-
-    @property
-    def command(self) -> str:
-        """The command that ends it."""
-        return resume_command(self.kind, self.name or self.target, self.tenant if self.kind == "workflow" else None)
-
-
-def pause_text(kind: str, name: str, since: datetime, by: str, reason: str | None, until: datetime | None) -> str:
-    """A pause in one sentence."""
-    shown = {"type": "job type"}.get(kind, kind)
-    text = since_text(f"The {shown} {name} is paused", since, by, reason)
-    return f"{text}. It resumes at {until:%Y-%m-%d %H:%M:%S} UTC." if until else f"{text}."
-
-
-def resume_command(kind: str, name: str, tenant: str | None = None) -> str:
-    """The command that ends a pause."""
-    return f"atlas resume {kind} {name}" + (f" --tenant {tenant}" if tenant else "")
 
 
 async def pause(
@@ -117,7 +71,7 @@ async def pause(
             )
     if made is None:
         raise Refused("Atlas was never brought online: nothing starts.", remedy="Bring it online with `atlas online`.")
-    return _pause(await fetch_row(conn, PAUSES, id=made, tenant_id=tenant_id))
+    return from_row(Pause, await fetch_row(conn, PAUSES, id=made, tenant_id=tenant_id))
 
 
 async def resume(
@@ -131,13 +85,13 @@ async def resume(
     with refusals():
         async with under_gate_lock(conn, actor=actor):
             await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
-    return _pause(row)
+    return from_row(Pause, row)
 
 
 async def list_pauses(conn: Queryable, *, tenant_id: UUID | None = None) -> list[Pause]:
     """The pauses in force, oldest first: all, or those that concern a tenant."""
     rows = await conn.fetch(PAUSES.sql, *PAUSES.bind({"id": None, "tenant_id": tenant_id}))
-    return [_pause(row) for row in rows]
+    return from_rows(Pause, rows)
 
 
 def named_pause(found: Sequence[Pause], kind: PauseKind, name: str, *, is_for_one: bool) -> Pause:
@@ -167,7 +121,7 @@ async def wait_until_paused(conn: Connection, paused: Pause) -> Pause:
             return paused
         is_held = row["confirmed"] == row["workers"] and not row["handing_out"]
         if is_held or time.monotonic() >= ends_at:
-            return replace(paused, workers=row["workers"], confirmed=row["confirmed"])
+            return paused.model_copy(update={"workers": row["workers"], "confirmed": row["confirmed"]})
         await asyncio.sleep(COUNT_SECONDS)
 
 
@@ -204,11 +158,6 @@ async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: 
 
 def _facts(actor: Actor) -> dict[str, str]:
     return {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
-
-
-def _pause(row: Mapping[str, Any] | None) -> Pause:
-    assert row is not None
-    return Pause(**row)
 
 
 def _canonical(name: str) -> str:

@@ -16,6 +16,8 @@ from atlas.engine.triggers.cron import Cron, known_cron
 from atlas.engine.triggers.spec import TriggerSpec
 from atlas.errors import NotFound
 from atlas.etags import etag_of
+from atlas.models.rows import from_rows
+from atlas.models.triggers import Fire
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -91,22 +93,6 @@ class Trigger:
         return {**own, **self.spec.model_dump(), **{name: getattr(self, name) for name in facts}}
 
 
-@dataclass(frozen=True, slots=True)
-class Fire:
-    """The record of a firing: fired, swallowed by the dedupe window, failed, or missed, as a due time can be."""
-
-    id: UUID
-    trigger_id: UUID
-    tenant_id: UUID
-    due_at: datetime | None
-    event_id: UUID | None
-    fired_at: datetime
-    result: str
-    job_id: UUID | None
-    error: str | None
-    created_by: str
-
-
 async def find_trigger(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None) -> Trigger:
     """One trigger; `NotFound` if there is none, or if it is another tenant's."""
     found = await describe(conn, [await find_row(conn, trigger_id, tenant_id=tenant_id)])
@@ -157,7 +143,7 @@ async def list_fires(
         where["firedAt"] = {"lte": fired_at}
         where["OR"] = [{"firedAt": {"lt": fired_at}}, {"id": {"lt": str(id)}}]
     rows = await prisma_on(conn).triggerfire.find_many(limit, where=where, order=[{"firedAt": "desc"}, {"id": "desc"}])
-    return [_fire(row) for row in rows]
+    return from_rows(Fire, rows)
 
 
 async def describe(conn: Queryable, rows: Sequence["models.JobTrigger"]) -> list[Trigger]:
@@ -221,21 +207,6 @@ def _trigger(row: "models.JobTrigger", facts: Any) -> Trigger:
         created_at=row.createdAt,
         updated_at=row.updatedAt,
         declared_by=row.declaredBy,
-    )
-
-
-def _fire(row: "models.TriggerFire") -> Fire:
-    return Fire(
-        id=UUID(row.id),
-        trigger_id=UUID(row.triggerId),
-        tenant_id=UUID(row.tenantId),
-        due_at=row.dueAt,
-        event_id=None if row.eventId is None else UUID(row.eventId),
-        fired_at=row.firedAt,
-        result=row.result,
-        job_id=None if row.jobId is None else UUID(row.jobId),
-        error=row.error,
-        created_by=row.createdBy,
     )
 
 

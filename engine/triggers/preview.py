@@ -2,23 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
 from atlas.engine.timezones import clock_changes
 from atlas.engine.triggers.cron import MINUTE, Cron
+from atlas.models.triggers import Occurrence
 
 MOST = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """A due time. `note` says how a clock change affects it; empty on ordinary days."""
-
-    local: datetime
-    utc: datetime
-    note: str
 
 
 def preview(cron: Cron, after: datetime, *, count: int = 20) -> list[Occurrence]:
@@ -35,7 +26,7 @@ def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
 
 
 def _occurrence(cron: Cron, due: datetime) -> Occurrence:
-    return Occurrence(due.astimezone(cron.zone), due, _note(cron, due))
+    return Occurrence(utc=due, local=due.astimezone(cron.zone).isoformat(), note=_note(cron, due))
 
 
 def _note(cron: Cron, due: datetime) -> str:

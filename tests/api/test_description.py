@@ -130,8 +130,8 @@ SETS = {
     "approval_status": [("ApprovalShown", "status")],
     "trigger_type": [("TriggerShown", "trigger_type"), ("NewTrigger", "trigger_type")],
     "misfire_policy": [("TriggerShown", "misfire"), ("NewTrigger", "misfire")],
-    "fire_result": [("FireShown", "result")],
-    "recurring_outcome": [("RecurringRunShown", "outcome"), ("RecurringShown", "last_outcome")],
+    "fire_result": [("Fire", "result")],
+    "recurring_outcome": [("RecurringRunShown", "outcome"), ("RecurringFunction", "last_outcome")],
     "policy_effect": [("RuleShown", "effect"), ("RuleBody", "effect")],
 }
 
@@ -157,8 +157,10 @@ async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn)
     ):
         assert set(schema_of(spec, model, "reason")["enum"]) == reasons
     kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)
-    kinds += re.findall(r"Alert\(\"(\w+)\"", (ROOT / "engine/alerts.py").read_text())
-    assert set(schema_of(spec, "FindingShown", "kind")["enum"]) == set(kinds)
+    kinds += re.findall(r"Alert\(kind=\"(\w+)\"", (ROOT / "engine/alerts.py").read_text())
+    assert set(schema_of(spec, "Alert", "kind")["enum"]) == set(kinds)
+    checked = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'pauses_kind_check'"
+    assert set(schema_of(spec, "Pause", "kind")["enum"]) == set(re.findall(r"'(\w+)'", await conn.fetchval(checked)))
     for model, property in (("EnqueuedJob", "status"), ("Job", "status"), ("JobExplanation", "status")):
         assert set(schema_of(spec, model, property)["enum"]) == set(STATUSES)
 

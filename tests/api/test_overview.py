@@ -6,7 +6,7 @@ import pytest
 
 from atlas.audit.seal import seal
 from atlas.engine import attention
-from atlas.engine.alerts import Alert, save_findings
+from atlas.engine.alerts import save_findings
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
@@ -15,6 +15,7 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.usage import meter_usage
+from atlas.models.system import Alert
 from tests.api.given import furnish_tenant
 from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA
@@ -101,8 +102,9 @@ async def test_failures_come_in_the_order_of_their_ends(world, operator, conn):
 async def test_an_operator_sees_the_installation_and_its_alerts(world, operator, admin, conn):
     await do_work(conn, world.acme, dead=1)
     await do_work(conn, world.other, dead=1, left=2)
-    found = [Alert("worker_lost", name, f"Worker {name} fell silent.") for name in ("w1", "w2")]
-    await save_findings(conn, [*found, Alert("host_silent", "h", "Host h is silent.")], by="tests")
+    found = [Alert(kind="worker_lost", subject=name, message=f"Worker {name} fell silent.") for name in ("w1", "w2")]
+    silent = Alert(kind="host_silent", subject="h", message="Host h is silent.")
+    await save_findings(conn, [*found, silent], by="tests")
     shown = await overview(operator)
 
     assert (shown["counts"]["dead_letter"], shown["counts"]["queued"]) == (2, 2)

@@ -8,9 +8,10 @@ import pytest
 import atlas.api.paging
 from atlas.api.resources.verifications import _Verification
 from atlas.audit.sealer import seal_and_sign
-from atlas.engine.alerts import Alert, save_findings
+from atlas.engine.alerts import save_findings
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
+from atlas.models.system import Alert
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.support import DANA, PROOF
 
@@ -88,7 +89,8 @@ async def things(pool, world, settings, operator):
             for place, number in enumerate(numbers, 1):
                 statement = statement.replace(f"${number}", f"${place}")
             await conn.execute(statement, *(ids[number - 1] for number in numbers))
-        await save_findings(conn, [Alert("host_silent", f"h{n}", "It is silent.") for n in range(THINGS)], by="tests")
+        silent = [Alert(kind="host_silent", subject=f"h{n}", message="It is silent.") for n in range(THINGS)]
+        await save_findings(conn, silent, by="tests")
         for n in range(THINGS):
             await _Verification(new_id(), None, DANA, {"status": "whole", "done": n, "total": n}).keep(conn)
     return found

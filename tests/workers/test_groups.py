@@ -5,7 +5,8 @@ import asyncio
 import orjson
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.groups import find_group, settle_groups
+from atlas.engine.jobs.find_groups import find_group
+from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA, PROOF
 

@@ -15,14 +15,14 @@ from atlas.models.jobs import (
     Attempt,
     BulkActionShown,
     Canceled,
-    DeadLetterGroupsShown,
+    DeadLetterGroups,
     EnqueuedJob,
     Job,
-    JobGroupShown,
+    JobGroup,
     JobRequest,
     JobSummary,
-    JobTypeShown,
     ListedJob,
+    PublishedJobType,
     Retried,
     RetriedMany,
     Ticked,
@@ -102,7 +102,7 @@ class JobOperations(ApiCaller):
         """Enqueue a new job like this one, with its secrets."""
 
     @operation("GET", "/jobs/dead-letters")
-    def group_dead_letters(self) -> DeadLetterGroupsShown:
+    def group_dead_letters(self) -> DeadLetterGroups:
         """Dead letters by type and error, the largest groups first."""
 
     @operation("POST", "/jobs/bulk")
@@ -132,15 +132,15 @@ class JobOperations(ApiCaller):
     @operation("POST", "/groups")
     def enqueue_group(
         self, jobs: Sequence[JobRequest], *, then: JobRequest | None = ..., name: str = ..., idempotency_key: str = ...
-    ) -> JobGroupShown:
+    ) -> JobGroup:
         """Enqueue up to 1,000 jobs as one group, all or none; `then` is enqueued once when all of them have ended."""
 
     @listing("/groups")
-    def list_groups(self) -> JobGroupShown:
+    def list_groups(self) -> JobGroup:
         """The groups of jobs, newest first."""
 
     @operation("GET", "/groups/{group_id}")
-    def get_group(self, group_id: Id) -> JobGroupShown:
+    def get_group(self, group_id: Id) -> JobGroup:
         """One group, with its jobs by status."""
 
     @operation("POST", "/groups/{group_id}/cancel")
@@ -172,7 +172,7 @@ class JobOperations(ApiCaller):
         """Counts by status, the oldest that waits, and rates."""
 
     @listing("/job-types", by_tenant=False)
-    def list_job_types(self) -> JobTypeShown:
+    def list_job_types(self) -> PublishedJobType:
         """The job types that can be enqueued, with the schema of each."""
 
     @operation("POST", "/jobs/tick", by_tenant=False, keyed=False)
@@ -185,7 +185,7 @@ class JobOperations(ApiCaller):
         return await until_ended(self, "job", job, JobOperations.get_job.begin, timeout)
 
     @method
-    async def wait_for_group(self, group: Id, *, timeout: float | None = None) -> JobGroupShown:
+    async def wait_for_group(self, group: Id, *, timeout: float | None = None) -> JobGroup:
         """The group once all of its jobs have ended; NotEnded after `timeout` seconds."""
         return await until_ended(self, "group", group, JobOperations.get_group.begin, timeout)
 

@@ -25,12 +25,12 @@ from atlas.models.insights import InsightsShown
 from atlas.models.outbox import MailDetails, MailRoute, MailShown
 from atlas.models.overview import OverviewShown, SeriesShown, TenantActivityShown
 from atlas.models.system import (
-    FindingShown,
-    GateStatus,
+    Alert,
+    Gate,
     IdsShown,
-    PauseShown,
+    Pause,
     SystemStatus,
-    UsageShown,
+    Usage,
     WorkerDetails,
     WorkerStatus,
 )
@@ -54,25 +54,25 @@ class SystemOperations(ApiCaller):
         """The ids of a kind (`job`, `run`, `trigger` … or `any`) that begin with four or more digits."""
 
     @operation("GET", "/system/atlas-online", by_tenant=False)
-    def get_gate(self) -> GateStatus:
+    def get_gate(self) -> Gate:
         """Whether Atlas starts work, and who decided that."""
 
     @operation("PUT", "/system/atlas-online", by_tenant=False)
     def switch_gate(
         self, online: bool, *, reason: str | None = ..., for_seconds: float | None = ..., if_match: str = ...
-    ) -> GateStatus:
+    ) -> Gate:
         """Let work start, or nothing; with `for_seconds`, for so long. When it returns, nothing starts any more."""
 
     @operation("PUT", "/system/engine-enabled", by_tenant=False)
-    def switch_engine(self, enabled: bool, *, reason: str | None = ...) -> GateStatus:
+    def switch_engine(self, enabled: bool, *, reason: str | None = ...) -> Gate:
         """Let requests for workflows become runs, or wait; runs that have begun go on."""
 
     @listing("/pauses")
-    def list_pauses(self) -> PauseShown:
+    def list_pauses(self) -> Pause:
         """What is paused, oldest first."""
 
     @operation("PUT", "/pauses")
-    def pause(self, kind: str, target: str, *, reason: str | None = ..., for_seconds: float | None = ...) -> PauseShown:
+    def pause(self, kind: str, target: str, *, reason: str | None = ..., for_seconds: float | None = ...) -> Pause:
         """Pause a tenant, type, definition, workflow, host or trigger. When it returns, nothing of it starts."""
 
     @operation("DELETE", "/pauses/{pause_id}")
@@ -113,7 +113,7 @@ class SystemOperations(ApiCaller):
         """The same as CSV, for each step."""
 
     @listing("/system/findings", by_tenant=False)
-    def list_findings(self) -> FindingShown:
+    def list_findings(self) -> Alert:
         """What a person should look at: silent workers, stuck requests, rising failures."""
 
     @listing("/workers", by_tenant=False)
@@ -149,9 +149,7 @@ class SystemOperations(ApiCaller):
         """A mail as a file, for any mail program."""
 
     @listing("/usage")
-    def list_usage(
-        self, *, start: datetime | None = ..., end: datetime | None = ..., by_hour: bool = ...
-    ) -> UsageShown:
+    def list_usage(self, *, start: datetime | None = ..., end: datetime | None = ..., by_hour: bool = ...) -> Usage:
         """Time and cost of finished attempts, by tenant and job type."""
 
     @listing("/audit")

@@ -9,7 +9,7 @@ from typing import Any
 from atlas.client.methods import listing, operation
 from atlas.client.route import ApiCaller, Id
 from atlas.models.grants import EnqueueGrant, GrantList
-from atlas.models.hosts import DefinitionShown, HostShown, InstanceShown
+from atlas.models.hosts import DefinitionShown, Host, ServerInstance
 from atlas.models.tenants import (
     CreatedToken,
     OpenSession,
@@ -103,19 +103,19 @@ class TenantOperations(ApiCaller):
         """End a session of a page."""
 
     @listing("/hosts")
-    def list_hosts(self) -> HostShown:
+    def list_hosts(self) -> Host:
         """The hosts, oldest first, with the names of their servers."""
 
     @operation("GET", "/hosts/{host_id}")
-    def get_host(self, host_id: Id) -> HostShown:
+    def get_host(self, host_id: Id) -> Host:
         """One host."""
 
     @operation("POST", "/hosts")
-    def create_host(self, name: str) -> HostShown:
+    def create_host(self, name: str) -> Host:
         """Add a host. It authenticates with a token of the role host."""
 
     @operation("PATCH", "/hosts/{host_id}")
-    def edit_host(self, host_id: Id, *, is_active: bool = ..., name: str = ..., if_match: str = ...) -> HostShown:
+    def edit_host(self, host_id: Id, *, is_active: bool = ..., name: str = ..., if_match: str = ...) -> Host:
         """Let a host fetch jobs, or not, or rename it."""
 
     @operation("DELETE", "/hosts/{host_id}")
@@ -123,22 +123,22 @@ class TenantOperations(ApiCaller):
         """Remove a host that has no servers and no queued or running jobs."""
 
     @listing("/hosts/{host_id}/instances")
-    def list_servers(self, host_id: Id) -> InstanceShown:
+    def list_servers(self, host_id: Id) -> ServerInstance:
         """The servers of a host, oldest first."""
 
     @operation("GET", "/hosts/{host_id}/instances/{instance_id}")
-    def get_server(self, host_id: Id, instance_id: Id) -> InstanceShown:
+    def get_server(self, host_id: Id, instance_id: Id) -> ServerInstance:
         """One server of a host."""
 
     @operation("POST", "/hosts/{host_id}/instances")
-    def create_server(self, host_id: Id, name: str) -> InstanceShown:
+    def create_server(self, host_id: Id, name: str) -> ServerInstance:
         """Add a server of a host."""
 
     # The host in the address is the one that the server is on, the other one is where it goes.
     @operation("PATCH", "/hosts/{of_host_id}/instances/{instance_id}")
     def edit_server(
         self, of_host_id: Id, instance_id: Id, *, name: str = ..., host_id: Id = ..., if_match: str = ...
-    ) -> InstanceShown:
+    ) -> ServerInstance:
         """Rename a server, or move it and its queued jobs to another host."""
 
     @operation("DELETE", "/hosts/{host_id}/instances/{instance_id}")

@@ -11,11 +11,11 @@ from atlas.client.route import ApiCaller, Id
 from atlas.models.base import Listed
 from atlas.models.explain import TriggerExplanation
 from atlas.models.triggers import (
+    Fire,
     Fired,
-    FireShown,
-    OccurrenceShown,
+    Occurrence,
+    RecurringFunction,
     RecurringRunShown,
-    RecurringShown,
     TriggerShown,
 )
 from atlas.models.webhooks import CreatedInboundHook, CreatedWebhook, InboundHook, TestDelivery, Webhook
@@ -85,27 +85,25 @@ class TriggerOperations(ApiCaller):
         """Fire a trigger now, whatever its schedule."""
 
     @listing("/jobs/triggers/{trigger_id}/fires")
-    def list_trigger_fires(self, trigger_id: Id) -> FireShown:
+    def list_trigger_fires(self, trigger_id: Id) -> Fire:
         """The firings of a trigger, newest first."""
 
     @operation("GET", "/jobs/triggers/{trigger_id}/preview")
-    def preview_trigger(
-        self, trigger_id: Id, *, count: int = ..., start: datetime | None = ...
-    ) -> Listed[OccurrenceShown]:
+    def preview_trigger(self, trigger_id: Id, *, count: int = ..., start: datetime | None = ...) -> Listed[Occurrence]:
         """The next times of a trigger's schedule; none for a trigger on an event."""
 
     @operation("POST", "/jobs/triggers/preview", keyed=False)
     def preview_schedule(
         self, cron_expr: str, *, timezone: str | None = ..., count: int = ..., start: datetime | None = ...
-    ) -> Listed[OccurrenceShown]:
+    ) -> Listed[Occurrence]:
         """The next times of a schedule, before it is saved."""
 
     @listing("/recurring")
-    def list_recurring_functions(self) -> RecurringShown:
+    def list_recurring_functions(self) -> RecurringFunction:
         """The recurring functions, by tenant and id."""
 
     @operation("GET", "/recurring/{recurring_id}")
-    def get_recurring_function(self, recurring_id: str) -> RecurringShown:
+    def get_recurring_function(self, recurring_id: str) -> RecurringFunction:
         """One recurring function."""
 
     @listing("/recurring/{recurring_id}/runs")

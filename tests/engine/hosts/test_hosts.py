@@ -11,7 +11,7 @@ import pytest
 
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.admission import admit
-from atlas.engine.hosts.hosts import Host, add_host, find_host, list_hosts
+from atlas.engine.hosts.hosts import add_host, find_host, list_hosts
 from atlas.engine.hosts.leased_jobs import (
     Failure,
     JobLease,
@@ -36,6 +36,7 @@ from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotClaimed, NotFound, Refused
+from atlas.models.hosts import Host
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
 from tests.support import DANA, PROOF
 

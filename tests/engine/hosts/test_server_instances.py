@@ -7,10 +7,9 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from atlas.engine.hosts.hosts import Host, add_host
+from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.leased_jobs import Failure, JobLease, claim_for_host, complete, fail, host_holder
 from atlas.engine.hosts.server_instances import (
-    ServerInstance,
     add_server_instance,
     edit_server_instance,
     find_server_instance,
@@ -23,6 +22,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound
+from atlas.models.hosts import Host, ServerInstance
 from tests.engine.jobs.given import actions, load
 from tests.support import DANA
 

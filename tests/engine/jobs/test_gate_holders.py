@@ -124,7 +124,7 @@ async def test_a_frozen_holder_keeps_the_switch_from_nobody(conn, online, databa
         assert not gate.online
         assert time.monotonic() - began < 7
     [(by, application, pid)] = await conn.fetch(UNBLOCKED)
-    assert gate.unblocked == (f"atlas worker (pid {pid}, idle in transaction)",)
+    assert gate.unblocked == [f"atlas worker (pid {pid}, idle in transaction)"]
     assert (by, application) == ("dana", "atlas worker")
     assert not await conn.fetchval("select exists (select from pg_stat_activity where pid = $1)", pid)
 

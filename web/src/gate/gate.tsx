@@ -7,7 +7,7 @@ import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
 import { OPERATORS, useCan } from "@/session/session";
 
-export type Gate = Schemas["GateStatus"];
+export type Gate = Schemas["Gate"];
 
 /** Whether Atlas starts work; kept up to date by its events. */
 export function useGate() {

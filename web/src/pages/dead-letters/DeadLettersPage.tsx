@@ -18,7 +18,7 @@ import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
 import styles from "./DeadLetters.module.css";
 
-type Group = Schemas["DeadLetterGroupShown"];
+type Group = Schemas["DeadLetterGroup"];
 type Filter = Schemas["JobFilterBody"];
 
 interface Asked {

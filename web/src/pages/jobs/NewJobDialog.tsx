@@ -39,7 +39,7 @@ function NoTypes({ onClose, loaded }: { onClose: () => void; loaded: boolean }) 
 }
 
 interface JobFormProps {
-  type: Schemas["JobTypeShown"];
+  type: Schemas["PublishedJobType"];
   types: string[];
   onType: (key: string) => void;
   onClose: () => void;

@@ -11,7 +11,7 @@ import { duration } from "@/format/time";
 import { useTenant } from "@/session/tenant";
 import styles from "./schedules.module.css";
 
-type Recurring = Schemas["RecurringShown"];
+type Recurring = Schemas["RecurringFunction"];
 type RecurringRun = Schemas["RecurringRunShown"];
 
 const COLUMNS: readonly Column<Recurring>[] = [

@@ -4,7 +4,7 @@ import { useToast } from "@/components/Toast";
 
 export type Trigger = Schemas["TriggerShown"];
 export type NewTrigger = Schemas["NewTrigger"];
-export type Fire = Schemas["FireShown"];
+export type Fire = Schemas["Fire"];
 
 const TRIGGERS = "/api/v1/jobs/triggers";
 

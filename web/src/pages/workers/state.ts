@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/client";
 
 export type Worker = Schemas["WorkerStatus"];
-export type Host = Schemas["HostShown"];
+export type Host = Schemas["Host"];
 
 /** A heartbeat comes every few seconds; one that is older than this is late. */
 const LATE_MS = 15_000;
