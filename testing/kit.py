@@ -22,9 +22,10 @@ from atlas.engine.jobs.types import registered
 from atlas.engine.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.find_runs import RunRow, StepRow, get_details, list_steps
+from atlas.engine.workflows.find_runs import StepRow, get_details, list_steps
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import Conflict, NotFound
+from atlas.models.workflows import WorkflowRun
 from atlas.testing.mailbox import Mailbox
 from atlas.workers.tick import TickCounts, counts_of
 from atlas.workers.worker import Worker, WorkerOptions
@@ -116,7 +117,7 @@ class AtlasKit:
         async with self.pool.acquire() as conn:
             return await request_workflow(conn, tenant_id, workflow, input, TESTER, **options)
 
-    async def run(self, run_id: UUID) -> RunRow:
+    async def run(self, run_id: UUID) -> WorkflowRun:
         """The run of a workflow as it is now: `status`, `output`, `error`."""
         found = await get_details(self.pool, run_id)
         if found.run is not None:

@@ -13,7 +13,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.find_events import EventPosition, EventQuery, find_event, list_events
 from atlas.models import Page
-from atlas.models.workflows import EventPublished, EventShown
+from atlas.models.workflows import EventPublished, EventRecord
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["events"])
 
@@ -47,13 +47,12 @@ async def show_list(
     until: Timestamp | None = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[EventShown]:
+) -> Page[EventRecord]:
     """Those that the tenant's retention keeps; the audit log has them all, without what they held."""
     wanted = EventQuery(call.tenant_id, name, created_by, correlation_id, run_id, since, until)
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_events(conn, wanted, before=before, limit=limit),
-            EventShown.model_validate,
             after=read_cursor(cursor, POSITION),
             limit=limit,
             key=lambda one: (one.created_at, one.id),
@@ -63,10 +62,10 @@ async def show_list(
 
 @router.get("/events/{event_id:uuid}", operation_id="get_event", summary="One event")
 @requires(*READERS)
-async def show_one(event_id: Id, call: Calling) -> EventShown:
+async def show_one(event_id: Id, call: Calling) -> EventRecord:
     """With what it holds."""
     async with call.transaction(read_only=True) as conn:
-        return EventShown.model_validate(await find_event(conn, event_id, tenant_id=call.tenant_id))
+        return await find_event(conn, event_id, tenant_id=call.tenant_id)
 
 
 @router.post("/events", operation_id="publish_event", status_code=201, summary="Publish an event")

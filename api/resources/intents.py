@@ -16,7 +16,7 @@ from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import NotFound
 from atlas.models import Page
-from atlas.models.workflows import IntentShown, IntentStatus, RunId
+from atlas.models.workflows import Intent, IntentStatus, RunId
 from atlas.tracing import given_traceparent
 
 router = APIRouter(prefix=f"{PREFIX}/intents", route_class=GuardedRoute, tags=["runs"])
@@ -62,13 +62,12 @@ async def show_intents(
     status: IntentStatus | None = None,
     limit: Limit = 50,
     cursor: IdCursor = None,
-) -> Page[IntentShown]:
+) -> Page[Intent]:
     """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
     filters: dict[str, Any] = {"workflow": workflow, "status": status}
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
-            IntentShown.model_validate,
             after=cursor,
             limit=limit,
             contents=lambda one: one.input,
@@ -77,10 +76,10 @@ async def show_intents(
 
 @router.get("/{intent_id:uuid}", operation_id="get_intent", summary="One intent")
 @requires(*PEOPLE)
-async def show_intent(intent_id: Id, call: Calling) -> IntentShown:
+async def show_intent(intent_id: Id, call: Calling) -> Intent:
     """With what policy decided, and by which rule."""
     async with call.transaction(read_only=True) as conn:
         found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
     if not found:
         raise NotFound("intent", intent_id)
-    return IntentShown.model_validate(found[0])
+    return found[0]

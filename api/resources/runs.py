@@ -17,28 +17,20 @@ from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.explain import explain_run
-from atlas.engine.workflows.find_runs import (
-    RunRow,
-    StepPosition,
-    StepRow,
-    get_run,
-    list_runs,
-    list_steps,
-    summarize_runs,
-)
+from atlas.engine.workflows.find_runs import StepPosition, StepRow, get_run, list_runs, list_steps, summarize_runs
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 from atlas.models import Listed, Page
 from atlas.models.explain import RunExplanation
 from atlas.models.workflows import (
     ListedStep,
-    RunCountsShown,
+    RunCounts,
     RunId,
-    RunShown,
     RunStatus,
     Signaled,
     StepShown,
     Stopped,
+    WorkflowRun,
     WorkflowShown,
 )
 
@@ -73,13 +65,12 @@ async def show_list(
     parent_run_id: Id | None = None,
     limit: Limit = 50,
     cursor: IdCursor = None,
-) -> Page[RunShown]:
+) -> Page[WorkflowRun]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
     filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_runs(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
-            RunShown.model_validate,
             after=cursor,
             limit=limit,
             contents=lambda one: (one.input, one.output, one.error),
@@ -88,19 +79,19 @@ async def show_list(
 
 @router.get("/runs/summary", operation_id="summarize_runs", summary="Count the newest runs by workflow and version")
 @requires(*PEOPLE, replica=True)
-async def summarize(call: Calling) -> Listed[RunCountsShown]:
+async def summarize(call: Calling) -> Listed[RunCounts]:
     """Of the newest 1,000 runs. A version that none of them is of is not in the list; those in code have version 0."""
     async with call.transaction(read_only=True) as conn:
         found = await summarize_runs(conn, tenant_id=call.tenant_id)
-    return Listed(items=[RunCountsShown.model_validate(one) for one in found])
+    return Listed(items=found)
 
 
 @router.get("/runs/{run_id:uuid}", operation_id="get_run", summary="One run")
 @requires(*PEOPLE)
-async def show_one(run_id: Id, call: Calling) -> RunShown:
+async def show_one(run_id: Id, call: Calling) -> WorkflowRun:
     """A request that is not a run yet is found as an intent."""
     async with call.transaction(read_only=True) as conn:
-        return RunShown.model_validate(await _find(conn, run_id, call.tenant_id))
+        return await _find(conn, run_id, call.tenant_id)
 
 
 @router.get(
@@ -231,7 +222,7 @@ async def signal(run_id: Id, body: SignalBody, call: Calling) -> Signaled:
     return Signaled(id=sent.id, woken=sent.woken)
 
 
-async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:
+async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> WorkflowRun:
     run = await get_run(conn, run_id, tenant_id=tenant_id)
     if run is None:
         raise NotFound("run", run_id)

@@ -108,14 +108,14 @@ if TYPE_CHECKING:
     from atlas.models.workflows import (
         Checked,
         EventPublished,
-        EventShown,
-        IntentShown,
+        EventRecord,
+        Intent,
         RunId,
-        RunShown,
         SavedWorkflow,
         Signaled,
         StepShown,
         Stopped,
+        WorkflowRun,
         WorkflowShown,
     )
 
@@ -156,7 +156,7 @@ __all__ = [
     "EntryShown",
     "Event",
     "EventPublished",
-    "EventShown",
+    "EventRecord",
     "Events",
     "ExplanationShown",
     "FailedJobShown",
@@ -172,7 +172,7 @@ __all__ = [
     "Host",
     "InboundHook",
     "InsightsShown",
-    "IntentShown",
+    "Intent",
     "Job",
     "JobEvent",
     "JobExplanation",
@@ -209,7 +209,6 @@ __all__ = [
     "RunExplanation",
     "RunId",
     "RunNotStarted",
-    "RunShown",
     "SavedWorkflow",
     "SealShown",
     "SealStatusShown",
@@ -243,6 +242,7 @@ __all__ = [
     "WorkerExplanation",
     "WorkerJob",
     "WorkerStatus",
+    "WorkflowRun",
     "WorkflowShown",
 ]
 

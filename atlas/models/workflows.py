@@ -97,7 +97,7 @@ class DryRunShown(ApiModel):
     is_shortened: bool = Field(description="True if inputs are left out, because all of them are over 1 MiB.")
 
 
-class RunCountsShown(ApiModel):
+class RunCounts(ApiModel):
     """How the newest runs of one version of a workflow went."""
 
     workflow: str
@@ -110,7 +110,7 @@ class RunCountsShown(ApiModel):
     last_created_at: datetime = Field(description="When the newest of them was created.")
 
 
-class IntentShown(ApiModel):
+class Intent(ApiModel):
     """A request for a workflow, in its present state."""
 
     id: UUID
@@ -145,7 +145,7 @@ class RunId(ApiModel):
     id: UUID
 
 
-class RunShown(ApiModel):
+class WorkflowRun(ApiModel):
     """A run, in its present state. `waiting`: it sleeps until a time, or waits for an event."""
 
     id: UUID
@@ -221,7 +221,7 @@ class Signaled(ApiModel):
     woken: int
 
 
-class EventShown(ApiModel):
+class EventRecord(ApiModel):
     """An event. `handled_at`: when the triggers on its name were looked at; a signal to one run has none."""
 
     id: UUID

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from atlas.cli.over_http_rows import row_of, rows_of
-from atlas.engine.workflows.find_intents import IntentRow
-from atlas.engine.workflows.find_runs import RunDetails, RunRow, StepRow
+from atlas.engine.workflows.find_runs import RunDetails, StepRow
 from atlas.errors import NotFound
+from atlas.models.workflows import Intent, WorkflowRun
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -18,9 +18,9 @@ async def details_of(atlas: "AtlasClient", run_id: UUID) -> RunDetails:
     intent, run, steps = None, None, []
     # A child of another run has no request, and a request that waits has no run.
     with suppress(NotFound):
-        intent = row_of(IntentRow, await atlas.get_intent(run_id))
+        intent = row_of(Intent, await atlas.get_intent(run_id))
     with suppress(NotFound):
-        run = row_of(RunRow, await atlas.get_run(run_id))
+        run = row_of(WorkflowRun, await atlas.get_run(run_id))
         steps = await rows_of(StepRow, atlas.list_run_steps(run_id))
     if run is None and intent is None:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")

@@ -9,8 +9,8 @@ import orjson
 from atlas.cli.output import table
 from atlas.cli.tenant_names import TenantNames
 from atlas.cli.text_table import TextTable
-from atlas.engine.workflows.find_intents import IntentRow
-from atlas.engine.workflows.find_runs import RunDetails, RunRow, StepRow
+from atlas.engine.workflows.find_runs import RunDetails, StepRow
+from atlas.models.workflows import Intent, WorkflowRun
 
 MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
 
@@ -53,7 +53,7 @@ def headline(details: RunDetails) -> str:
             return f"{run.workflow} is {status}."
 
 
-def _not_started(intent: IntentRow) -> str:
+def _not_started(intent: Intent) -> str:
     reason = f" {intent.reason}" if intent.reason else ""
     states = {
         "draft": "waits for the engine.",
@@ -81,7 +81,7 @@ def _facts(details: RunDetails, names: TenantNames) -> list[tuple[str, object]]:
     return [(name, value) for name, value in facts if value not in (None, "", {})]
 
 
-def _run_facts(run: RunRow, tenant: str | None) -> list[tuple[str, object]]:
+def _run_facts(run: WorkflowRun, tenant: str | None) -> list[tuple[str, object]]:
     return [
         ("id", run.id),
         ("tenant", tenant),

@@ -19,8 +19,9 @@ from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, fin
 from atlas.cli.workflow.over_http import details_of
 from atlas.cli.workflow.render_run import as_document, draw, headline
 from atlas.db.pool import Connection
-from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.find_runs import RunDetails, get_details
+from atlas.models.workflows import Intent
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def requests(
 ) -> None:
     """List requests for runs, newest first, with the reason for those that were blocked or rejected."""
 
-    async def work(settings: Settings) -> tuple[list[IntentRow], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[Intent], TenantNames]:
         async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
             found = await list_intents(
@@ -140,10 +141,10 @@ def requests(
             )
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[IntentRow], TenantNames]:
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Intent], TenantNames]:
         listing = atlas.list_intents(status=status, workflow=workflow)
         page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "run", before))
-        return [row_of(IntentRow, one) for one in page.items], await tenant_names(atlas)
+        return [row_of(Intent, one) for one in page.items], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     rows = [

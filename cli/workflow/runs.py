@@ -21,7 +21,8 @@ from atlas.cli.workflow.arguments import (
 )
 from atlas.cli.workflow.over_http import details_of
 from atlas.cli.workflow.render_run import as_document, draw
-from atlas.engine.workflows.find_runs import RunDetails, RunRow, get_details, list_runs
+from atlas.engine.workflows.find_runs import RunDetails, get_details, list_runs
+from atlas.models.workflows import WorkflowRun
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,16 +48,16 @@ def show_list(
         show_workflows(tenant, json=json)
         return
 
-    async def work(settings: Settings) -> tuple[list[RunRow], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[WorkflowRun], TenantNames]:
         async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
             found = await list_runs(conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit)
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[RunRow], TenantNames]:
+    async def over_http(atlas: "AtlasClient") -> tuple[list[WorkflowRun], TenantNames]:
         listing = atlas.list_runs(status=status, workflow=workflow)
         page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "run", before))
-        return [row_of(RunRow, one) for one in page.items], await tenant_names(atlas)
+        return [row_of(WorkflowRun, one) for one in page.items], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     rows = [

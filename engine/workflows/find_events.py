@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.errors import NotFound
+from atlas.models.rows import from_row, from_rows
+from atlas.models.workflows import EventRecord
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import EventWhereInput
 
 # Where an event is in the list: its time, and its id among those of the same time.
@@ -30,24 +31,9 @@ class EventQuery:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """An event as it is stored."""
-
-    id: UUID
-    tenant_id: UUID
-    name: str
-    context: dict[str, Any]
-    run_id: UUID | None
-    correlation_id: str | None
-    created_by: str
-    created_at: datetime
-    handled_at: datetime | None
-
-
 async def list_events(
     conn: Queryable, query: EventQuery, *, before: EventPosition | None = None, limit: int = 50
-) -> list[EventRow]:
+) -> list[EventRecord]:
     """Events, newest first, or those before one."""
     where = _filter(query)
     if before is not None:
@@ -56,10 +42,10 @@ async def list_events(
         where["AND"] = [{"createdAt": {"lte": created_at}}]
         where["OR"] = [{"createdAt": {"lt": created_at}}, {"id": {"lt": str(id)}}]
     rows = await prisma_on(conn).event.find_many(limit, where=where, order=[{"createdAt": "desc"}, {"id": "desc"}])
-    return [_event(row) for row in rows]
+    return from_rows(EventRecord, rows)
 
 
-async def find_event(conn: Queryable, event_id: UUID, *, tenant_id: UUID | None = None) -> EventRow:
+async def find_event(conn: Queryable, event_id: UUID, *, tenant_id: UUID | None = None) -> EventRecord:
     """One event; `NotFound` if there is none, or if it is another tenant's."""
     where: EventWhereInput = {"id": str(event_id)}
     if tenant_id is not None:
@@ -67,7 +53,7 @@ async def find_event(conn: Queryable, event_id: UUID, *, tenant_id: UUID | None 
     row = await prisma_on(conn).event.find_first(where=where)
     if row is None:
         raise NotFound("event", event_id)
-    return _event(row)
+    return from_row(EventRecord, row)
 
 
 def _filter(query: EventQuery) -> "EventWhereInput":
@@ -90,17 +76,3 @@ def _filter(query: EventQuery) -> "EventWhereInput":
     elif query.until is not None:
         where["createdAt"] = {"lt": query.until}
     return where
-
-
-def _event(row: "models.Event") -> EventRow:
-    return EventRow(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        name=row.name,
-        context=cast("dict[str, Any]", row.context),
-        run_id=None if row.runId is None else UUID(row.runId),
-        correlation_id=row.correlationId,
-        created_by=row.createdBy,
-        created_at=row.createdAt,
-        handled_at=row.handledAt,
-    )

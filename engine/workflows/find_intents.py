@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast, get_args
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
@@ -10,50 +10,17 @@ from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
 from atlas.engine.workflows.rows import check_status, id_filter
+from atlas.models.rows import from_row
+from atlas.models.workflows import Intent, IntentStatus
 
 if TYPE_CHECKING:
-    from atlas.generated import models
-    from atlas.generated.enums import IntentStatus
+    from atlas.generated import enums, models
     from atlas.generated.types import IntentWhereInput
 
 ENGINE = statement("engine/workflows/sql/engine_state.sql")
 
-INTENT_STATUSES = (
-    "draft",
-    "validating",
-    "queued",
-    "executed",
-    "failed",
-    "blocked",
-    "awaiting_human",
-    "rejected",
-)
+INTENT_STATUSES = get_args(IntentStatus)
 SILENT_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class IntentRow:
-    """An intent as it stands."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    input: dict[str, Any]
-    input_hash: str
-    status: str
-    reason: str | None
-    decision: dict[str, Any]
-    spend_cents: int
-    priority: int
-    source: str
-    source_ref: str | None
-    correlation_id: str | None
-    requested_by: str
-    forked_from: UUID | None
-    forked_step: str | None
-    queued_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +46,7 @@ async def list_intents(
     status: str | None = None,
     before: UUID | None = None,
     limit: int = 50,
-) -> list[IntentRow]:
+) -> list[Intent]:
     """Intents, newest first."""
     check_status(status, INTENT_STATUSES)
     where: IntentWhereInput = {"id": id_filter(id, before)}
@@ -88,7 +55,7 @@ async def list_intents(
     if workflow is not None:
         where["workflow"] = workflow
     if status is not None:
-        where["status"] = cast("IntentStatus", status)
+        where["status"] = cast("enums.IntentStatus", status)
     rows = await prisma_on(conn).intent.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_intent(row) for row in rows]
 
@@ -99,25 +66,5 @@ async def read_engine(conn: Queryable) -> EngineState:
     return EngineState(row["last_tick_at"], row["silent_seconds"], row["waiting"])
 
 
-def _intent(row: "models.Intent") -> IntentRow:
-    return IntentRow(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        workflow=row.workflow,
-        input=cast("dict[str, Any]", row.input),
-        input_hash=row.inputHash.decode().hex(),
-        status=row.status,
-        reason=row.reason,
-        decision=cast("dict[str, Any]", row.decision),
-        spend_cents=row.spendCents,
-        priority=row.priority,
-        source=row.source,
-        source_ref=row.sourceRef,
-        correlation_id=row.correlationId,
-        requested_by=row.requestedBy,
-        forked_from=None if row.forkedFrom is None else UUID(row.forkedFrom),
-        forked_step=row.forkedStep,
-        queued_at=row.queuedAt,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-    )
+def _intent(row: "models.Intent") -> Intent:
+    return from_row(Intent, row, input_hash=row.inputHash.decode().hex())

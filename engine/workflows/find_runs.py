@@ -2,67 +2,28 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
-from atlas.engine.workflows.find_intents import IntentRow, list_intents
+from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.rows import check_status, id_filter, read_rows
 from atlas.errors import NotFound
+from atlas.models.rows import from_rows
+from atlas.models.workflows import Intent, RunCounts, RunStatus, WorkflowRun
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.types import WorkflowRunStateWhereInput
 
 STEPS = statement("engine/workflows/sql/list_steps.sql")
 SUMMARY = statement("engine/workflows/sql/summarize_runs.sql")
 
-RUN_STATUSES = ("queued", "waiting", "running", "succeeded", "failed", "canceled")
+RUN_STATUSES = get_args(RunStatus)
 # Where a step is in the order of its run's steps: its start, its branch, and its position there.
 StepPosition: TypeAlias = tuple[datetime, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run as it stands. `waiting` is a queued run whose time or awaited thing has not come."""
-
-    id: UUID
-    tenant_id: UUID
-    workflow: str
-    version: int
-    status: str
-    requested_by: str
-    parent_run_id: UUID | None
-    forked_from: UUID | None
-    created_at: datetime
-    input: dict[str, Any]
-    output: Any
-    error: dict[str, Any]
-    attempt_count: int
-    claimed_by: str | None
-    correlation_id: str | None
-    source: str
-    source_ref: str | None
-    wakes_at: datetime | None
-    cancel_requested_at: datetime | None
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class RunCounts:
-    """How the newest runs of one version of a workflow went."""
-
-    workflow: str
-    version: int
-    total: int
-    active: int
-    succeeded: int
-    failed: int
-    canceled: int
-    last_created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +83,17 @@ class StepRow:
 class RunDetails:
     """Everything under one id: the intent, the run it became, and the run's steps."""
 
-    intent: IntentRow | None
-    run: RunRow | None
+    intent: Intent | None
+    run: WorkflowRun | None
     steps: list[StepRow]
 
     @property
-    def rows(self) -> "list[IntentRow | RunRow]":
+    def rows(self) -> "list[Intent | WorkflowRun]":
         """The intent and the run, or the one of them that there is."""
         return [row for row in (self.intent, self.run) if row is not None]
 
 
-async def get_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunRow | None:
+async def get_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> WorkflowRun | None:
     """One run, or None if there is none, or none in that tenant."""
     rows = await list_runs(conn, id=run_id, tenant_id=tenant_id, limit=1)
     return rows[0] if rows else None
@@ -148,7 +109,7 @@ async def list_runs(
     parent_run_id: UUID | None = None,
     before: UUID | None = None,
     limit: int = 50,
-) -> list[RunRow]:
+) -> list[WorkflowRun]:
     """Runs, newest first, after the run `before` of the page before."""
     check_status(status, RUN_STATUSES)
     where: WorkflowRunStateWhereInput = {"id": id_filter(id, before)}
@@ -161,12 +122,12 @@ async def list_runs(
     if parent_run_id is not None:
         where["parentRunId"] = str(parent_run_id)
     rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
-    return [_run(row) for row in rows]
+    return from_rows(WorkflowRun, rows)
 
 
 async def summarize_runs(conn: Queryable, *, tenant_id: UUID | None = None) -> list[RunCounts]:
     """The newest 1,000 runs, counted by workflow and version."""
-    return [RunCounts(**row) for row in await fetch(conn, SUMMARY, tenant_id=tenant_id)]
+    return from_rows(RunCounts, await fetch(conn, SUMMARY, tenant_id=tenant_id))
 
 
 async def list_steps(
@@ -196,28 +157,3 @@ async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None =
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     steps = [] if run is None else await list_steps(conn, run_id)
     return RunDetails(intents[0] if intents else None, run, steps)
-
-
-def _run(row: "models.WorkflowRunState") -> RunRow:
-    return RunRow(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        workflow=row.workflow,
-        version=row.version,
-        status=row.status,
-        requested_by=row.requestedBy,
-        parent_run_id=None if row.parentRunId is None else UUID(row.parentRunId),
-        forked_from=None if row.forkedFrom is None else UUID(row.forkedFrom),
-        created_at=row.createdAt,
-        input=cast("dict[str, Any]", row.input),
-        output=row.output,
-        error=cast("dict[str, Any]", row.error),
-        attempt_count=row.attemptCount,
-        claimed_by=row.claimedBy,
-        correlation_id=row.correlationId,
-        source=row.source,
-        source_ref=row.sourceRef,
-        wakes_at=row.wakesAt,
-        cancel_requested_at=row.cancelRequestedAt,
-        finished_at=row.finishedAt,
-    )

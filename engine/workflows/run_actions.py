@@ -9,10 +9,11 @@ from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.find_runs import RunRow, get_run
+from atlas.engine.workflows.find_runs import get_run
 from atlas.engine.workflows.forks import Source, check_fork
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import Conflict, NotFound
+from atlas.models.workflows import WorkflowRun
 
 WITHDRAW = statement("engine/workflows/sql/withdraw_intent.sql")
 
@@ -83,7 +84,7 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
     return asked.id
 
 
-async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> RunRow:
+async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> WorkflowRun:
     run = await get_run(conn, run_id, tenant_id=tenant_id)
     if run is None:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")

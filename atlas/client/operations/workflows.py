@@ -17,16 +17,16 @@ from atlas.models.workflows import (
     Checked,
     DryRunShown,
     EventPublished,
-    EventShown,
-    IntentShown,
+    EventRecord,
+    Intent,
     ListedStep,
-    RunCountsShown,
+    RunCounts,
     RunId,
-    RunShown,
     SavedWorkflow,
     Signaled,
     StepShown,
     Stopped,
+    WorkflowRun,
     WorkflowSchema,
     WorkflowShown,
 )
@@ -94,25 +94,25 @@ class WorkflowOperations(ApiCaller):
         """Ask for a run. Policy allows it, sends it to a person, or blocks it. Its id is the run's."""
 
     @listing("/intents")
-    def list_intents(self, *, workflow: str | None = ..., status: str | None = ...) -> IntentShown:
+    def list_intents(self, *, workflow: str | None = ..., status: str | None = ...) -> Intent:
         """The requests for workflows, newest first."""
 
     @operation("GET", "/intents/{intent_id}")
-    def get_intent(self, intent_id: Id) -> IntentShown:
+    def get_intent(self, intent_id: Id) -> Intent:
         """One request, with what policy decided and by which rule."""
 
     @listing("/runs")
     def list_runs(
         self, *, workflow: str | None = ..., status: str | None = ..., parent_run_id: Id | None = ...
-    ) -> RunShown:
+    ) -> WorkflowRun:
         """The runs that match, newest first."""
 
     @operation("GET", "/runs/summary")
-    def summarize_runs(self) -> Listed[RunCountsShown]:
+    def summarize_runs(self) -> Listed[RunCounts]:
         """The newest 1,000 runs, counted by workflow and version."""
 
     @operation("GET", "/runs/{run_id}")
-    def get_run(self, run_id: Id) -> RunShown:
+    def get_run(self, run_id: Id) -> WorkflowRun:
         """One run. A request that is not a run yet is found by `get_intent`."""
 
     @listing("/runs/{run_id}/steps")
@@ -157,11 +157,11 @@ class WorkflowOperations(ApiCaller):
         run_id: Id | None = ...,
         since: datetime | None = ...,
         until: datetime | None = ...,
-    ) -> EventShown:
+    ) -> EventRecord:
         """The events, newest first; a name that ends in `.*` means every name under it."""
 
     @operation("GET", "/events/{event_id}")
-    def get_event(self, event_id: Id) -> EventShown:
+    def get_event(self, event_id: Id) -> EventRecord:
         """One event."""
 
     @operation("POST", "/events")
@@ -239,7 +239,7 @@ class WorkflowOperations(ApiCaller):
         """Remove a rule."""
 
     @method
-    async def wait_for_run(self, run: Id, *, timeout: float | None = None) -> RunShown:
+    async def wait_for_run(self, run: Id, *, timeout: float | None = None) -> WorkflowRun:
         """The run once it has ended; RunNotStarted if its request was blocked, NotEnded after `timeout` seconds."""
         return await until_ended(self, "run", run, _run_of_request, timeout)
 
@@ -249,7 +249,7 @@ class WorkflowOperations(ApiCaller):
         return await until_ended(self, "approval", approval, WorkflowOperations.get_approval.begin, timeout)
 
 
-async def _run_of_request(client: ApiCaller, run_id: Id) -> RunShown | None:
+async def _run_of_request(client: ApiCaller, run_id: Id) -> WorkflowRun | None:
     """The run, or None while it is only asked for."""
     try:
         return await WorkflowOperations.get_run.begin(client, run_id)

@@ -13,9 +13,10 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import registered
-from atlas.engine.workflows.find_runs import RunRow, StepRow, get_run, list_steps
+from atlas.engine.workflows.find_runs import StepRow, get_run, list_steps
 from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.intents import request_workflow, take_intents
+from atlas.models.workflows import WorkflowRun
 from atlas.workers.worker import Worker, WorkerOptions
 
 assert atlas.workers.workflows
@@ -71,14 +72,14 @@ class Kit:
         options = WorkerOptions(sorted(registered()), concurrency=concurrency, poll=0.2, lease=60, drain=True)
         await Worker(self.pool, self.url, options).run()
 
-    async def run(self, workflow: str, input: Mapping[str, Any] | None = None, **options: Any) -> RunRow:
+    async def run(self, workflow: str, input: Mapping[str, Any] | None = None, **options: Any) -> WorkflowRun:
         """Ask for a run and work until nothing is due."""
         run_id = await self.ask(workflow, input, **options)
         await self.tick()
         await self.work()
         return await self.get(run_id)
 
-    async def get(self, run_id: UUID) -> RunRow:
+    async def get(self, run_id: UUID) -> WorkflowRun:
         run = await get_run(self.pool, run_id)
         assert run is not None
         return run

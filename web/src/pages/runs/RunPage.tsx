@@ -164,7 +164,7 @@ function RunLink({ id }: { id: string }) {
 }
 
 /** A request that has not become a run: policy has not decided, holds it for review, or has refused it. */
-function Requested({ intent }: { intent: Schemas["IntentShown"] }) {
+function Requested({ intent }: { intent: Schemas["Intent"] }) {
   return (
     <Page
       title={intent.workflow}

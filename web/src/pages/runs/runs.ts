@@ -9,7 +9,7 @@ import type { RunData } from "./runGraph";
 import type { RunsSearch } from "./search";
 import type { ListedStep } from "./states";
 
-export type Run = Schemas["RunShown"];
+export type Run = Schemas["WorkflowRun"];
 export type Step = Schemas["StepShown"];
 
 const PAGE = 50;

@@ -21,7 +21,7 @@ import { readObject } from "./json";
 import styles from "./schedules.module.css";
 import type { SchedulesSearch } from "./search";
 
-type Event = Schemas["EventShown"];
+type Event = Schemas["EventRecord"];
 
 const COLUMNS: readonly Column<Event>[] = [
   { key: "at", header: "When", width: "104px", cell: (one) => <Time at={one.created_at} /> },

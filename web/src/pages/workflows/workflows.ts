@@ -7,7 +7,7 @@ import type { Knowledge, Known, Schema } from "./editor/known";
 import { orderOf, type FieldOrder } from "./layout";
 
 export type Workflow = Schemas["WorkflowShown"];
-export type RunCounts = Schemas["RunCountsShown"];
+export type RunCounts = Schemas["RunCounts"];
 
 const PAGE = 50;
 const MOST = 200;
