@@ -620,3 +620,12 @@ async def test_following_goes_on_until_it_is_interrupted(written, conn, database
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
     assert [first["entity_id"], second["action"]] == ["4", "THING_ADDED"]
+
+
+async def test_a_log_that_was_taken_from_its_owner_is_a_finding(audit, written, key, owner):
+    assert (await audit("verify")).code == 0
+    await owner.execute("alter table atlas.audit_log owner to current_user")
+    done = await audit("verify")
+    assert done.code == 1
+    assert "guard      The owner of audit_log was changed" in done.stdout
+    assert "The log was not verified, because its tables cannot be read" in done.stdout
