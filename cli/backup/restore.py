@@ -28,6 +28,7 @@ from atlas.engine.secrets.key import key_file as secret_key_file
 from atlas.errors import AtlasError, Conflict, DatabaseError
 from atlas.postgres.cluster import has_embedded
 from atlas.postgres.dump import restore as restore_dump
+from atlas.private_folder import make_private
 from atlas.settings import Settings
 
 SCHEMA_CONTENTS = statement("cli/backup/sql/schema_contents.sql")
@@ -62,7 +63,7 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
             remedy=f"Set ATLAS_SCHEMA={manifest.schema_name}.",
         )
     with remove_if_failed(settings) as added:
-        settings.home.mkdir(parents=True, exist_ok=True)
+        make_private(settings.home)
         files = _targets(settings, manifest)
         before = restored_from(settings)
         again = before is not None and not before.complete
@@ -83,7 +84,7 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
 
 def _copy_files(folder: Path, files: dict[str, Path]) -> None:
     for name, target in files.items():
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(target.parent)
         shutil.copy(folder / name, target)
         if name.startswith(f"{KEYS}/"):
             target.chmod(0o600)

@@ -1,6 +1,7 @@
 """`atlas backup` and `atlas restore`, as their users run them; and homes that are used with two databases."""
 
 import shutil
+import stat
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -48,6 +49,7 @@ async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, 
     restored = await atlas("restore", str(backup), **elsewhere)
     assert restored.code == 0, restored
     assert restored.stderr == ""
+    assert [stat.S_IMODE((tmp_path / "new" / name).stat().st_mode) & 0o076 for name in ("", "keys")] == [0, 0]
     assert "Atlas is offline" in restored.stdout
     status = await atlas("status", **elsewhere)
     assert "restored from the backup of" in status.stdout
