@@ -3,14 +3,20 @@
 -- rights to columns are left out: they change with every release, and guard nothing of it.
 -- Names of schemas stand before every name where the search path is pg_catalog alone. SQL, because it reads the catalogs, which everyone may read.
 with
+-- Tables of history come and go by the day; they are Atlas's while they belong to the owner of their parent, and nobody else has a right to them.
+history as (
+  select c.oid from pg_inherits i
+  join pg_class c on c.oid = i.inhrelid
+  join pg_class p on p.oid = i.inhparent
+  where p.relnamespace = to_regnamespace(:schema) and c.relnamespace = p.relnamespace and c.relkind = 'r' and c.relowner = p.relowner and c.relacl is null
+    and p.relname !~ '^audit_' and c.relname ~ format('^%s_history_(kept|[0-9]+)_[0-9]{8}$', p.relname)
+),
 tables as (
   select c.oid, c.relname::text as name, c.relkind, c.relowner, c.relacl, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity,
     c.reloptions, c.relname ~ '^audit_' as is_log
   from pg_class c
   where c.relnamespace = to_regnamespace(:schema) and c.relkind in ('r', 'p', 'v', 'm', 'f')
-    -- Tables of history come and go by the day; only the owner has a right to them.
-    and not (c.relname ~ '_history_(kept|[0-9]+)_[0-9]{8}$' and c.relacl is null and exists (
-      select from pg_inherits i join pg_class p on p.oid = i.inhparent where i.inhrelid = c.oid and p.relnamespace = c.relnamespace))
+    and c.oid not in (select h.oid from history h)
 ),
 roles as (
   select r.oid, r.rolname::text as name, r.rolname = :owner_role::text as is_owner, r.rolname = :engine_role::text as is_engine,
@@ -88,6 +94,7 @@ where t.relkind <> 'v' or t.is_log
 union all
 select 'inheritance', t.name, i.inhrelid::regclass::text, 'child'
 from tables t join pg_inherits i on i.inhparent = t.oid
+where i.inhrelid not in (select h.oid from history h)
 union all
 select 'column', t.name, a.attname::text, concat_ws(' ', format_type(a.atttypid, a.atttypmod), case when a.attnotnull then 'not null' end,
   case a.attidentity when 'a' then 'always identity' when 'd' then 'identity' end, case when a.attgenerated <> '' then 'generated' end,

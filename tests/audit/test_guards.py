@@ -28,6 +28,10 @@ OPENED = {
     " from atlas.audit_log where actor_id <> 'eve'": "The rule _RETURN of audit_entries was changed",
     "alter view atlas.audit_entries set (security_invoker = false)": "The options of audit_entries was changed",
     "create table atlas.audit_more () inherits (atlas.audit_log)": "The inheritance atlas.audit_more of audit_log is not Atlas's",
+    "create table atlas.audit_log_history_30_20261118 () inherits (atlas.audit_log);"
+    " alter table atlas.audit_log_history_30_20261118 owner to atlas_owner": "The inheritance atlas.audit_log_history_30_20261118",
+    "create table atlas.jobs_history_30_20261118 () inherits (atlas.jobs)": "The inheritance atlas.jobs_history_30_20261118",
+    "select atlas.add_history_part(30, '2026-11-18'); grant select on atlas.jobs_history_30_20261118 to atlas_tenant": "The role atlas_tenant has the right to select on jobs_history_30_20261118",
     # functions
     "drop function atlas.audit_is_append_only cascade": "The function audit_is_append_only is not as Atlas installs it",
     f"create or replace function atlas.audit_is_append_only() {EMPTY}": "The function audit_is_append_only is not",

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from atlas.audit.crosscheck import cross_check
+from atlas.audit.guards import check_guards
 from atlas.db.pool import connect
 from atlas.engine.history import drop_expired, file_jobs
 from atlas.engine.jobs.backoff import policy_of
@@ -179,7 +180,7 @@ async def test_failed_and_retried_jobs_move_with_their_attempts_and_are_listed_a
     assert await cross_check(conn) == []
 
 
-async def test_a_run_moves_with_its_steps_and_comes_back_with_them_and_its_children(conn, pool):
+async def test_a_run_moves_with_its_steps_and_comes_back_with_them_and_its_children(conn, pool, owner):
     child = await given_success(conn, id=old())
     run = await given_run(conn, child)
     await conn.execute("update atlas.jobs set parent_run_id = $1 where id = $2", run, child)
@@ -188,6 +189,7 @@ async def test_a_run_moves_with_its_steps_and_comes_back_with_them_and_its_child
     assert hot == dict.fromkeys(hot, "hot")
     assert await file_all(pool) == 2
     assert await side_rows(conn) == dict.fromkeys(hot, "history")
+    assert await check_guards(owner) == []
 
     await retry_now(conn, run, actor=DANA)
     assert await side_rows(conn) == hot
