@@ -19,6 +19,8 @@ from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
 from atlas.engine.jobs.summary import Summary, summarize
 from atlas.engine.series import SeriesQuery, read_series
+from atlas.models.overview import FailedJob
+from atlas.models.rows import from_rows
 from atlas.models.system import Gate
 
 TYPE_DEPTH = statement("engine/jobs/sql/type_depth.sql")
@@ -53,21 +55,6 @@ class TypeActivity:
     is_partial: bool
     is_served: bool
     last_hour: Flow
-
-
-@dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A job that failed."""
-
-    id: UUID
-    tenant_id: UUID
-    tenant: str | None
-    job_type: str
-    is_dead_letter: bool
-    finished_at: datetime
-    attempt_count: int
-    error_type: str | None
-    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +105,7 @@ async def read_overview(
         gate = await read_gate(conn)
         types = await _types(conn, tenant_id, newest)
         limits = {"most_read": MOST_READ, "limit": MOST_FAILURES}
-        failures = [FailedJob(**row) for row in await fetch(conn, FAILURES, tenant_id=tenant_id, **limits)]
+        failures = from_rows(FailedJob, await fetch(conn, FAILURES, tenant_id=tenant_id, **limits))
         attention = await find_attention(
             conn,
             tenant_id=tenant_id,

@@ -9,7 +9,7 @@ from atlas.api.middleware import header
 from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.resources.runs import Workflow
+from atlas.api.resources.runs import WorkflowKey
 from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.find_intents import list_intents
@@ -58,7 +58,7 @@ async def request_run(body: NewIntentBody, call: Calling, request: Request) -> R
 @requires(*PEOPLE, replica=True)
 async def show_intents(
     call: Calling,
-    workflow: Workflow = None,
+    workflow: WorkflowKey = None,
     status: IntentStatus | None = None,
     limit: Limit = 50,
     cursor: IdCursor = None,

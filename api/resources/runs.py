@@ -30,13 +30,13 @@ from atlas.models.workflows import (
     Signaled,
     StepShown,
     Stopped,
+    Workflow,
     WorkflowRun,
-    WorkflowShown,
 )
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
-Workflow = Annotated[str | None, Query(max_length=200)]
+WorkflowKey = Annotated[str | None, Query(max_length=200)]
 StepKey = Annotated[str | None, Query(max_length=1000, description="The one step of this key.")]
 Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 S = TypeVar("S", bound=ListedStep)
@@ -60,7 +60,7 @@ class SignalBody(Body):
 @requires(*PEOPLE, replica=True)
 async def show_list(
     call: Calling,
-    workflow: Workflow = None,
+    workflow: WorkflowKey = None,
     status: RunStatus | None = None,
     parent_run_id: Id | None = None,
     limit: Limit = 50,
@@ -157,11 +157,11 @@ async def _read_steps(
     summary="The workflow of a run, in the version that it keeps",
 )
 @requires(*PEOPLE)
-async def show_workflow(run_id: Id, call: Calling) -> WorkflowShown:
+async def show_workflow(run_id: Id, call: Calling) -> Workflow:
     """Newer versions of a declared workflow leave its runs alone. One in code is as its workers published it last."""
     async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
-        return WorkflowShown.model_validate(await workflow_of_run(conn, run_id))
+        return await workflow_of_run(conn, run_id)
 
 
 @router.get(

@@ -21,7 +21,7 @@ from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
 from atlas.errors import FieldError, NotFound
 from atlas.models import Page, ProblemField
-from atlas.models.workflows import Checked, DryRunShown, SavedWorkflow, WorkflowSchema, WorkflowShown
+from atlas.models.workflows import Checked, DryRunShown, SavedWorkflow, Workflow, WorkflowSchema
 
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 # Apart from the others, whose last part is a workflow's key.
@@ -82,12 +82,11 @@ class WorkflowChange(Body):
 
 @router.get("", operation_id="list_workflows", summary="List the workflows, by key")
 @requires(*PEOPLE)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[WorkflowShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Workflow]:
     """Each in its newest version; those in the code of workers have version 0."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_workflows(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            WorkflowShown.model_validate,
             after=cursor,
             limit=limit,
             contents=lambda one: (one.document, one.input_schema),
@@ -138,7 +137,7 @@ async def try_out(body: DryRunBody, call: Calling) -> DryRunShown:
 
 @router.get("/{key}", operation_id="get_workflow", summary="One workflow")
 @requires(*PEOPLE, etag=True)
-async def show_one(key: Key, call: Calling, response: Response) -> WorkflowShown:
+async def show_one(key: Key, call: Calling, response: Response) -> Workflow:
     """In its newest version; a tenant's own comes before one for all tenants."""
     async with call.transaction(read_only=True) as conn:
         found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
@@ -147,19 +146,18 @@ async def show_one(key: Key, call: Calling, response: Response) -> WorkflowShown
     # A tenant's own workflow comes before one for all tenants.
     workflow = max(found, key=lambda one: (one.tenant_id is not None, one.version))
     response.headers.update(validators(workflow))
-    return WorkflowShown.model_validate(workflow)
+    return workflow
 
 
 @router.get(
     "/{key}/versions", operation_id="list_workflow_versions", summary="The versions of a workflow, newest first"
 )
 @requires(*PEOPLE)
-async def show_versions(key: Key, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[WorkflowShown]:
+async def show_versions(key: Key, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[Workflow]:
     """The tenant's own, else those for all tenants. An operator who names no tenant means those for all."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: list_versions(conn, key, tenant_id=call.tenant_id, before=before, limit=limit),
-            WorkflowShown.model_validate,
             after=cursor,
             limit=limit,
             key=lambda one: one.version,
@@ -169,12 +167,10 @@ async def show_versions(key: Key, call: Calling, limit: Limit = 50, cursor: Numb
 
 @router.get("/{key}/versions/{version}", operation_id="get_workflow_version", summary="One version of a workflow")
 @requires(*PEOPLE)
-async def show_version(
-    key: Key, version: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)], call: Calling
-) -> WorkflowShown:
+async def show_version(key: Key, version: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)], call: Calling) -> Workflow:
     """Runs keep the version they started with, so every version stays."""
     async with call.transaction(read_only=True) as conn:
-        return WorkflowShown.model_validate(await get_version(conn, key, version, tenant_id=call.tenant_id))
+        return await get_version(conn, key, version, tenant_id=call.tenant_id)
 
 
 @router.post(

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     )
     from atlas.models.outbox import AttachmentShown, MailDetails, MailHeader, MailShown
     from atlas.models.overview import (
-        FailedJobShown,
+        FailedJob,
         FlowShown,
         NeedShown,
         OverviewShown,
@@ -115,8 +115,8 @@ if TYPE_CHECKING:
         Signaled,
         StepShown,
         Stopped,
+        Workflow,
         WorkflowRun,
-        WorkflowShown,
     )
 
 __all__ = [
@@ -159,7 +159,7 @@ __all__ = [
     "EventRecord",
     "Events",
     "ExplanationShown",
-    "FailedJobShown",
+    "FailedJob",
     "Fire",
     "Fired",
     "FlowShown",
@@ -242,8 +242,8 @@ __all__ = [
     "WorkerExplanation",
     "WorkerJob",
     "WorkerStatus",
+    "Workflow",
     "WorkflowRun",
-    "WorkflowShown",
 ]
 
 _MODULES = (

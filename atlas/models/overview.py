@@ -88,7 +88,7 @@ class TypeActivityShown(ApiModel):
     last_hour: FlowShown = Field(description="What happened in the last hour.")
 
 
-class FailedJobShown(ApiModel):
+class FailedJob(ApiModel):
     """A job that failed lately."""
 
     id: UUID
@@ -125,7 +125,7 @@ class OverviewShown(ApiModel):
         description="How far the audit log is sealed; null for callers who may not read it."
     )
     types: list[TypeActivityShown] = Field(description="The busiest job types, ten at most.")
-    failures: list[FailedJobShown] = Field(description="The failed jobs that ended last, ten at most.")
+    failures: list[FailedJob] = Field(description="The failed jobs that ended last, ten at most.")
     needs: list[NeedShown] = Field(description="What needs a person, what stops work first.")
 
 

@@ -1,13 +1,13 @@
 """Workflows, the requests for them, their runs and the events that these wait for."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from pydantic import Field
 
 from atlas.models.approvals import KnownApprovalStatus
-from atlas.models.base import ApiModel, Document, ProblemField, known
+from atlas.models.base import ApiModel, Document, EditableModel, ProblemField, known
 from atlas.models.jobs import JobSource
 
 RunStatus: TypeAlias = Literal["queued", "waiting", "running", "succeeded", "failed", "canceled"]
@@ -23,8 +23,11 @@ StepKind: TypeAlias = Annotated[
 StepStatus: TypeAlias = Annotated[str, known("waiting", "retrying", "succeeded", "failed")]
 
 
-class WorkflowShown(ApiModel):
+class Workflow(EditableModel):
     """A workflow: a declared one in its newest version, or (version 0) one in a worker's code."""
+
+    # A new version is an edit too.
+    tagged: ClassVar = ("id", "is_enabled")
 
     id: UUID
     tenant_id: UUID | None

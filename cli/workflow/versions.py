@@ -11,9 +11,10 @@ from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.workflows.declared.document import Document
-from atlas.engine.workflows.declared.store import Saved, WorkflowRow
+from atlas.engine.workflows.declared.store import Saved
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.workflows import Workflow
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ Owner = Annotated[
 def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
     """List the versions of a workflow, newest first."""
 
-    async def work(settings: Settings) -> tuple[list[WorkflowRow], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[Workflow], TenantNames]:
         async with connected(settings) as conn:
             found = await list_versions(conn, key, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[WorkflowRow], TenantNames]:
-        return await rows_of(WorkflowRow, atlas.list_workflow_versions(key)), await tenant_names(atlas)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
+        return await rows_of(Workflow, atlas.list_workflow_versions(key)), await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     rows = [
@@ -54,18 +55,18 @@ def diff(
 ) -> None:
     """Show what differs between two versions of a declared workflow, line by line."""
 
-    async def work(settings: Settings) -> tuple[WorkflowRow, WorkflowRow]:
+    async def work(settings: Settings) -> tuple[Workflow, Workflow]:
         async with connected(settings) as conn:
             owner = await tenant_id(conn, tenant)
             first, last = _chosen(old, new, (await list_versions(conn, key, tenant_id=owner, limit=1))[0].version)
             before = await get_version(conn, key, first, tenant_id=owner)
             return before, await get_version(conn, key, last, tenant_id=owner)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[WorkflowRow, WorkflowRow]:
+    async def over_http(atlas: "AtlasClient") -> tuple[Workflow, Workflow]:
         [newest] = (await atlas.list_workflow_versions(key).page(limit=1)).items
         first, last = _chosen(old, new, newest.version)
-        before = row_of(WorkflowRow, await atlas.get_workflow_version(key, first))
-        return before, row_of(WorkflowRow, await atlas.get_workflow_version(key, last))
+        before = row_of(Workflow, await atlas.get_workflow_version(key, first))
+        return before, row_of(Workflow, await atlas.get_workflow_version(key, last))
 
     before, after = either(work, over_http, tenant=tenant)
     old_name, new_name = (f"{key} version {one.version}" for one in (before, after))
@@ -103,7 +104,7 @@ def _chosen(old: int | None, new: int | None, newest: int) -> tuple[int, int]:
     return first, last
 
 
-def _lines(row: WorkflowRow) -> list[str]:
+def _lines(row: Workflow) -> list[str]:
     """The document with its fields in the order in which people write them."""
     if row.document is None:
         return []
@@ -112,5 +113,5 @@ def _lines(row: WorkflowRow) -> list[str]:
     )
 
 
-def _steps(row: WorkflowRow) -> int | None:
+def _steps(row: Workflow) -> int | None:
     return None if row.document is None else len(row.document["steps"])

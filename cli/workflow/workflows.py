@@ -14,9 +14,10 @@ from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.engine.policy.judge import Verdict, check_policy
 from atlas.engine.workflows.declared.check import check_document
-from atlas.engine.workflows.declared.store import Saved, WorkflowRow, enable_workflow, list_workflows, save_workflow
+from atlas.engine.workflows.declared.store import Saved, enable_workflow, list_workflows, save_workflow
 from atlas.engine.workflows.registry import near
 from atlas.errors import InvalidInput, NotFound
+from atlas.models.workflows import Workflow
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -113,13 +114,13 @@ def _enable(key: str, tenant: str | None, *, enabled: bool, json: bool) -> None:
 def show_workflows(tenant: str | None, *, json: bool) -> None:
     """Print the workflows there are."""
 
-    async def work(settings: Settings) -> tuple[list[WorkflowRow], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[Workflow], TenantNames]:
         async with connected(settings) as conn:
             found = await list_workflows(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[WorkflowRow], TenantNames]:
-        return await rows_of(WorkflowRow, atlas.list_workflows()), await tenant_names(atlas)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
+        return await rows_of(Workflow, atlas.list_workflows()), await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     rows = [
@@ -129,9 +130,9 @@ def show_workflows(tenant: str | None, *, json: bool) -> None:
     say({"workflows": documents}, table(("KEY", "TENANT", "KIND", "", "DESCRIPTION"), rows), json=json)
 
 
-def _kind(workflow: WorkflowRow) -> str:
+def _kind(workflow: Workflow) -> str:
     return "in code" if workflow.kind == "code" else f"version {workflow.version}"
 
 
-def _switch(workflow: WorkflowRow) -> str:
+def _switch(workflow: Workflow) -> str:
     return "" if workflow.is_enabled else "disabled"

@@ -123,7 +123,7 @@ SETS = {
     "job_source": [("Job", "source"), ("WorkflowRun", "source"), ("Intent", "source")],
     "job_status": [("StepShown", "child_status")],
     "intent_status": [("Intent", "status")],
-    "workflow_kind": [("WorkflowShown", "kind")],
+    "workflow_kind": [("Workflow", "kind")],
     "step_kind": [("StepShown", "kind")],
     "step_status": [("StepShown", "status")],
     "approval_kind": [("ApprovalShown", "kind")],

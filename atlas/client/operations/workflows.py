@@ -26,9 +26,9 @@ from atlas.models.workflows import (
     Signaled,
     StepShown,
     Stopped,
+    Workflow,
     WorkflowRun,
     WorkflowSchema,
-    WorkflowShown,
 )
 
 
@@ -36,11 +36,11 @@ class WorkflowOperations(ApiCaller):
     """Save workflows, ask for runs, steer them and decide what they ask."""
 
     @listing("/workflows")
-    def list_workflows(self) -> WorkflowShown:
+    def list_workflows(self) -> Workflow:
         """The workflows, by key, each in its newest version; those in the code of workers have version 0."""
 
     @operation("GET", "/workflows/{key}")
-    def get_workflow(self, key: str) -> WorkflowShown:
+    def get_workflow(self, key: str) -> Workflow:
         """One workflow in its newest version; a tenant's own comes before one for all tenants."""
 
     @operation("POST", "/workflows")
@@ -64,11 +64,11 @@ class WorkflowOperations(ApiCaller):
         """The JSON Schema of declared workflows, and the names that templates may use."""
 
     @listing("/workflows/{key}/versions")
-    def list_workflow_versions(self, key: str) -> WorkflowShown:
+    def list_workflow_versions(self, key: str) -> Workflow:
         """The versions of a workflow, newest first."""
 
     @operation("GET", "/workflows/{key}/versions/{version}")
-    def get_workflow_version(self, key: str, version: int) -> WorkflowShown:
+    def get_workflow_version(self, key: str, version: int) -> Workflow:
         """One version of a workflow."""
 
     @operation("POST", "/workflows/{key}/rollback")
@@ -144,7 +144,7 @@ class WorkflowOperations(ApiCaller):
         """Send an event to one run only."""
 
     @operation("GET", "/runs/{run_id}/workflow")
-    def get_run_workflow(self, run_id: Id) -> WorkflowShown:
+    def get_run_workflow(self, run_id: Id) -> Workflow:
         """The workflow of a run, in the version that it keeps."""
 
     @listing("/events")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -22,9 +22,10 @@ from atlas.engine.quotas import require_room
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
-from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of
+from atlas.models.rows import from_row, from_rows
+from atlas.models.workflows import Workflow
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -51,49 +52,6 @@ class Saved:
     is_new: bool
     etag: str
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowRow:
-    """A workflow as it is read: a declared one in its newest version, or (version 0) one in a worker's code."""
-
-    id: UUID
-    tenant_id: UUID | None
-    key: str
-    version: int
-    kind: str
-    description: str
-    input_schema: dict[str, Any]
-    document: dict[str, Any] | None
-    is_enabled: bool
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
-    last_seen_at: datetime
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change: a new version is one."""
-        return etag_of(self.id, self.is_enabled)
-
-
-def workflow_row(row: "models.Workflow") -> WorkflowRow:
-    """The same, read with Prisma."""
-    return WorkflowRow(
-        id=UUID(row.id),
-        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
-        key=row.key,
-        version=row.version,
-        kind=row.kind,
-        description=row.description,
-        input_schema=cast("dict[str, Any]", row.inputSchema),
-        document=cast("dict[str, Any] | None", row.document),
-        is_enabled=row.isEnabled,
-        created_by=row.createdBy,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-        last_seen_at=row.lastSeenAt,
-    )
 
 
 async def save_workflow(
@@ -165,7 +123,7 @@ async def _require_match(conn: Connection, key: str, tenant_id: UUID | None, if_
     if if_match is not None:
         await fetch(conn, HOLD, key=key, tenant_id=tenant_id)
         newest = await _newest(conn, key, tenant_id)
-        require_match(None if newest is None else workflow_row(newest), if_match, "workflow", key)
+        require_match(None if newest is None else from_row(Workflow, newest), if_match, "workflow", key)
 
 
 async def _newest(conn: Connection, key: str, tenant_id: UUID | None) -> "models.Workflow | None":
@@ -195,7 +153,7 @@ async def enable_workflow(
     actor: Actor,
     tenant_id: UUID | None = None,
     if_match: Precondition | None = None,
-) -> WorkflowRow:
+) -> Workflow:
     """Let a workflow start, or not, in all its versions. What runs goes on."""
     async with conn.transaction():
         await _require_match(conn, key, tenant_id, if_match)
@@ -208,7 +166,7 @@ async def enable_workflow(
         await record(conn, _event(action, key, actor, tenant_id, {}), before=values)
         changed = await _newest(conn, key, tenant_id)
         assert changed is not None
-    return workflow_row(changed)
+    return from_row(Workflow, changed)
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:
@@ -238,18 +196,18 @@ async def list_workflows(
     key: str | None = None,
     after: UUID | None = None,
     limit: int | None = None,
-) -> list[WorkflowRow]:
+) -> list[Workflow]:
     """Every workflow, by key, or so many of them after the workflow `after` of the page before."""
     values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
-    return [WorkflowRow(**row) for row in await read_rows(conn, LIST, values, "input_schema", "document")]
+    return from_rows(Workflow, await conn.fetch(LIST.sql, *LIST.bind(values)))
 
 
-async def workflow_of_run(conn: Queryable, run_id: UUID) -> WorkflowRow:
+async def workflow_of_run(conn: Queryable, run_id: UUID) -> Workflow:
     """The workflow of a run: the version that it keeps, or the one in code; NotFound once no worker publishes it."""
-    rows = await read_rows(conn, OF_RUN, {"run_id": run_id}, "input_schema", "document")
-    if not rows:
+    row = await conn.fetchrow(OF_RUN.sql, *OF_RUN.bind({"run_id": run_id}))
+    if row is None:
         raise NotFound("workflow of run", run_id)
-    return WorkflowRow(**rows[0])
+    return from_row(Workflow, row)
 
 
 def _event(action: str, key: str, actor: Actor, tenant_id: UUID | None, meta: dict[str, Any]) -> Event:

@@ -7,8 +7,10 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.workflows.declared.store import Saved, WorkflowRow, save_workflow, workflow_row
+from atlas.engine.workflows.declared.store import Saved, save_workflow
 from atlas.errors import NotFound, Refused
+from atlas.models.rows import from_row, from_rows
+from atlas.models.workflows import Workflow
 
 if TYPE_CHECKING:
     from atlas.generated.types import WorkflowWhereInput
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 async def list_versions(
     conn: Connection, key: str, *, tenant_id: UUID | None = None, before: int | None = None, limit: int | None = None
-) -> list[WorkflowRow]:
+) -> list[Workflow]:
     """The versions of a workflow, newest first, or so many of them before one. Code's is version 0.
 
     They are the tenant's own; of a workflow that it has none of, everyone's. Without a tenant they are everyone's.
@@ -25,10 +27,10 @@ async def list_versions(
     if before is not None:
         where["version"] = {"lt": before}
     rows = await prisma_on(conn).workflow.find_many(limit, where=where, order={"version": "desc"})
-    return [workflow_row(one) for one in rows]
+    return from_rows(Workflow, rows)
 
 
-async def get_version(conn: Connection, key: str, version: int, *, tenant_id: UUID | None = None) -> WorkflowRow:
+async def get_version(conn: Connection, key: str, version: int, *, tenant_id: UUID | None = None) -> Workflow:
     """One version, of those that `list_versions` finds."""
     return await _version(conn, key, version, await _owner(conn, key, tenant_id))
 
@@ -72,9 +74,9 @@ async def _owner(conn: Connection, key: str, tenant_id: UUID | None) -> str | No
     raise NotFound("workflow", key, remedy="`atlas workflow list --workflows` shows those that there are.")
 
 
-async def _version(conn: Connection, key: str, version: int, owner: str | None) -> WorkflowRow:
+async def _version(conn: Connection, key: str, version: int, owner: str | None) -> Workflow:
     found = await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner, "version": version})
     if found is None:
         remedy = f"`atlas workflow versions {key}` shows those that there are."
         raise NotFound("version", f"{version} of workflow {key}", remedy=remedy)
-    return workflow_row(found)
+    return from_row(Workflow, found)

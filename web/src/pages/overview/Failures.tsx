@@ -6,7 +6,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import styles from "./Overview.module.css";
 
-type Failure = Schemas["FailedJobShown"];
+type Failure = Schemas["FailedJob"];
 
 /** The jobs that failed last, with their last error. */
 export function Failures({ failures, showTenant }: { failures: readonly Failure[] | undefined; showTenant: boolean }) {

@@ -14,7 +14,7 @@ export function useTypesInRange(bounds: Bounds): Schemas["TypeSeriesShown"][] | 
 }
 
 /** The jobs that failed last in a part of the time. */
-export function useFailuresInRange({ start, end }: Bounds): Schemas["FailedJobShown"][] | undefined {
+export function useFailuresInRange({ start, end }: Bounds): Schemas["FailedJob"][] | undefined {
   const tenant = useTenant();
   const query = { tenant, status: ["failed" as const, "dead_letter" as const], order: "ended" as const, finished_after: start, finished_before: end, limit: MOST_FAILURES };
   const { data } = useQuery({

@@ -10,7 +10,7 @@ import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { TenantField } from "@/session/TenantField";
 
-type Workflow = Schemas["WorkflowShown"];
+type Workflow = Schemas["Workflow"];
 
 const MOST = 200;
 /** A worker that starts meanwhile publishes its workflows. */

@@ -6,7 +6,7 @@ import { useTenant } from "@/session/tenant";
 import type { Knowledge, Known, Schema } from "./editor/known";
 import { orderOf, type FieldOrder } from "./layout";
 
-export type Workflow = Schemas["WorkflowShown"];
+export type Workflow = Schemas["Workflow"];
 export type RunCounts = Schemas["RunCounts"];
 
 const PAGE = 50;
