@@ -12,6 +12,7 @@ from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.change_signals import ChangeSignals
 from atlas.api.compression import CompressionMiddleware
+from atlas.api.direct_app import DirectApp
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.host_polling import HostPolling
 from atlas.api.limits.rates import Rates
@@ -62,7 +63,7 @@ from atlas.api.resources import (
     workers,
     workflows,
 )
-from atlas.api.routing import PREFIX, DirectApp
+from atlas.api.routing import PREFIX
 from atlas.db.pool import Pool
 from atlas.db.prisma import load_client
 from atlas.engine.idempotency import delete_old_responses

@@ -18,8 +18,8 @@ from starlette.requests import HTTPConnection
 
 from atlas.api.client_address import plain_address
 from atlas.api.db import READ_SECONDS, Database
+from atlas.api.headers import header
 from atlas.api.limits.rates import FailedSignIns, Rates
-from atlas.api.middleware import header
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.refused_credentials import RefusedCredentials
 from atlas.api.ttl_cache import TtlCache
@@ -49,6 +49,8 @@ class Caller:
     again: Callable[[], Awaitable["Caller"]] | None = field(default=None, compare=False)
     # When the credential expires, on the monotonic clock; up to a round trip too early, never late.
     valid_until: float = field(default=math.inf, compare=False)
+    # The person at the terminal of this machine, who has no credential.
+    is_local: bool = False
 
     @property
     def subject(self) -> str:

@@ -111,12 +111,6 @@ class RequestMiddleware:
             log.debug("request", **facts)
 
 
-def header(scope: Scope, name: bytes) -> str | None:
-    """A header of the request, by its lower-case name."""
-    value: bytes | None = scope["atlas.headers"].get(name)
-    return None if value is None else value.decode("latin-1")
-
-
 def _given_id(scope: Scope) -> str | None:
     value = scope["atlas.headers"].get(b"x-request-id")
     return value.decode() if value is not None and _REQUEST_ID.fullmatch(value) else None

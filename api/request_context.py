@@ -47,6 +47,8 @@ class RequestContext:
     @property
     def actor(self) -> Actor:
         """The actor that the audit log records."""
+        if self.caller.is_local:
+            return Actor("user", self.caller.subject)
         kind: ActorType = "agent" if self.caller.is_agent else "user"
         return Actor(kind, self.caller.subject, self.ip_commitment, self.request_id, self.caller.token.prefix)
 

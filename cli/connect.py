@@ -5,7 +5,7 @@ connects is imported when it is needed: help and completion do not need it, and 
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +62,42 @@ def either(
             return await over_http(atlas)
 
     return execute(run, atlas_token=token)
+
+
+def on_atlas(
+    work: "Callable[[AtlasClient], Coroutine[Any, Any, T]]",
+    *,
+    tenant: str | None = None,
+    token: str | None = None,
+    by_token: bool = False,
+) -> T:
+    """Run a command with a client: over HTTP if ATLAS_URL is set, else in this process. It is about `tenant`, if named.
+
+    A command that acts as the owner of a token, `by_token`, goes over HTTP wherever there is a token.
+    """
+    from atlas.cli.runtime import execute
+
+    async def run(settings: "Settings") -> T:
+        if by_token and settings.atlas_token is not None and settings.atlas_url is None:
+            settings = _api_here(settings)
+        try:
+            async with _client(settings, tenant) as atlas:
+                return await work(atlas)
+        except NoFreeConnection as error:
+            async with _client(_api_instead(settings, error), tenant) as atlas:
+                return await work(atlas)
+
+    return execute(run, atlas_token=token)
+
+
+def _client(settings: "Settings", tenant: str | None) -> "AbstractAsyncContextManager[AtlasClient]":
+    if settings.atlas_url is None:
+        from atlas.cli.in_process import reach_in_process
+
+        return reach_in_process(settings, tenant)
+    from atlas.cli.over_http import reach_api
+
+    return reach_api(settings, tenant)
 
 
 def _api_here(settings: "Settings") -> "Settings":

@@ -5,23 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.facts import facts_table
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import UnreadableFile, read_json_file
-from atlas.cli.runtime import caller, connected
 from atlas.engine.commands.definitions import (
     Definition,
-    add_definition,
-    definition_key,
-    disable_definition,
-    edit_definition,
-    find_definition,
-    list_definitions,
 )
 from atlas.engine.commands.spec import DefinitionSpec
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient, DefinitionShown
@@ -39,14 +31,10 @@ def add(
     """Add a definition, which allows a program."""
     described = read_definition(file)
 
-    async def work(settings: Settings) -> Definition:
-        async with connected(settings, checks_inputs=True) as conn:
-            return await add_definition(conn, described, actor=caller(), program=settings.atlas_command_program)
-
-    async def over_http(atlas: "AtlasClient") -> Definition:
+    async def work(atlas: "AtlasClient") -> Definition:
         return _definition(await atlas.create_definition(described))
 
-    added = either(work, over_http)
+    added = on_atlas(work)
     say(added.as_json(), f"Definition {added.spec.key} is added.", json=json)
 
 
@@ -79,14 +67,10 @@ def edit(
     if not changes:
         raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
 
-    async def work(settings: Settings) -> Definition:
-        async with connected(settings, checks_inputs=True) as conn:
-            return await edit_definition(conn, key, changes, actor=caller())
-
-    async def over_http(atlas: "AtlasClient") -> Definition:
+    async def work(atlas: "AtlasClient") -> Definition:
         return _definition(await atlas.edit_definition(key, changes))
 
-    edited = either(work, over_http)
+    edited = on_atlas(work)
     say(edited.as_json(), f"Definition {key} is changed.", json=json)
 
 
@@ -94,14 +78,10 @@ def edit(
 def disable(key: Key, json: Json = False) -> None:
     """Disable a definition. Its jobs wait until it is enabled again."""
 
-    async def work(settings: Settings) -> Definition:
-        async with connected(settings) as conn:
-            return await disable_definition(conn, key, actor=caller())
-
-    async def over_http(atlas: "AtlasClient") -> Definition:
+    async def work(atlas: "AtlasClient") -> Definition:
         return _definition(await atlas.disable_definition(key))
 
-    disabled = either(work, over_http)
+    disabled = on_atlas(work)
     say(disabled.as_json(), f"Definition {key} is disabled.", json=json)
 
 
@@ -109,14 +89,10 @@ def disable(key: Key, json: Json = False) -> None:
 def show_one(key: Key, json: Json = False) -> None:
     """Show a definition: its program, its arguments, its limits and the schema of its input."""
 
-    async def work(settings: Settings) -> Definition:
-        async with connected(settings) as conn:
-            return await find_definition(conn, await definition_key(conn, key))
-
-    async def over_http(atlas: "AtlasClient") -> Definition:
+    async def work(atlas: "AtlasClient") -> Definition:
         return _definition(await atlas.get_definition(key))
 
-    document = either(work, over_http).as_json()
+    document = on_atlas(work).as_json()
     say(document, facts_table(document), json=json)
 
 
@@ -126,14 +102,10 @@ def show(
 ) -> None:
     """List the definitions."""
 
-    async def work(settings: Settings) -> list[Definition]:
-        async with connected(settings) as conn:
-            return await list_definitions(conn, active_only=active)
-
-    async def over_http(atlas: "AtlasClient") -> list[Definition]:
+    async def work(atlas: "AtlasClient") -> list[Definition]:
         return [_definition(one) async for one in atlas.list_definitions(active_only=active)]
 
-    found = either(work, over_http)
+    found = on_atlas(work)
     rows = [
         (
             one.spec.key,

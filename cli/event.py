@@ -4,14 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, say
 from atlas.cli.over_http_rows import row_of
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import tenant_id
-from atlas.engine.workflows.events import Published, publish_event
-from atlas.settings import Settings
+from atlas.engine.workflows.events import Published
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -37,16 +34,11 @@ def publish(
 ) -> None:
     """Publish an event: runs that wait for it wake, and triggers on its name fire."""
 
-    async def work(settings: Settings) -> Published:
-        async with connected(settings) as conn:
-            owner, facts = await tenant_id(conn, tenant or "system"), read_object("--context", context)
-            return await publish_event(conn, owner, name, facts, actor=caller(), correlation_id=correlation_id)
-
-    async def over_http(atlas: "AtlasClient") -> Published:
+    async def work(atlas: "AtlasClient") -> Published:
         facts = read_object("--context", context)
         return row_of(Published, await atlas.publish_event(name, facts, correlation_id=correlation_id))
 
-    published = either(work, over_http, tenant=tenant)
+    published = on_atlas(work, tenant=tenant)
     say(
         {"id": published.id, "name": name, "woken": published.woken},
         f"Event {published.id} is published; {published.woken} waiting runs were woken.",

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.connect import either
-from atlas.cli.ids import find_id
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
 from atlas.cli.over_http_rows import find_id_over_http, row_of, tenant_names
-from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
-from atlas.engine.jobs.find_groups import find_group, list_groups
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.cli.tenant_names import TenantNames
+from atlas.engine.jobs.bulk_actions import BulkVerb
 from atlas.models.jobs import JobGroup
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -40,18 +35,12 @@ def show_list(
 ) -> None:
     """List groups of jobs, newest first."""
 
-    async def work(settings: Settings) -> tuple[list[JobGroup], TenantNames]:
-        async with connected(settings) as conn:
-            last = None if before is None else await find_id(conn, "group", before, option="--before")
-            found = await list_groups(conn, tenant_id=await tenant_id(conn, tenant), before=last, limit=limit)
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
         last = None if before is None else str(await find_id_over_http(atlas, "group", before, option="--before"))
         page = await atlas.list_groups().page(limit=limit, cursor=last)
         return [row_of(JobGroup, group) for group in page.items], await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    found, names = on_atlas(work, tenant=tenant)
     rows = [
         (
             *("open" if group.ended_at is None else "finished", names.slug(group.tenant_id), group.name, group.id),
@@ -69,14 +58,10 @@ def show_list(
 def show(group_id: GroupId, json: Json = False) -> None:
     """Show how far a group is: its jobs by status, and the job that follows."""
 
-    async def work(settings: Settings) -> JobGroup:
-        async with connected(settings) as conn:
-            return await find_group(conn, await find_id(conn, "group", group_id))
-
-    async def over_http(atlas: "AtlasClient") -> JobGroup:
+    async def work(atlas: "AtlasClient") -> JobGroup:
         return row_of(JobGroup, await atlas.get_group(await find_id_over_http(atlas, "group", group_id)))
 
-    group = either(work, over_http)
+    group = on_atlas(work)
     say(asdict(group), "\n".join(_lines(group)), json=json)
 
 
@@ -93,19 +78,12 @@ def retry(group_id: GroupId, json: Json = False) -> None:
 
 
 def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
-    async def work(settings: Settings) -> "tuple[UUID, int]":
-        async with connected(settings) as conn:
-            group = await find_group(conn, await find_id(conn, "group", group_id))
-            wanted = JobFilter(group.tenant_id, group_id=group.id)
-            begun = await begin_bulk_action(conn, verb, actor=caller(), wanted=wanted, tenant_id=group.tenant_id)
-            return begun.id, begun.changed
-
-    async def over_http(atlas: "AtlasClient") -> "tuple[UUID, int]":
+    async def work(atlas: "AtlasClient") -> "tuple[UUID, int]":
         id = await find_id_over_http(atlas, "group", group_id)
         begun = await (atlas.cancel_group(id) if verb == "cancel" else atlas.retry_group(id))
         return begun.id, begun.changed
 
-    action_id, changed = either(work, over_http)
+    action_id, changed = on_atlas(work)
     message = f"{changed} jobs; if there are others, a scheduler goes on with them: bulk action {action_id}."
     say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
 

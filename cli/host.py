@@ -1,30 +1,17 @@
 """`atlas host`: machines that fetch their own jobs."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.ids import find_by_name_or_id
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import find_named, row_of, rows_of, tenant_names
-from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.db.pool import Connection
-from atlas.engine.hosts.hosts import add_host, find_host, list_hosts
-from atlas.engine.hosts.server_instances import (
-    add_server_instance,
-    edit_server_instance,
-    find_server_instance,
-    list_server_instances,
-    remove_server_instance,
-)
+from atlas.cli.tenant_names import TenantNames
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.hosts import Host, ServerInstance
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -50,26 +37,14 @@ def add(
 ) -> None:
     """Add a host, or more server instances to a host that exists."""
 
-    async def work(settings: Settings) -> tuple[Host, list[Any], TenantNames]:
-        async with connected(settings) as conn, conn.transaction():
-            owner = await tenant_id(conn, tenant or "system")
-            existing = {host.name for host in await list_hosts(conn, tenant_id=owner)}
-            if name in existing and instance:
-                host = await find_host(conn, name, tenant_id=owner)
-            else:
-                host = await add_host(conn, tenant_id=owner, name=name, actor=caller())
-            for each in instance or []:
-                await add_server_instance(conn, host, name=each, actor=caller())
-            return host, await list_server_instances(conn, host.id), await names_of(conn, [host])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Host, list[Any], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[Host, list[Any], TenantNames]:
         existing = [one async for one in atlas.list_hosts() if one.name == name] if instance else []
         host = existing[0] if existing else await atlas.create_host(name)
         for each in instance or []:
             await atlas.create_server(host.id, each)
         return row_of(Host, host), await _instances(atlas, host.id), await tenant_names(atlas)
 
-    host, instances, names = either(work, over_http, tenant=tenant)
+    host, instances, names = on_atlas(work, tenant=tenant)
     lines = [f"Host {host.name} has the id {host.id}."]
     lines += [f"Its server instance {one.name} has the id {one.id}." for one in instances]
     say({**names.document(host), "instances": instances}, "\n".join(lines), json=json)
@@ -82,17 +57,11 @@ def show(
 ) -> None:
     """List the hosts."""
 
-    async def work(settings: Settings) -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
-        async with connected(settings) as conn:
-            hosts = await list_hosts(conn, tenant_id=await tenant_id(conn, tenant))
-            found = [(host, await list_server_instances(conn, host.id)) for host in hosts]
-            return found, await names_of(conn, hosts)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
         hosts = await rows_of(Host, atlas.list_hosts())
         return [(host, await _instances(atlas, host.id)) for host in hosts], await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    found, names = on_atlas(work, tenant=tenant)
     rows = [
         (
             *(host.name, names.slug(host.tenant_id), "yes" if host.is_active else "no", host.last_seen_at),
@@ -119,16 +88,7 @@ def edit_instance(
     if name is None and host is None:
         raise InvalidInput("The command", [FieldError("instance", "give what to change: --name or --host")])
 
-    async def work(settings: Settings) -> tuple[ServerInstance, Host, TenantNames]:
-        async with connected(settings) as conn, conn.transaction():
-            owner = await tenant_id(conn, tenant or "system")
-            found = await _find_instance(conn, instance, owner)
-            find = partial(find_host, conn, tenant_id=owner)
-            its_host = await find_by_name_or_id(conn, "host", host or str(found.host_id), find)
-            edited = await edit_server_instance(conn, found, name=name, host_id=its_host.id, actor=caller())
-            return edited, its_host, await names_of(conn, [edited])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[ServerInstance, Host, TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[ServerInstance, Host, TenantNames]:
         found = await _find_listed_instance(atlas, instance)
         changes: dict[str, Any] = {} if name is None else {"name": name}
         if host is not None:
@@ -137,7 +97,7 @@ def edit_instance(
         its_host = row_of(Host, await atlas.get_host(edited.host_id))
         return row_of(ServerInstance, edited), its_host, await tenant_names(atlas)
 
-    edited, its_host, names = either(work, over_http, tenant=tenant)
+    edited, its_host, names = on_atlas(work, tenant=tenant)
     say(names.document(edited), f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
 
 
@@ -145,23 +105,13 @@ def edit_instance(
 def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = False) -> None:
     """Remove a server instance. It is refused while jobs of it are queued or run."""
 
-    async def work(settings: Settings) -> tuple[ServerInstance, TenantNames]:
-        async with connected(settings) as conn:
-            found = await _find_instance(conn, instance, await tenant_id(conn, tenant or "system"))
-            removed = await remove_server_instance(conn, found, actor=caller())
-            return removed, await names_of(conn, [removed])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[ServerInstance, TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[ServerInstance, TenantNames]:
         found = await _find_listed_instance(atlas, instance)
         await atlas.remove_server(found.host_id, found.id)
         return found, await tenant_names(atlas)
 
-    removed, names = either(work, over_http, tenant=tenant)
+    removed, names = on_atlas(work, tenant=tenant)
     say(names.document(removed), f"Server instance {removed.name} is removed.", json=json)
-
-
-async def _find_instance(conn: Connection, text: str, owner: UUID) -> ServerInstance:
-    return await find_by_name_or_id(conn, "server instance", text, partial(find_server_instance, conn, tenant_id=owner))
 
 
 async def _instances(atlas: "AtlasClient", host_id: UUID) -> list[ServerInstance]:

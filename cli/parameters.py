@@ -5,14 +5,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import orjson
 
 from atlas.bounds import MOST_VALUES
 from atlas.cli.durations import is_duration, parse_duration
 from atlas.errors import AtlasError, FieldError, InvalidInput
-from atlas.ids import as_id
 from atlas.strict_json import read_json
 
 # The help of an option that takes a JSON object. An argument ends at 128 KiB; a file and stdin do not.
@@ -57,14 +55,6 @@ def read_json_file(file: Path) -> Any:
         raise UnreadableFile(f"{file} cannot be read: {error.strerror}.", remedy="Give a JSON file.") from None
     except orjson.JSONDecodeError as error:
         raise UnreadableFile(f"{file} is not JSON: {error}.", remedy="Correct the file.") from None
-
-
-def read_id(option: str, text: str) -> UUID:
-    """An id."""
-    found = as_id(text)
-    if found is None:
-        raise InvalidInput("The command", [FieldError(option, f"{text!r} is not an id")])
-    return found
 
 
 # The help of options that take a time.

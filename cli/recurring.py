@@ -2,22 +2,18 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
 
 import typer
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import row_of, tenant_names
-from atlas.cli.runtime import connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.db.pool import Connection
-from atlas.engine.recurring import RecurringRow, find_owner, list_recurring
-from atlas.engine.recurring_runs import PastRun, list_runs
+from atlas.cli.tenant_names import TenantNames
+from atlas.engine.recurring import RecurringRow
+from atlas.engine.recurring_runs import PastRun
 from atlas.engine.workflows.registry import near
 from atlas.errors import NotFound
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient, RecurringFunction
@@ -38,15 +34,10 @@ def show_list(
 ) -> None:
     """List the recurring functions, with how their last runs ended."""
 
-    async def work(settings: Settings) -> tuple[list[RecurringRow], TenantNames]:
-        async with connected(settings) as conn:
-            found = await list_recurring(conn, tenant_id=await tenant_id(conn, tenant))
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[RecurringRow], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[RecurringRow], TenantNames]:
         return [_function(one) async for one in atlas.list_recurring_functions()], await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    found, names = on_atlas(work, tenant=tenant)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
     rows = [
         (
@@ -70,23 +61,12 @@ def show_one(
 ) -> None:
     """Show one recurring function and its runs, newest first; also one that is no longer registered."""
 
-    async def work(settings: Settings) -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
-        async with connected(settings) as conn:
-            owner = await _owner(conn, id, await tenant_id(conn, tenant))
-            found = await list_recurring(conn, tenant_id=owner, id=id)
-            runs = await list_runs(conn, (owner, id), limit=limit)
-            return next(iter(found), None), runs, await names_of(conn, [*found, *runs])
+    async def work(atlas: "AtlasClient") -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
+        functions = [_function(one) async for one in atlas.list_recurring_functions()]
+        runs = await _runs(atlas, id, limit, [one.id for one in functions])
+        return next((one for one in functions if one.id == id), None), runs, await tenant_names(atlas)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
-        functions = [_function(one) async for one in atlas.list_recurring_functions() if one.id == id]
-        runs: list[PastRun] = []
-        async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, LARGEST_PAGE)):
-            runs += [row_of(PastRun, one) for one in page.items]
-            if len(runs) >= limit:
-                break
-        return next(iter(functions), None), runs[:limit], await tenant_names(atlas)
-
-    function, runs, names = either(work, over_http, tenant=tenant)
+    function, runs, names = on_atlas(work, tenant=tenant)
     columns = ("STARTED", "OUTCOME", "SECONDS", "ATTEMPT", "PROCESS", "ERROR")
     history = table(columns, map(_run, runs)) if runs else "It has not run yet."
     document = {
@@ -96,13 +76,19 @@ def show_one(
     say(document, [_sentence(id, function), "", history], json=json)
 
 
-async def _owner(conn: Connection, id: str, tenant_id: UUID | None) -> UUID:
+async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> list[PastRun]:
+    """The newest runs of a function. NotFound, with the ids that are near it, if there never was one."""
+    runs: list[PastRun] = []
     try:
-        return await find_owner(conn, id, tenant_id=tenant_id)
+        async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, LARGEST_PAGE)):
+            runs += [row_of(PastRun, one) for one in page.items]
+            if len(runs) >= limit:
+                break
     except NotFound as error:
-        named = near(id, [one.id for one in await list_recurring(conn, tenant_id=tenant_id)])
+        named = near(id, known)
         error.remedy = f"Near it: {', '.join(named)}." if named else "`atlas recurring list` shows those there are."
         raise
+    return runs[:limit]
 
 
 def _function(shown: "RecurringFunction") -> RecurringRow:

@@ -1,24 +1,17 @@
 """`atlas tenant`: the customers of this installation."""
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, dump_json, say, table
 from atlas.cli.over_http_rows import row_of, rows_of
 from atlas.cli.parameters import OBJECT, read_object
-from atlas.cli.runtime import caller, connected
 from atlas.cli.tenant_move import export_tenant, import_tenant
-from atlas.db.pool import Connection
-from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
-from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.models.tenants import Tenant
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -39,14 +32,10 @@ def add(
 ) -> None:
     """Add a tenant."""
 
-    async def work(settings: Settings) -> Tenant:
-        async with connected(settings) as conn:
-            return await add_tenant(conn, slug=slug, name=name or slug, timezone=timezone, actor=caller())
-
-    async def over_http(atlas: "AtlasClient") -> Tenant:
+    async def work(atlas: "AtlasClient") -> Tenant:
         return row_of(Tenant, await atlas.create_tenant(slug, name or slug, timezone=timezone))
 
-    tenant = either(work, over_http)
+    tenant = on_atlas(work)
     say(tenant, f"Tenant {tenant.slug} is added.", json=json)
 
 
@@ -54,14 +43,10 @@ def add(
 def show(json: Json = False) -> None:
     """List the tenants."""
 
-    async def work(settings: Settings) -> list[Tenant]:
-        async with connected(settings) as conn:
-            return await list_tenants(conn)
-
-    async def over_http(atlas: "AtlasClient") -> list[Tenant]:
+    async def work(atlas: "AtlasClient") -> list[Tenant]:
         return await rows_of(Tenant, atlas.list_tenants())
 
-    tenants = either(work, over_http)
+    tenants = on_atlas(work)
     rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id, tenant.removing_at) for tenant in tenants]
     say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID", "REMOVING SINCE"), rows), json=json)
 
@@ -70,14 +55,10 @@ def show(json: Json = False) -> None:
 def show_one(tenant: SlugOrId, json: Json = False) -> None:
     """Show one tenant with its limits and retention."""
 
-    async def work(settings: Settings) -> Tenant:
-        async with connected(settings) as conn:
-            return await find_tenant(conn, tenant)
-
-    async def over_http(atlas: "AtlasClient") -> Tenant:
+    async def work(atlas: "AtlasClient") -> Tenant:
         return row_of(Tenant, await atlas.get_tenant(tenant))
 
-    _print(either(work, over_http), json=json)
+    _print(on_atlas(work), json=json)
 
 
 @app.command("edit")
@@ -107,14 +88,10 @@ def edit(
         reason = "give what to change: --name, --timezone, --limits or --retention"
         raise InvalidInput("The command", [FieldError("tenant", reason)])
 
-    async def work(settings: Settings) -> Tenant:
-        async with connected(settings, checks_inputs=True) as conn:
-            return await edit_tenant(conn, await find_tenant(conn, tenant), changes, actor=caller())
-
-    async def over_http(atlas: "AtlasClient") -> Tenant:
+    async def work(atlas: "AtlasClient") -> Tenant:
         return row_of(Tenant, await atlas.edit_tenant(tenant, **changes))
 
-    _print(either(work, over_http), json=json)
+    _print(on_atlas(work), json=json)
 
 
 @app.command("remove")
@@ -132,26 +109,13 @@ def remove(
     It goes on where it was stopped: run it again, or leave it to a scheduler.
     """
 
-    async def work(settings: Settings) -> tuple[Tenant, dict[str, int]]:
-        async with connected(settings) as conn:
-            found = await find_tenant(conn, tenant)
-            if not yes:
-                _confirm(found)
-            found = await begin_removal(conn, found, actor=caller(), reason=reason, cancel=cancel)
-            await _remove(conn, found, json=json)
-            return found, await removed_rows(conn, found.id)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:
+    async def work(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:
         found = row_of(Tenant, await atlas.get_tenant(tenant))
         if not yes:
             _confirm(found)
-        # One call carries out some seconds of it.
-        while True:
-            removal = await atlas.remove_tenant(str(found.id), cancel=cancel, reason=reason)
-            if removal.is_removed:
-                return found, removal.rows
+        return found, await _remove(atlas, found, cancel=cancel, reason=reason, json=json)
 
-    removed, rows = either(work, over_http)
+    removed, rows = on_atlas(work)
     shown = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
     message = f"Tenant {removed.slug} is removed, and with it: {shown}."
     say({"id": removed.id, "slug": removed.slug, "rows": rows}, message, json=json)
@@ -164,23 +128,21 @@ def _confirm(tenant: Tenant) -> None:
         raise Refused(f"Tenant {tenant.slug} was not removed.", remedy="Nothing was changed.")
 
 
-async def _remove(conn: Connection, tenant: Tenant, *, json: bool) -> None:
-    """Carry out a removal, and show its steps on stderr if it is a terminal."""
-
-    @asynccontextmanager
-    async def transaction() -> AsyncIterator[Connection]:
-        async with conn.transaction():
-            yield conn
-
+async def _remove(
+    atlas: "AtlasClient", tenant: Tenant, *, cancel: bool, reason: str | None, json: bool
+) -> dict[str, int]:
+    """Carry out a removal, show its steps on stderr if it is a terminal, and return the rows of each kind."""
     # Imported here: other commands draw no progress.
     from rich.console import Console
 
-    rows = 0
     console = Console(stderr=True, quiet=json or not sys.stderr.isatty())
     with console.status(f"Removing {tenant.slug}") as status:
-        async for step in continue_removal(transaction, tenant.id, actor=caller()):
-            rows += step.count if step.did == "removed" else 0
-            status.update(f"Removing {tenant.slug}: {step}; {rows:,} rows so far")
+        # One call carries out some seconds of it.
+        while True:
+            removal = await atlas.remove_tenant(str(tenant.id), cancel=cancel, reason=reason)
+            if removal.is_removed:
+                return removal.rows
+            status.update(f"Removing {tenant.slug}: {removal.last_step}; {sum(removal.rows.values()):,} rows so far")
 
 
 def _print(tenant: Tenant, *, json: bool) -> None:

@@ -1,23 +1,17 @@
 """`atlas token`: the credentials of people and programs."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.durations import parse_duration
-from atlas.cli.ids import find_by_name_or_id
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import find_named, row_of, rows_of, tenant_names
-from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.hosts.hosts import find_host
-from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import ROLES, add_token, list_tokens, require_own_name, revoke_created_tokens, revoke_token
+from atlas.cli.tenant_names import TenantNames
+from atlas.engine.tokens import ROLES
 from atlas.models.tenants import Token
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -42,32 +36,14 @@ def add(
 ) -> None:
     """Make a token and print it once."""
 
-    async def work(settings: Settings) -> tuple[Token, str, TenantNames]:
-        async with connected(settings) as conn:
-            owner = None if tenant is None else await find_tenant(conn, tenant)
-            if owner is not None:
-                await require_own_name(conn, subject)
-            find = partial(find_host, conn, tenant_id=None if owner is None else owner.id)
-            machine = None if host is None else await find_by_name_or_id(conn, "host", host, find)
-            made, clear = await add_token(
-                conn,
-                subject=subject,
-                role=role,
-                tenant=owner,
-                scopes={} if machine is None else {"host_id": str(machine.id)},
-                expires_at=None if expires is None else datetime.now(UTC) + expires,
-                actor=caller(),
-            )
-            return made, clear, await names_of(conn, [made])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Token, str, TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[Token, str, TenantNames]:
         machine = None if host is None else await find_named("host", host, atlas.list_hosts())
         scopes = {} if machine is None else {"host_id": str(machine.id)}
         expires_at = None if expires is None else datetime.now(UTC) + expires
         made = await atlas.create_token(subject, role, scopes=scopes, expires_at=expires_at)
         return row_of(Token, made), made.token, await tenant_names(atlas)
 
-    token, clear, names = either(work, over_http, tenant=tenant)
+    token, clear, names = on_atlas(work, tenant=tenant)
     message = f"{clear}\nThe token is not shown again: Atlas only stores its hash."
     say({**names.document(token), "token": clear}, message, json=json)
 
@@ -79,15 +55,10 @@ def show(
 ) -> None:
     """List the tokens, without their secrets."""
 
-    async def work(settings: Settings) -> tuple[list[Token], TenantNames]:
-        async with connected(settings) as conn:
-            found = await list_tokens(conn, tenant_id=await tenant_id(conn, tenant))
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[Token], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[Token], TenantNames]:
         return await rows_of(Token, atlas.list_tokens()), await tenant_names(atlas)
 
-    tokens, names = either(work, over_http, tenant=tenant)
+    tokens, names = on_atlas(work, tenant=tenant)
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")
     rows = [
         (
@@ -112,18 +83,12 @@ def revoke(
 ) -> None:
     """Revoke a token for good."""
 
-    async def work(settings: Settings) -> tuple[Token, list[Token], TenantNames]:
-        async with connected(settings) as conn, conn.transaction():
-            revoked = await find_by_name_or_id(conn, "token", token, partial(revoke_token, conn, actor=caller()))
-            created = await revoke_created_tokens(conn, revoked, actor=caller()) if with_created else []
-            return revoked, created, await names_of(conn, [revoked, *created])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Token, list[Token], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[Token, list[Token], TenantNames]:
         found = await find_named("token", token, atlas.list_tokens(), name="prefix")
         revoked = await atlas.revoke_token(found.id, with_created=with_created)
         created = [row_of(Token, one) for one in revoked.created]
         return row_of(Token, revoked), created, await tenant_names(atlas)
 
-    revoked, created, names = either(work, over_http)
+    revoked, created, names = on_atlas(work)
     text = "\n".join(f"Token {one.prefix} of {one.subject} is revoked." for one in (revoked, *created))
     say({**names.document(revoked), "created": [names.document(one) for one in created]}, text, json=json)

@@ -5,15 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import either
+from atlas.cli.connect import on_atlas
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import rows_of, tenant_names
 from atlas.cli.parameters import AGO, read_time
-from atlas.cli.runtime import connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.usage import read_usage
+from atlas.cli.tenant_names import TenantNames
 from atlas.models.system import Usage
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -38,17 +35,11 @@ def usage(
     end = None if to is None else read_time("--until", to)
     start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--since", from_)
 
-    async def work(settings: Settings) -> tuple[list[Usage], TenantNames]:
-        async with connected(settings) as conn:
-            owner = await tenant_id(conn, tenant)
-            found = await read_usage(conn, tenant_id=owner, start=start, end=end, by_hour=hourly)
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
         listing = atlas.list_usage(start=start, end=end, by_hour=hourly)
         return await rows_of(Usage, listing), await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    found, names = on_atlas(work, tenant=tenant)
     columns = [
         *(["HOUR"] if hourly else []),
         *(["TENANT"] if tenant is None else []),

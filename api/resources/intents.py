@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
-from atlas.api.middleware import header
+from atlas.api.headers import header
 from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling

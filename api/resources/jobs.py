@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.field_errors import fields_of
+from atlas.api.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
-from atlas.api.middleware import header
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
 from atlas.api.paging import MOST_BYTES, Cursor, Limit, read_cursor, write_cursor

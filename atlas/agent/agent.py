@@ -16,7 +16,8 @@ from atlas.agent.commands import AllowedCommands
 from atlas.agent.lease import Lease, StopReason
 from atlas.agent.work import run_job
 from atlas.client.errors import ApiError, ApiInvalidInput, ApiLeaseLost, Unreachable
-from atlas.client.transport import RetryBudget, Transport
+from atlas.client.request import RetryBudget
+from atlas.client.transport import Transport
 from atlas.errors import SettingsError
 from atlas.waiting import wait_for
 

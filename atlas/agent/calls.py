@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from atlas.client.errors import ApiError, ApiForbidden, ApiNotFound, ApiUnauthenticated, Unreachable, not_atlas
-from atlas.client.transport import ApiRequest, RetryBudget, Transport
+from atlas.client.request import ApiRequest, RetryBudget
+from atlas.client.transport import Transport
 
 # Each call is sent once; its caller decides about retries.
 ONCE = RetryBudget(tries=1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from atlas.client.frames import Event, Events, Frame, GateEvent, Hello, JobEvent, Refetch, RunEvent, TriggerEvent
     from atlas.client.methods import AsyncPages, Pages
-    from atlas.client.transport import RetryBudget
+    from atlas.client.request import RetryBudget
     from atlas.client.waiting import NotEnded, RunNotStarted
     from atlas.models.access import AccessActivity, AccessCredential, AccessReport
     from atlas.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown

@@ -3,19 +3,22 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
-from atlas.client.frames import Frame
 from atlas.client.methods import AsyncCaller, BlockingCaller, run_now
 from atlas.client.operations.jobs import JobOperations
 from atlas.client.operations.system import SystemOperations
 from atlas.client.operations.tenants import TenantOperations
 from atlas.client.operations.triggers import TriggerOperations
 from atlas.client.operations.workflows import WorkflowOperations
+from atlas.client.request import RetryBudget
 from atlas.client.route import Pause
-from atlas.client.transport import BlockingTransport, RetryBudget, Transport
 from atlas.client.waiting import Signals, clock
+
+# What goes over the network is imported where it is used: the command line also calls the API within its process.
+if TYPE_CHECKING:
+    from atlas.client.frames import Frame
 
 
 class Operations(JobOperations, WorkflowOperations, TriggerOperations, TenantOperations, SystemOperations):
@@ -30,7 +33,10 @@ class AtlasClient(AsyncCaller, Operations):
     """
 
     def __init__(self, url: str, token: str, *, tenant: str | None = None, retry: RetryBudget | None = None) -> None:
-        super().__init__(Transport(url, token, retry=retry), tenant)
+        from atlas.client.transport import Transport
+
+        self._http = Transport(url, token, retry=retry)
+        super().__init__(self._http, tenant)
         self._signals = Signals(self.live)
 
     async def __aenter__(self) -> Self:
@@ -45,7 +51,7 @@ class AtlasClient(AsyncCaller, Operations):
         """Close the connections."""
         await self._transport.close()
 
-    def live(self, *, since: str | None = None) -> AsyncIterator[Frame]:
+    def live(self, *, since: str | None = None) -> AsyncIterator["Frame"]:
         """Events as they happen, frame by frame; `since` is the `place` of a frame seen before.
 
         A broken connection is opened again. What happened in between is sent, or a Refetch instead.
@@ -53,7 +59,7 @@ class AtlasClient(AsyncCaller, Operations):
         # It brings websockets, which other calls do not need.
         from atlas.client.live import follow
 
-        return follow(self._transport, tenant=self._tenant, since=since)
+        return follow(self._http, tenant=self._tenant, since=since)
 
     def _watch(self, id: UUID, timeout: float | None) -> AbstractAsyncContextManager[Pause]:
         return self._signals.about(id, timeout)
@@ -66,6 +72,8 @@ class SyncAtlasClient(BlockingCaller, Operations):
     """
 
     def __init__(self, url: str, token: str, *, tenant: str | None = None, retry: RetryBudget | None = None) -> None:
+        from atlas.client.transport import BlockingTransport
+
         super().__init__(BlockingTransport(url, token, retry=retry), tenant)
 
     def __enter__(self) -> Self:

@@ -17,17 +17,28 @@ Those that have a counterpart in `atlas.errors` extend it, so that `except Confl
 
 import email.utils
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
-
-import httpx
+from typing import Any, Protocol
 
 from atlas import errors
 from atlas.errors import AtlasError, FieldError
 
 PASSING = (429, 502, 503, 504)
 _PREFIX = "urn:atlas:problem:"
+
+
+class ErrorResponse(Protocol):
+    """A response that may be a problem, over HTTP or within the process."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> bytes: ...
 
 
 class ApiError(AtlasError):
@@ -134,7 +145,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def error_of(response: httpx.Response, url: str) -> ApiError:
+def error_of(response: ErrorResponse, url: str) -> ApiError:
     """The error of a response."""
     problem = _problem(response)
     kind = str(problem.get("type", "")).removeprefix(_PREFIX)
@@ -163,7 +174,7 @@ def not_atlas(url: str) -> ApiError:
     )
 
 
-def _problem(response: httpx.Response) -> dict[str, Any]:
+def _problem(response: ErrorResponse) -> dict[str, Any]:
     try:
         value = json.loads(response.content)
     except ValueError:

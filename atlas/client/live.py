@@ -11,7 +11,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from atlas.client.errors import ApiError, ApiUnauthenticated, Unreachable, error_of
 from atlas.client.frames import Frame, Hello, Refetch, frame_of
-from atlas.client.transport import PREFIX, Transport
+from atlas.client.request import PREFIX
+from atlas.client.transport import Transport
 from atlas.http import CONNECT_SECONDS, tls_context
 
 REVOKED = 4401

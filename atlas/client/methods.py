@@ -11,8 +11,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.client.errors import ApiNotFound
+from atlas.client.request import ApiRequest
 from atlas.client.route import ApiCaller, Route, read
-from atlas.client.transport import ApiRequest
 from atlas.models.base import Page
 
 P = ParamSpec("P")

@@ -10,13 +10,12 @@ from typing import Any, Protocol, TypeAlias, get_args
 from urllib.parse import quote
 from uuid import UUID
 
-import httpx
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
 from atlas.client.errors import not_atlas
-from atlas.client.transport import ApiRequest, Transport, new_key
+from atlas.client.request import ApiRequest, ApiResponse, ApiTransport, new_key
 from atlas.errors import FieldError, InvalidInput
 
 
@@ -38,7 +37,7 @@ _APART = ("idempotency_key", "if_match", "body")
 class ApiCaller(ABC):
     """A client: how it reaches the API, and which tenant its calls are about."""
 
-    def __init__(self, transport: Transport, tenant: str | None) -> None:
+    def __init__(self, transport: ApiTransport, tenant: str | None) -> None:
         self._transport = transport
         self._tenant = tenant
 
@@ -121,7 +120,7 @@ def read_id(name: str, value: Id) -> UUID:
         raise InvalidInput("The request", [FieldError(name, "is not an id")]) from None
 
 
-def read(kind: Any, response: httpx.Response, url: str) -> Any:
+def read(kind: Any, response: ApiResponse, url: str) -> Any:
     """The content of a response, as this kind."""
     if kind is None or kind is str:
         return None if kind is None else response.text

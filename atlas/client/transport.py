@@ -5,69 +5,18 @@ Idempotency-Key, the same one at each try, and an error says whether an earlier 
 """
 
 import asyncio
-import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
 import httpx
 
 from atlas.client.errors import ApiError, Unreachable, error_of
+from atlas.client.request import PREFIX, ApiRequest, RetryBudget
 from atlas.errors import SettingsError
 from atlas.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, blocking_http_client, http_client
-
-PREFIX = "/api/v1"
-
-
-@dataclass(frozen=True, slots=True)
-class RetryBudget:
-    """How often and how long a call is tried: after each try a longer pause, or the one that Retry-After asks for."""
-
-    tries: float = 6
-    seconds: float = 60.0
-    first_pause: float = 0.2
-    longest_pause: float = 10.0
-
-    def pause(self, tried: int, after: float | None = None) -> float:
-        """Seconds until the next try, with jitter: clients that lost a connection together return one by one."""
-        if after is not None:
-            return after + random.uniform(0, 0.25 * max(after, self.first_pause))
-        longest = min(self.longest_pause, self.first_pause * 2.0 ** min(tried - 1, 30))
-        return random.uniform(0.5, 1.0) * longest
-
-
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
-    """One logical call."""
-
-    method: str
-    path: str
-    params: Mapping[str, Any] | None = None
-    body: bytes | None = None
-    key: str | None = None
-    if_match: str | None = None
-    # For a long poll: how long the response may take.
-    read_seconds: float | None = None
-    # The response is read piece by piece, by `Transport.pieces`.
-    streamed: bool = False
-
-    @property
-    def headers(self) -> dict[str, str]:
-        named = {
-            "Content-Type": None if self.body is None else "application/json",
-            "Idempotency-Key": self.key,
-            "If-Match": self.if_match,
-        }
-        return {name: value for name, value in named.items() if value is not None}
-
-    @property
-    def is_repeatable(self) -> bool:
-        """True if it may be sent again although it may have been carried out."""
-        return self.method == "GET" or self.key is not None
 
 
 class Transport:
@@ -179,11 +128,6 @@ class BlockingTransport(Transport):
                 yield piece
         finally:
             response.close()
-
-
-def new_key() -> str:
-    """A new idempotency key."""
-    return uuid4().hex
 
 
 def _checked_url(url: str) -> str:

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from atlas.client.errors import ApiTooManyRequests, Unavailable, Unreachable
 from atlas.client.frames import Events, Frame, JobEvent, RunEvent
+from atlas.client.request import RetryBudget
 from atlas.client.route import ApiCaller, Id, Pause, read_id
-from atlas.client.transport import RetryBudget
 from atlas.errors import AtlasError
 from atlas.waiting import wait_for
 

@@ -1,5 +1,7 @@
 """The commands of the ground floor: what they change, what they print, how they end."""
 
+import getpass
+
 import asyncpg
 import orjson
 import pytest
@@ -108,10 +110,14 @@ async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, dat
 
     conn = await asyncpg.connect(direct_url(database_url))
     try:
-        actor = await conn.fetchval("select actor_id from atlas.audit_log where action = 'TENANT_ADDED'")
+        body = await conn.fetchval("select body from atlas.audit_log where action = 'TENANT_ADDED'")
     finally:
         await conn.close()
-    assert actor.startswith("cli:")
+    event = orjson.loads(body)
+    assert (event["actor_type"], event["actor_id"]) == ("user", f"cli:{getpass.getuser()}")
+    # Without a credential, an address and a request: the command calls the API within its process.
+    about = {"action", "actor_id", "actor_type", "entity_id", "entity_type", "level", "message", "meta", "tenant_id"}
+    assert (set(event), set(event["meta"])) == (about, {"slug", "name", "timezone", "state"})
 
 
 async def test_the_gate_is_turned_off_with_a_reason_and_on_again(atlas):
@@ -191,11 +197,11 @@ async def test_wrong_usage_ends_with_2_and_with_a_document_where_one_was_asked_f
 
 
 async def test_a_refusal_with_json_is_a_document_with_fields_and_reasons(atlas):
-    ran = await atlas("tenant", "add", "Acme", "--timezone", "Mars/Base", "--json")
+    ran = await atlas("token", "add", "--subject", "", "--role", "king", "--json")
 
     assert ran.code == 1
-    assert [error["field"] for error in ran.document["error"]["errors"]] == ["slug", "timezone"]
-    assert ran.stderr.startswith("error: The tenant is not valid: slug: ")
+    assert [error["field"] for error in ran.document["error"]["errors"]] == ["subject", "role"]
+    assert ran.stderr.startswith("error: The request is not valid: subject: ")
 
 
 @pytest.mark.parametrize(

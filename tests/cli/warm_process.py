@@ -26,6 +26,7 @@ LOADED = (
     *(
         "main",
         "runtime",
+        "in_process",
         "doctor",
         "status",
         "usage",

@@ -15,7 +15,7 @@ from atlas.agent import agent as module
 from atlas.agent import calls
 from atlas.agent.work import TAIL, TAIL_OF_ERROR
 from atlas.client.errors import ApiUnauthenticated
-from atlas.client.transport import RetryBudget
+from atlas.client.request import RetryBudget
 from atlas.engine.admission import enqueue_definition
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.jobs.cancel import cancel

@@ -32,7 +32,7 @@ from atlas.client import (
     Refetch,
     RetryBudget,
 )
-from atlas.client.transport import ApiRequest
+from atlas.client.request import ApiRequest
 from atlas.engine.jobs.typed_job import job as handles
 from atlas.engine.jobs.types import registered
 from atlas.workers.tick import tick

@@ -1,0 +1,187 @@
+"""The API for the person at the terminal, within the process of their command: no listener, no token, no middleware.
+
+Only the routes of the addresses that are called are loaded, and errors are raised as they are. Whoever can connect to
+the database is an operator there; the audit log records their login.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from importlib import import_module
+from uuid import UUID
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from atlas.api.app_state import AppState
+from atlas.api.authentication import Caller, Callers
+from atlas.api.db import Database
+from atlas.api.field_errors import fields_of
+from atlas.api.limits.helpers import HelperShares
+from atlas.api.limits.rates import Rates
+from atlas.db.pool import Connection, Pool
+from atlas.engine.helper_process import Run, run_here
+from atlas.errors import InvalidInput
+from atlas.models.tenants import Token
+from atlas.settings import Settings
+
+# The modules of `api/resources/` by the first part of their addresses, in the order in which they are asked.
+MODULES = {
+    "admin": ("definitions",),
+    "approvals": ("approvals",),
+    "audit": ("audit",),
+    "events": ("events",),
+    "grants": ("grants",),
+    "groups": ("groups",),
+    "hosts": ("hosts",),
+    "ids": ("ids",),
+    "inbound-hooks": ("inbound_hooks",),
+    "insights": ("insights",),
+    "intents": ("intents",),
+    "job-types": ("system",),
+    "jobs": ("jobs", "job_actions"),
+    "outbox": ("outbox",),
+    "overview": ("overview",),
+    "pauses": ("pauses",),
+    "policies": ("policies",),
+    "recurring": ("recurring",),
+    "runs": ("runs",),
+    "session": ("session",),
+    "sessions": ("sessions",),
+    "system": ("system",),
+    "tenants": ("tenants",),
+    "tokens": ("tokens",),
+    "usage": ("system",),
+    "webhooks": ("webhooks",),
+    "workers": ("system", "workers"),
+    "workflow-schema": ("workflows",),
+    "workflows": ("workflows",),
+}
+# Those whose addresses are told apart by the second part.
+INNER = {
+    ("audit", "checkpoints"): ("audit_seals",),
+    ("audit", "key"): ("audit_seals",),
+    ("audit", "reports"): ("reports",),
+    ("audit", "seals"): ("audit_seals",),
+    ("audit", "status"): ("audit_seals",),
+    ("audit", "verifications"): ("verifications",),
+    ("jobs", "bulk"): ("bulk_actions",),
+    ("jobs", "dead-letters"): ("dead_letters",),
+    ("jobs", "series"): ("series",),
+    ("jobs", "triggers"): ("triggers",),
+}
+PREFIX = "/api/v1/"
+
+
+class LocalApi:
+    """An ASGI application on an open pool, whose one caller has this login."""
+
+    def __init__(self, settings: Settings, pool: Pool, url: str, *, login: str) -> None:
+        self._app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        self._app.state.api = LocalState(settings, pool, url, login=login)
+        self._app.add_exception_handler(RequestValidationError, _raise_invalid)
+        self._loaded: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._load(modules_of(scope["path"]))
+        scope["atlas.headers"] = dict(scope["headers"])
+        scope["atlas.request_id"] = None
+        await self._app(scope, receive, send)
+
+    def _load(self, modules: tuple[str, ...]) -> None:
+        for name in modules:
+            if name not in self._loaded:
+                self._loaded.add(name)
+                for part in vars(import_module(f"atlas.api.resources.{name}")).values():
+                    if isinstance(part, APIRouter):
+                        self._app.router.routes.extend(part.routes)
+
+
+def modules_of(path: str) -> tuple[str, ...]:
+    """The modules of `api/resources/` that may have the route of an address."""
+    first, second, *_ = [*path.removeprefix(PREFIX).split("/"), ""]
+    return INNER.get((first, second)) or MODULES[first]
+
+
+class LocalState(AppState):
+    """The state of such an application. It reads the primary, and checks documents in this process."""
+
+    def __init__(self, settings: Settings, pool: Pool, url: str, *, login: str) -> None:
+        super().__init__(settings, pool, url, tick=None, rates=Rates())
+        self.db = LocalDatabase(pool)
+        self.replica = None
+        self.callers = LocalCallers(self.db, Rates(), login)
+        self.helper_shares = LocalHelpers()
+
+
+class LocalCallers(Callers):
+    """Identifies every request as the person at the terminal."""
+
+    def __init__(self, db: Database, rates: Rates, login: str) -> None:
+        super().__init__(db, rates)
+        token = Token(
+            id=UUID(int=0),
+            prefix="",
+            subject=login,
+            role="operator",
+            tenant_id=None,
+            scopes={},
+            created_at=datetime.now(UTC),
+            expires_at=None,
+            last_used_at=None,
+            revoked_at=None,
+            created_by=login,
+        )
+        self._caller = Caller(token, is_local=True)
+
+    async def identify(self, request: HTTPConnection) -> Caller:
+        """The person at the terminal."""
+        return self._caller
+
+
+class LocalDatabase(Database):
+    """The pool of a command, whose connections have their timeouts already. Nobody else has a share of it."""
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        tenant_id: UUID | None,
+        *,
+        read_only: bool = False,
+        share: Hashable = None,
+        check: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> AsyncIterator[Connection]:
+        """A transaction that sees everything: whoever is at the terminal belongs to no tenant."""
+        assert tenant_id is None
+        async with self.pool.acquire() as conn, conn.transaction(readonly=read_only):
+            if check is not None:
+                await check(conn)
+            yield conn
+
+    @asynccontextmanager
+    async def connection(
+        self, *, share: Hashable = None, within: float | None = None, watched: bool = True
+    ) -> AsyncIterator[Connection]:
+        """A connection without a transaction."""
+        async with self.pool.acquire() as conn:
+            yield conn
+
+
+class LocalHelpers(HelperShares):
+    """Runs in this process what the API gives to a helper: a command has nothing else to do."""
+
+    def __init__(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def taken(self, caller: Hashable) -> AsyncIterator[Run]:
+        """Call functions here."""
+        yield run_here
+
+
+async def _raise_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    raise InvalidInput("The request", fields_of(error.errors(), getattr(error, "model", None), error.body))
