@@ -1,6 +1,5 @@
 """`atlas group`: shows groups of jobs, cancels and retries all of one."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,7 +61,7 @@ def show(group_id: GroupId, json: Json = False) -> None:
         return row_of(JobGroup, await atlas.get_group(await find_id_over_http(atlas, "group", group_id)))
 
     group = on_atlas(work)
-    say(asdict(group), "\n".join(_lines(group)), json=json)
+    say(dict(group), "\n".join(_lines(group)), json=json)
 
 
 @app.command("cancel")
