@@ -207,6 +207,8 @@ class Watchdog:
             os.write(2, json.dumps(facts).encode() + b"\n")
         if os.getppid() == self._pid:
             os.kill(self._pid, signal.SIGKILL)
+        # A killed process may take a while to end: nothing is left to do or to log.
+        self._worker_id = ""
 
     def _read_times(self) -> Times:
         """How it is now. Only Linux says how threads are scheduled; elsewhere the clock alone decides."""
