@@ -192,6 +192,8 @@ class TestDatabases:
             await conn.execute(f"vacuum full {catalogs}")
         finally:
             await conn.close()
+        # The first connection afterwards stores what each one reads of the catalogs, in a file that copies have too.
+        await (await connect(self.url(name), application="atlas tests")).close()
 
     async def _drop(self, name: str) -> None:
         await self._execute(f'drop database if exists "{name}" with (force)')
