@@ -146,7 +146,7 @@ def databases(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     kind = TestDatabases if POOLER is None else PooledDatabases
     server = kind(server_folder(testrun_uid), os.environ.get("DATABASE_URL"), compact=True)
     asyncio.run(server.start())
-    STATE_CHECK.start(server.url)
+    STATE_CHECK.start(server.url, server.folder / "compared")
     if isinstance(server, PooledDatabases):
         folder = tmp_path_factory.mktemp("pooler")
         with running_pgbouncer(server.url("postgres"), folder, mode=POOLER or "", sessions=40, more=MANY) as address:

@@ -10,11 +10,11 @@ import asyncio
 import re
 import sys
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -30,8 +30,8 @@ from tests.support import PROOF
 
 # Tests may fill tables with a million rows.
 MAX_JOBS, MAX_ROWS = 1_000, 5_000
-# How often changes by the same route or command are compared in a test process.
-MAX_COMPARISONS = 10**9 if PROOF else 2
+# How often changes by the same route or command are compared in a run, and reads and refusals of the same sort.
+MAX_COMPARISONS, MAX_REFUSALS = 10**9 if PROOF else 3, 1
 # With that many findings of one sort, cross_check leaves some out.
 MAX_FINDINGS = 100
 CONNECT_SECONDS = 10
@@ -72,6 +72,37 @@ class Watched:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+class Tally:
+    """How often something of a sort was compared, by all test processes of a run: a byte for each time, in a file for each sort."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        # Sorts that were compared as often as they are.
+        self._full: set[str] = set()
+
+    def start(self, folder: Path) -> None:
+        """Count in this folder, which the processes of the run share."""
+        folder.mkdir(exist_ok=True)
+        self._folder = folder
+
+    def is_full(self, sort: str, limit: int) -> bool:
+        """True where this sort was counted so often."""
+        if sort not in self._full and self._path(sort).exists() and self._path(sort).stat().st_size >= limit:
+            self._full.add(sort)
+        return sort in self._full
+
+    def add(self, sort: str) -> int:
+        """Count one more; returns which one it is."""
+        with self._path(sort).open("ab") as file:
+            file.write(b".")
+            file.flush()
+            return file.tell()
+
+    def _path(self, sort: str) -> Path:
+        assert self._folder is not None
+        return self._folder / sha256(sort.encode()).hexdigest()
+
+
 class StateCheck:
     """The comparisons of one test process, in a thread of their own: operations run in several event loops."""
 
@@ -80,7 +111,8 @@ class StateCheck:
         threading.Thread(target=self._loop.run_forever, name="state check", daemon=True).start()
         self._databases: dict[str, Watched] = {}
         self._written: set[str] = set()
-        self._sorts: Counter[str] = Counter()
+        self._tally = Tally()
+        self._compares_all = False
         self._address: Callable[[str], str] | None = None
         self._unaudited: list[str] = []
         self._left_out: set[str] = set()
@@ -89,8 +121,9 @@ class StateCheck:
         """Do not compare this database: several tests share it, and a comparison would blame the next for what one wrote."""
         self._left_out.add(_name(url))
 
-    def start(self, address: Callable[[str], str]) -> None:
-        """Compare from now on. `address` returns that of a database of the tests' server by its name."""
+    def start(self, address: Callable[[str], str], folder: Path) -> None:
+        """Compare from now on. `address` returns that of a database of the tests' server by its name; `folder` has the tally."""
+        self._tally.start(folder)
         # Kept: what a test counts of Atlas's own functions must not count these.
         self._address = lru_cache(maxsize=1000)(address)
 
@@ -104,16 +137,16 @@ class StateCheck:
         if self._address is None or _name(url) in self._left_out or url != self._address(_name(url)):
             yield lambda: None
             return
-        is_compared = self._sorts[_sort(operation)] < MAX_COMPARISONS
+        is_compared = self._compares_all or not self._tally.is_full(_sort(operation), MAX_COMPARISONS)
         await self._run(self._begin(url, operation if is_compared else None))
         try:
             yield lambda: refused.append(operation)
         finally:
             await self._run(self._end(url, operation if is_compared else None, was_refused=bool(refused)))
 
-    def forget_comparisons(self) -> None:
-        """Compare operations of every sort again."""
-        self._sorts.clear()
+    def compare_all(self) -> None:
+        """Compare each operation until the end of the test, however often those of its sort were."""
+        self._compares_all = True
 
     def note_write(self, name: str) -> None:
         """The test itself writes into this database."""
@@ -122,8 +155,9 @@ class StateCheck:
     def is_new(self, operation: str) -> bool:
         """True for the first read or refusal of this sort: they are many, and few of them write."""
         sort = f"refused {_sort(operation)}"
-        self._sorts[sort] += 1
-        return self._sorts[sort] == 1
+        if self._address is None or self._tally.is_full(sort, MAX_REFUSALS):
+            return False
+        return self._tally.add(sort) <= MAX_REFUSALS
 
     def finish(self) -> list[str]:
         """Compare what waits, close the connections of a test, and return what its operations wrote without an event."""
@@ -157,7 +191,7 @@ class StateCheck:
         async with database.lock:
             database.running -= 1
             if operation is not None and not was_refused:
-                self._sorts[_sort(operation)] += 1
+                self._tally.add(_sort(operation))
                 database.is_due = True
             elif operation is not None and not self.is_new(operation):
                 database.operations.remove(operation)
@@ -190,6 +224,7 @@ class StateCheck:
                 database.conn.terminate()
         self._databases.clear()
         self._written.clear()
+        self._compares_all = False
 
 
 def _name(url: str) -> str:
