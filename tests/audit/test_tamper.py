@@ -19,7 +19,7 @@ from atlas.db.pool import Connection
 from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, write
 from tests.support import PROOF
 
-TRIALS = 25 if not PROOF else 200
+TRIALS = 10 if not PROOF else 200
 TABLES = (
     "audit_log",
     "audit_seal",
