@@ -446,7 +446,8 @@ async def test_polls_are_a_second_apart_even_for_a_function_that_is_always_due(c
     await ended(conn, run=3)
 
     gaps = [second - first for first, second in pairwise(times)]
-    assert min(gaps) > 0.9
+    # On a busy machine one begins late, and the next in time.
+    assert min(gaps) > 0.5
 
 
 async def test_it_rests_until_the_next_is_due_and_no_longer(conn, recurring):

@@ -39,10 +39,10 @@ async def test_no_poll_of_the_triggers_scans_a_table(conn, owner, acme, analyzed
     if analyzed:
         await owner.execute("analyze atlas.job_triggers")
         await owner.execute("analyze atlas.events")
-    due = await given_schedule(conn, acme, "* * * * *")
+    due = await given_schedule(conn, acme, "0 0 * * *")
     await given_event_trigger(conn, acme, "other.*")
     await conn.execute(
-        "update atlas.job_triggers set next_fire_at = next_fire_at - interval '2 minutes' where id = $1", due.id
+        "update atlas.job_triggers set next_fire_at = next_fire_at - interval '1 day' where id = $1", due.id
     )
     await conn.execute("select pg_stat_force_next_flush()")
     before = await scans(owner)
