@@ -20,11 +20,12 @@ import pytest
 import structlog
 
 from atlas.db.pool import Pool, _make_pool, _options, connect, open_pool
+from atlas.engine.jobs.gate import switch
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import MANY, POOLER, PooledDatabases, direct_url, running_pgbouncer
 from tests.programs import require_program
 from tests.state_check import STATE_CHECK, check_operations, note_writes_of_tests
-from tests.support import PROOF
+from tests.support import DANA, PROOF
 
 SERVER_PREFIX = "atlas-tests-"
 FILES_PREFIX = "atlas-test-files-"
@@ -185,10 +186,30 @@ def remove_leftovers(parent: Path, prefix: str, *, hours: int) -> None:
 
 
 @pytest.fixture
-async def database_url(databases: TestDatabases) -> AsyncIterator[str]:
-    """The address of a fresh, migrated database."""
-    async with databases.database() as url:
+def online() -> None:
+    """For a test with a database: Atlas is on there, unless the test turns it off. A folder may use it in all its tests."""
+
+
+_online: list[str] = []
+
+
+@pytest.fixture
+async def database_url(request: pytest.FixtureRequest, databases: TestDatabases) -> AsyncIterator[str]:
+    """The address of a fresh, migrated database; where the test uses `online`, a copy of one that was switched on."""
+    if "online" not in request.fixturenames:
+        made = databases.database()
+    else:
+        if not _online:
+            _online.append(await databases.add_template(_switch_on))
+        made = databases.copy(_online[0])
+    async with made as url:
         yield url
+
+
+async def _switch_on(url: str) -> None:
+    connection = await connect(direct_url(url))
+    await switch(connection, online=True, actor=DANA)
+    await connection.close()
 
 
 _acting: list[str | None] = []

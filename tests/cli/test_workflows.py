@@ -66,12 +66,11 @@ def engine(pool, database_url):
 
 
 @pytest.fixture
-async def online(atlas, owner):
-    await atlas("online")
+async def published(online, owner):
     await publish_workflows(owner, registered_workflows().values(), by="tests")
 
 
-async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas, engine, online, tmp_path):
+async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas, engine, published, tmp_path):
     file = tmp_path / "greet.json"
     file.write_text(json.dumps(DOCUMENT))
     checked = await atlas("workflow", "check", str(file))
@@ -97,7 +96,7 @@ async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas
     assert "… " in shown.stdout
 
 
-async def test_the_person_who_asked_may_not_approve(atlas, engine, online, tmp_path):
+async def test_the_person_who_asked_may_not_approve(atlas, engine, published, tmp_path):
     file = tmp_path / "greet.json"
     file.write_text(json.dumps(DOCUMENT))
     await atlas("workflow", "save", str(file))
@@ -108,7 +107,7 @@ async def test_the_person_who_asked_may_not_approve(atlas, engine, online, tmp_p
     assert "asked for this and may not decide it" in refused.refusal
 
 
-async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_forked(atlas, engine, online):
+async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_forked(atlas, engine, published):
     waiting = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
     failed = (await atlas("workflow", "run", "wf.cure", "--json")).document["id"]
     flows.calls.clear()
@@ -130,7 +129,7 @@ async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_fork
     assert flows.calls["before"] == 1
 
 
-async def test_a_run_is_canceled_before_and_after_its_start(atlas, engine, online):
+async def test_a_run_is_canceled_before_and_after_its_start(atlas, engine, published):
     early = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
     withdrawn = await atlas("workflow", "cancel", early)
     late = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 1}', "--json")).document["id"]
@@ -174,7 +173,7 @@ async def test_mistakes_are_shown_with_their_path_and_exit_1(atlas, tmp_path):
     assert "--input: is not a JSON object" in no_json.refusal
 
 
-async def test_a_request_that_would_come_to_nothing_is_refused_at_once(atlas, online, conn):
+async def test_a_request_that_would_come_to_nothing_is_refused_at_once(atlas, published, conn):
     unknown = await atlas("workflow", "run", "wf.typd")
     wrong = await atlas("workflow", "run", "wf.typed", "--input", '{"item": 5}')
     await atlas("workflow", "disable", "wf.plain")
@@ -190,7 +189,7 @@ async def test_a_request_that_would_come_to_nothing_is_refused_at_once(atlas, on
     assert await conn.fetchval("select count(*) from atlas.intents") == 0
 
 
-async def test_requests_that_were_blocked_are_listed_with_the_reason(atlas, engine, online):
+async def test_requests_that_were_blocked_are_listed_with_the_reason(atlas, engine, published):
     await atlas("workflow", "policy", "add", "costly", "--effect", "block", "--spend-above", "100")
     blocked = (await atlas("workflow", "run", "wf.plain", "--spend-cents", "101", "--json")).document["id"]
     await atlas("workflow", "run", "wf.plain")
@@ -205,7 +204,7 @@ async def test_requests_that_were_blocked_are_listed_with_the_reason(atlas, engi
     assert "is not one of draft" in (await atlas("workflow", "requests", "--status", "nonsense")).refusal
 
 
-async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engine, online):
+async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engine, published):
     async def settled(*arguments: str) -> Ran:
         waiting = asyncio.create_task(atlas("workflow", "run", *arguments, "--wait"))
         while not waiting.done():
@@ -233,7 +232,7 @@ def test_every_workflow_command_explains_itself_and_takes_json():
         assert (ran.exit_code, "--json" in ran.stdout) == (0, True), command
 
 
-async def test_status_shows_whether_an_engine_polls_and_warns_if_none_does(atlas, engine, online, pool):
+async def test_status_shows_whether_an_engine_polls_and_warns_if_none_does(atlas, engine, published, pool):
     never = await atlas("status")
     await engine()
     well = await atlas("status", "--json")
@@ -253,7 +252,7 @@ async def test_status_shows_whether_an_engine_polls_and_warns_if_none_does(atlas
     assert "The engine is off; 1 requests wait." in off.stdout
 
 
-async def test_a_published_event_wakes_the_run_that_waits_for_it(atlas, engine, online):
+async def test_a_published_event_wakes_the_run_that_waits_for_it(atlas, engine, published):
     run_id = (await atlas("workflow", "run", "wf.waits", "--input", '{"order": 7}', "--json")).document["id"]
     await engine()
     published = await atlas("event", "publish", "paid", "--context", '{"order": 7}', "--json")

@@ -10,10 +10,7 @@ from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease
 from tests.support import DANA, given_tenant
 
-
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
+pytestmark = pytest.mark.usefixtures("online")
 
 
 async def kinds(conn) -> list[tuple[str, str]]:

@@ -19,11 +19,7 @@ from atlas.errors import InvalidInput, LeaseLost, NotClaimed
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due
 from tests.support import DANA
 
-
-@pytest.fixture(autouse=True)
-async def online(conn):
-    """Atlas is on."""
-    await switch(conn, online=True, actor=DANA)
+pytestmark = pytest.mark.usefixtures("online")
 
 
 async def test_an_output_that_is_too_large_is_refused_and_the_job_is_still_held(conn):

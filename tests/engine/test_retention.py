@@ -13,7 +13,6 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
@@ -25,10 +24,7 @@ from atlas.engine.workflows.events import publish_event
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
 from tests.support import DANA, given_tenant
 
-
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
+pytestmark = pytest.mark.usefixtures("online")
 
 
 async def age(conn, days: int = 40) -> None:

@@ -9,7 +9,6 @@ from atlas.engine.flow import quantile
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.series import SeriesQuery, prune_series, read_series
@@ -23,9 +22,7 @@ from tests.support import DANA
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
+pytestmark = pytest.mark.usefixtures("online")
 
 
 async def metered(conn) -> None:

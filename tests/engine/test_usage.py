@@ -13,7 +13,6 @@ from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.finish import Notes, finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap, record_undone
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
@@ -22,10 +21,7 @@ from atlas.engine.usage import meter_usage, read_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.support import DANA
 
-
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
+pytestmark = pytest.mark.usefixtures("online")
 
 
 async def metered(conn) -> dict[str, int]:

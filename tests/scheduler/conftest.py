@@ -11,15 +11,13 @@ from uuid import UUID
 import pytest
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.gate import switch
-from tests.support import DANA, ROOT, given_tenant
+from tests.support import ROOT, given_tenant
 
 
 @pytest.fixture
-async def conn(pool: Pool) -> AsyncIterator[Any]:
+async def conn(pool: Pool, online: None) -> AsyncIterator[Any]:
     """A connection to an Atlas that is on, unless a test turns it off."""
     async with pool.acquire() as connection:
-        await switch(connection, online=True, actor=DANA)
         yield connection
 
 

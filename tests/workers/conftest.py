@@ -10,7 +10,6 @@ import pytest
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import registered
 from atlas.workers.worker import Worker, WorkerOptions
@@ -18,9 +17,8 @@ from tests.support import DANA, PROOF
 
 
 @pytest.fixture(autouse=True)
-async def online(pool: Pool) -> None:
-    async with pool.acquire() as conn:
-        await switch(conn, online=True, actor=DANA)
+def online() -> None:
+    """Atlas is on, unless a test turns it off."""
 
 
 @pytest.fixture

@@ -14,11 +14,6 @@ def a_job(*, alone: bool = False) -> ClaimedJob:
     return ClaimedJob(uuid4(), uuid4(), "test.noop", "{}", 1, 0, 3, 0, None, None, None, None, alone)
 
 
-@pytest.fixture(autouse=True)
-def online() -> None:
-    """Nothing here asks the database."""
-
-
 @pytest.fixture
 def held():
     return HeldJobs()

@@ -25,11 +25,6 @@ SCHEMA = {
 }
 
 
-@pytest.fixture
-def online():
-    """No database is needed here."""
-
-
 def reasons(argv):
     return [f"{error.field}: {error.reason}" for error in check_argv(argv, SCHEMA, {})]
 

@@ -14,7 +14,6 @@ from atlas.engine.jobs.counts import count_jobs, counts_are_due, update_counts
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
@@ -37,11 +36,6 @@ update atlas.system_state
 set value = value || jsonb_build_object('counted_at', now() - $1::float8 * interval '1 hour', 'seconds', $2::float8)
 where key = 'job_counts' returning value->>'counted_at'"""
 KEPT = "select * from atlas.job_counts where jobs <> 0 order by tenant_id"
-
-
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
 
 
 async def metered(conn: Any) -> None:

@@ -13,11 +13,6 @@ from tests.engine.jobs.given import given_host, given_job, given_worker, lose_le
 from tests.support import DANA
 
 
-@pytest.fixture(autouse=True)
-async def online(conn) -> None:
-    await switch(conn, online=True, actor=DANA)
-
-
 async def why(conn, worker):
     found = await explain_worker(conn, worker.id)
     assert found.sentence.endswith(".")

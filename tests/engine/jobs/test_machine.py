@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -208,12 +207,6 @@ def machine_url(databases: TestDatabases):
     yield url
     loop.run_until_complete(context.__aexit__(None, None, None))
     loop.close()
-
-
-@pytest.fixture
-def online() -> Path:
-    """Not the async one of this folder: the machine turns the gate itself."""
-    return Path()
 
 
 def test_random_lives_agree_with_the_model(machine_url):

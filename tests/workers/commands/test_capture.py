@@ -10,11 +10,6 @@ from atlas.programs.terminal_text import last_line, plain
 from atlas.workers.commands.output import shown
 
 
-@pytest.fixture
-def online():
-    """No database is needed here."""
-
-
 def pieces(data: bytes, seed: int) -> list[bytes]:
     seeded, found = random.Random(seed), []
     while data:

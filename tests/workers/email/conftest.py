@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import trustme
 
-from atlas.engine.jobs.gate import switch
 from atlas.settings import Settings
-from tests.support import DANA
 from tests.workers.email.given import Post, settings_for
 from tests.workers.email.server import MailServer
 
@@ -44,9 +42,7 @@ def settings(server: MailServer, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def post(pool: Any, database_url: str, settings: Settings) -> AsyncIterator[Post]:
-    """A post office: Atlas is online and serves mails."""
-    async with pool.acquire() as conn:
-        await switch(conn, online=True, actor=DANA)
+    """A post office: Atlas serves mails."""
     post = Post(pool, database_url, settings)
     yield post
     await post.close()

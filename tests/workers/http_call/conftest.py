@@ -10,7 +10,6 @@ import pytest
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import JobRow, get_job
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.settings import Settings
 from atlas.workers.http_call import register_http_call
@@ -69,9 +68,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def calls(pool: Pool, database_url: str) -> AsyncIterator[Calls]:
-    """Atlas is online and makes calls, also to loopback."""
-    async with pool.acquire() as conn:
-        await switch(conn, online=True, actor=DANA)
+    """Atlas makes calls, also to loopback."""
     calls = Calls(pool, database_url)
     yield calls
     await calls.close()

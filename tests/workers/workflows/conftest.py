@@ -8,8 +8,6 @@ from tests.engine.workflows.kit import Kit
 
 
 @pytest.fixture
-async def kit(pool: Pool, database_url: str) -> Kit:
+def kit(pool: Pool, database_url: str) -> Kit:
     """An Atlas that is online."""
-    made = Kit(pool, database_url)
-    await made.online()
-    return made
+    return Kit(pool, database_url)
