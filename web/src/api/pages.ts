@@ -10,15 +10,29 @@ interface Cursor {
   cursor?: string;
 }
 
-/** A list of the API, page by page, read again after events and `every` so many milliseconds: `usePages(key, async (at) => (await client.GET(path, { params: { query: { ...query, ...at } } })).data)`. */
-export function usePages<Item>(key: readonly unknown[], read: (at: Cursor) => Promise<PageOf<Item> | undefined>, live: string[], every?: number) {
+interface PageOptions {
+  /** Read again after events of these kinds. */
+  live?: string[];
+  refetchInterval?: number;
+  enabled?: boolean;
+  staleTime?: number;
+  gcTime?: number;
+  refetchOnWindowFocus?: boolean;
+}
+
+/** A list of the API, page by page: `usePages(key, async (at) => (await client.GET(path, { params: { query: { ...query, ...at } } })).data)`. */
+export function usePages<Item>(
+  key: readonly unknown[],
+  read: (at: Cursor) => Promise<PageOf<Item> | undefined>,
+  { live = [], ...options }: PageOptions = {},
+) {
   const pages = useInfiniteQuery({
     queryKey: key,
     queryFn: async ({ pageParam }) => (await read(pageParam === null ? {} : { cursor: pageParam })) ?? { items: [] },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     meta: { live },
-    ...(every !== undefined && { refetchInterval: every }),
+    ...options,
   });
   const rows = useMemo(() => pages.data?.pages.flatMap((page) => page.items), [pages.data]);
   return { ...pages, rows };

@@ -1,31 +1,6 @@
 import { lazy, Suspense } from "react";
-import type { Unit } from "./chart";
+import type { ChartProps } from "./chart";
 import { Skeleton } from "./Skeleton";
-
-export interface Series {
-  label: string;
-  /** One value for each time; null where nothing was measured. */
-  values: readonly (number | null)[];
-  /** A CSS variable: "--running". */
-  colour: string;
-  /** Filled down to zero, softly. */
-  filled?: boolean;
-}
-
-export interface ChartProps {
-  /** What the chart shows, for those who do not see it. */
-  label: string;
-  /** Seconds since 1970, ascending. */
-  times: readonly number[];
-  series: readonly Series[];
-  height?: number;
-  /** What is counted; jobs if not given. */
-  unit?: Unit;
-  /** Shades the gap between the first two lines, in the colour of the upper one. */
-  gap?: boolean;
-  /** Called with the seconds of a range that was drawn with the mouse or the keys: whole buckets. */
-  onRange?: (from: number, to: number) => void;
-}
 
 const Drawn = lazy(() => import("./DrawnChart"));
 

@@ -2,8 +2,7 @@ import { useEffect, useEffectEvent, useId, useRef, useState, type KeyboardEvent 
 import UPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { timeSpan } from "@/format/time";
-import { bucketSeconds, isolated, SCALES, timeTick } from "./chart";
-import type { ChartProps, Series } from "./Chart";
+import { bucketSeconds, isolated, SCALES, timeTick, type ChartProps, type Series } from "./chart";
 import styles from "./Chart.module.css";
 
 /** Shorter draws are clicks. */

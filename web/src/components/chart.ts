@@ -55,3 +55,28 @@ export function isolated(values: readonly (number | null | undefined)[]): number
 function isMissing(value: number | null | undefined): boolean {
   return value === null || value === undefined;
 }
+
+export interface Series {
+  label: string;
+  /** One value for each time; null where nothing was measured. */
+  values: readonly (number | null)[];
+  /** A CSS variable: "--running". */
+  colour: string;
+  /** Filled down to zero, softly. */
+  filled?: boolean;
+}
+
+export interface ChartProps {
+  /** What the chart shows, for those who do not see it. */
+  label: string;
+  /** Seconds since 1970, ascending. */
+  times: readonly number[];
+  series: readonly Series[];
+  height?: number;
+  /** What is counted; jobs if not given. */
+  unit?: Unit;
+  /** Shades the gap between the first two lines, in the colour of the upper one. */
+  gap?: boolean;
+  /** Called with the seconds of a range that was drawn with the mouse or the keys: whole buckets. */
+  onRange?: (from: number, to: number) => void;
+}

@@ -31,7 +31,7 @@ export function ApprovalsPage() {
   const { status = "pending", open } = useSearch({ from: "/approvals" });
   const navigate = useNavigate({ from: "/approvals" });
   const query = { status, tenant: useTenant(), limit: PAGE };
-  const approvals = usePages(["approvals", query], async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data, ["run"]);
+  const approvals = usePages(["approvals", query], async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data, { live: ["run"] });
   const show = (id: string | undefined): void => void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
   return (
     <Page title="Approvals" fill filters={<StatusLine status={status} onChange={(next) => void navigate({ search: ({ tenant }) => ({ tenant, status: next }) })} />}>

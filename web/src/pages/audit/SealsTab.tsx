@@ -1,5 +1,5 @@
-import { useMemo } from "react";
-import { api, type Schemas } from "@/api/client";
+import { api, client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
@@ -30,22 +30,19 @@ const CHECKPOINTS: Column<Schemas["CheckpointShown"]>[] = [
 /** The seals and the signed checkpoints, newest first, and the keys that verify them. */
 export function SealsTab() {
   const tenant = useTenant();
-  const next = { pageParamName: "cursor", initialPageParam: null, refetchInterval: 5000 };
-  const seals = api.useInfiniteQuery(
-    "get",
-    "/api/v1/audit/seals",
-    { params: { query: { tenant, limit: LIMIT } } },
-    { ...next, getNextPageParam: (page: Schemas["Page_SealShown_"]) => page.next_cursor ?? undefined },
+  const query = { tenant, limit: LIMIT };
+  const poll = { refetchInterval: 5000 };
+  const { rows: sealRows, ...seals } = usePages(
+    ["get", "/api/v1/audit/seals", query],
+    async (at) => (await client.GET("/api/v1/audit/seals", { params: { query: { ...query, cursor: numberOf(at) } } })).data,
+    poll,
   );
-  const checkpoints = api.useInfiniteQuery(
-    "get",
-    "/api/v1/audit/checkpoints",
-    { params: { query: { limit: LIMIT } } },
-    { ...next, getNextPageParam: (page: Schemas["Page_CheckpointShown_"]) => page.next_cursor ?? undefined },
+  const { rows: noteRows, ...checkpoints } = usePages(
+    ["get", "/api/v1/audit/checkpoints"],
+    async (at) => (await client.GET("/api/v1/audit/checkpoints", { params: { query: { limit: LIMIT, cursor: numberOf(at) } } })).data,
+    poll,
   );
   const keys = api.useQuery("get", "/api/v1/audit/key", { parseAs: "text" });
-  const sealRows = useMemo(() => seals.data?.pages.flatMap((page) => page.items), [seals.data]);
-  const noteRows = useMemo(() => checkpoints.data?.pages.flatMap((page) => page.items), [checkpoints.data]);
   return (
     <div className={styles.sections}>
       <Section title="Seals">
@@ -82,4 +79,9 @@ export function SealsTab() {
       </Section>
     </div>
   );
+}
+
+/** The cursor of these lists is the number of a row. */
+function numberOf({ cursor }: { cursor?: string }): number | null {
+  return cursor === undefined ? null : Number(cursor);
 }

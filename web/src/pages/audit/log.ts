@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { useTenant } from "@/session/tenant";
 import { isSet } from "@/components/timeRange";
 import { useFixedBounds } from "@/components/TimeRangeFilter";
@@ -35,14 +36,11 @@ export function useLog(search: AuditSearch) {
   const key = JSON.stringify([filters, since, until]);
   const queries = useQueryClient();
   const tail = useTail(key, filters, until === undefined, () => void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit"] }));
-  const pages = api.useInfiniteQuery(
-    "get",
-    "/api/v1/audit",
-    { params: { query: { ...filters, since, until, limit: PAGE } } },
+  const query = { ...filters, since, until, limit: PAGE };
+  const { rows: older, ...pages } = usePages(
+    ["get", "/api/v1/audit", query],
+    async (at) => (await client.GET("/api/v1/audit", { params: { query: { ...query, ...at } } })).data,
     {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_EntryShown_"]) => page.next_cursor ?? undefined,
       // The place to follow from is known first: so no row is missed between the two.
       enabled: until !== undefined || tail.place !== undefined,
       // New rows come by following the log, for as long as it is shown.
@@ -51,8 +49,7 @@ export function useLog(search: AuditSearch) {
       refetchOnWindowFocus: false,
     },
   );
-  const older = useMemo(() => pages.data?.pages.flatMap((page) => page.items) ?? [], [pages.data]);
-  const entries = useMemo(() => merged(tail.rows, older), [tail.rows, older]);
+  const entries = useMemo(() => merged(tail.rows, older ?? []), [tail.rows, older]);
   const seals = useSealNumbers(entries, filters, since, until);
   const sealed = useMemo(() => entries.map((one) => (one.seal === null ? { ...one, seal: seals.get(one.id) ?? null } : one)), [entries, seals]);
   return { pages, entries: sealed };

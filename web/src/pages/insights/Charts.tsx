@@ -1,6 +1,7 @@
 import type { Schemas } from "@/api/client";
 import type { Unit } from "@/components/chart";
-import { LineChart, type Series } from "@/components/Chart";
+import type { Series } from "@/components/chart";
+import { LineChart } from "@/components/Chart";
 import { between, type TimeRange } from "@/components/timeRange";
 import styles from "./Insights.module.css";
 

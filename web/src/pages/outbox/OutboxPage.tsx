@@ -1,7 +1,8 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
 import { useMemo } from "react";
-import { api, type Schemas } from "@/api/client";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
@@ -22,18 +23,10 @@ export function OutboxPage() {
   const search = useSearch({ from: "/outbox" });
   const navigate = useNavigate({ from: "/outbox" });
   const tenant = useTenant();
-  const query = api.useInfiniteQuery(
-    "get",
-    "/api/v1/outbox",
-    { params: { query: { tenant, limit: LIMIT } } },
-    {
-      pageParamName: "cursor",
-      initialPageParam: null,
-      getNextPageParam: (page: Schemas["Page_MailShown_"]) => page.next_cursor ?? undefined,
-      meta: { live: ["job"] },
-    },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { tenant, limit: LIMIT };
+  const { rows, ...query } = usePages(["get", "/api/v1/outbox", filters], async (at) => (await client.GET("/api/v1/outbox", { params: { query: { ...filters, ...at } } })).data, {
+    live: ["job"],
+  });
   const columns = useColumns();
   return (
     <Page title="Outbox" fill about={<span className="quiet">Mails that were written instead of sent</span>}>

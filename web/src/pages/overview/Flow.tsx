@@ -1,5 +1,6 @@
 import { api, type Schemas } from "@/api/client";
-import { LineChart, type Series } from "@/components/Chart";
+import type { Series } from "@/components/chart";
+import { LineChart } from "@/components/Chart";
 import { useMinute } from "@/components/Time";
 import { between, type Bounds, stepOf, type TimeRange } from "@/components/timeRange";
 import { ProblemView } from "@/components/ProblemView";

@@ -11,7 +11,8 @@ import { cx, shortId } from "@/format/words";
 import { statusWord } from "@/graph/words";
 import styles from "./Compare.module.css";
 import { outcomeOf, pairsOf, verdictOf, type Pair } from "./compare";
-import { type Run, type Step, useRun, useRuns, useSteps } from "./runs";
+import type { Run, Step } from "./model";
+import { useRun, useRuns, useSteps } from "./runs";
 import { instant, statusOf } from "./states";
 
 interface CompareProps {

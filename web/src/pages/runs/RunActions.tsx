@@ -11,7 +11,8 @@ import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
-import { type Run, type RunVerb, useRunVerb } from "./runs";
+import type { Run } from "./model";
+import { type RunVerb, useRunVerb } from "./runs";
 
 const ENDED = new Set(["succeeded", "failed", "canceled"]);
 

@@ -8,7 +8,8 @@ import { EventList } from "./EventList";
 import { happeningsOf } from "./happenings";
 import { graphOfRun } from "./runGraph";
 import styles from "./RunGraph.module.css";
-import { useWholeRuns, type Run } from "./runs";
+import type { Run } from "./model";
+import { useWholeRuns } from "./runs";
 import { NodePanel, StepPanel } from "./StepPanel";
 
 interface RunGraphProps {

@@ -18,9 +18,10 @@ import { RunActions } from "./RunActions";
 import { RunExplanation } from "./RunExplanation";
 import styles from "./Runs.module.css";
 import { RunGraph } from "./RunGraph";
-import { type Run, useRun, useWholeRuns } from "./runs";
+import type { ListedStep, Run } from "./model";
+import { useRun, useWholeRuns } from "./runs";
 import type { RunSearch, RunTab } from "./search";
-import { hasEnded, type ListedStep } from "./states";
+import { hasEnded } from "./states";
 import { Steps } from "./Steps";
 
 /** One run: what it waits for, its steps, what went in and came out. */

@@ -17,7 +17,8 @@ import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
 import { mayRetry, RunVerbDialog } from "./RunActions";
 import styles from "./Runs.module.css";
-import { type Run, useRuns } from "./runs";
+import type { Run } from "./model";
+import { useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
 import { StartRunDialog } from "./StartRunDialog";
 

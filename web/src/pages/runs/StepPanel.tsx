@@ -17,7 +17,8 @@ import { MANAGERS, useCan } from "@/session/session";
 import type { ShownStep } from "./runGraph";
 import styles from "./RunGraph.module.css";
 import { useFork, useStep } from "./runs";
-import { decisionOf, hasEnded, statusOf, waitOf, type ListedStep } from "./states";
+import type { ListedStep } from "./model";
+import { decisionOf, hasEnded, statusOf, waitOf } from "./states";
 
 /** One step: what it waits for, its job, run or approval, what went in and came out; and a fork from it. */
 export function StepPanel({ shown, onClose }: { shown: ShownStep; onClose: () => void }) {

@@ -3,8 +3,8 @@ import { statusColour, StatusChip } from "@/components/StatusChip";
 import { Duration, useNow } from "@/components/Time";
 import { cx } from "@/format/words";
 import styles from "./Runs.module.css";
-import type { Run } from "./runs";
-import { hasEnded, statusOf, waitOf, type ListedStep } from "./states";
+import type { ListedStep, Run } from "./model";
+import { hasEnded, statusOf, waitOf } from "./states";
 import { StepDetail } from "./StepPanel";
 import { barsOf, depthOf } from "./timeline";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { differences, pairsOf, verdictOf } from "./compare";
-import type { Step } from "./runs";
+import type { Step } from "./model";
 
 const step = (key: string, output: unknown = null, rest: Partial<Step> = {}): Step =>
   ({ key, status: "succeeded", started_at: "2026-11-16T02:00:00.000Z", finished_at: "2026-11-16T02:00:00.250500Z", error: null, output, ...rest }) as Step;

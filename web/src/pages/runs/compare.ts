@@ -1,4 +1,4 @@
-import type { Step } from "./runs";
+import type { Step } from "./model";
 import { instant } from "./states";
 
 /** How two values differ at a place: `left` or `right` is undefined where only the other has it. */

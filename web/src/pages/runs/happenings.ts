@@ -1,7 +1,7 @@
 import { duration } from "@/format/time";
 import type { NodeStatus } from "@/graph/graph";
 import type { RunPicture, ShownStep } from "./runGraph";
-import type { Run } from "./runs";
+import type { Run } from "./model";
 import { decisionOf, hasEnded, instant, statusOf, waitOf } from "./states";
 
 /** Something that happened to a run, for the list in time order. */

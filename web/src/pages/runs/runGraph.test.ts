@@ -2,9 +2,8 @@ import { describe, expect, it } from "vitest";
 import { allNodes, type Graph } from "@/graph/graph";
 import { layout } from "@/graph/layout";
 import { happeningsOf } from "./happenings";
-import { graphOfRun, type RunData } from "./runGraph";
-import type { Run } from "./runs";
-import type { ListedStep } from "./states";
+import type { ListedStep, Run, RunData } from "./model";
+import { graphOfRun } from "./runGraph";
 
 const T0 = Date.parse("2026-11-16T02:00:00Z");
 let clock = 0;

@@ -1,16 +1,9 @@
 import { plural } from "@/format/numbers";
 import { END, graphOfDefinition, START } from "@/graph/definition";
 import type { Graph, GraphEdge, GraphNode, NodeStatus } from "@/graph/graph";
-import type { Run } from "./runs";
-import { detailOf, hasEnded, statusOf, tallyOf, worstOf, type ListedStep } from "./states";
+import type { ListedStep, RunData } from "./model";
+import { detailOf, hasEnded, statusOf, tallyOf, worstOf } from "./states";
 import { stepsOf, treeOf, UNDO, type Item } from "./tree";
-
-/** What is known of a run. `document`: that of a declared workflow, in the version that the run keeps. */
-export interface RunData {
-  run: Pick<Run, "id" | "status" | "claimed_by">;
-  steps: readonly ListedStep[];
-  document: object | null;
-}
 
 /** A step as the page names it: a sub-run's have the id of their node in front. */
 export interface ShownStep {

@@ -5,12 +5,8 @@ import { usePages } from "@/api/pages";
 import { isStatus } from "@/api/problem";
 import { useToast } from "@/components/Toast";
 import { useTenant } from "@/session/tenant";
-import type { RunData } from "./runGraph";
+import type { ListedStep, Run, RunData } from "./model";
 import type { RunsSearch } from "./search";
-import type { ListedStep } from "./states";
-
-export type Run = Schemas["WorkflowRun"];
-export type Step = Schemas["StepShown"];
 
 const PAGE = 50;
 const STEPS = 200;
@@ -19,7 +15,7 @@ const LIVE = { meta: { live: ["run", "job"] } };
 /** The runs of a search, newest first. */
 export function useRuns(search: RunsSearch) {
   const query = { ...search, tenant: useTenant(), limit: PAGE };
-  return usePages(["runs", query], async (at) => (await client.GET("/api/v1/runs", { params: { query: { ...query, ...at } } })).data, LIVE.meta.live);
+  return usePages(["runs", query], async (at) => (await client.GET("/api/v1/runs", { params: { query: { ...query, ...at } } })).data, LIVE.meta);
 }
 
 /** A run; where policy has not let it begin, the request for it. */
@@ -104,7 +100,7 @@ export function useSteps(runId: string) {
   const query = { tenant: useTenant(), limit: STEPS };
   const path = { run_id: runId };
   const read = async (at: object) => (await client.GET("/api/v1/runs/{run_id}/steps", { params: { path, query: { ...query, ...at } } })).data;
-  const steps = usePages(["steps", runId, query], read, LIVE.meta.live);
+  const steps = usePages(["steps", runId, query], read, LIVE.meta);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = steps;
   useEffect(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();

@@ -1,11 +1,8 @@
-import type { Schemas } from "@/api/client";
 import { clockTime, duration } from "@/format/time";
 import { spaced } from "@/format/words";
 import { statusWord } from "@/graph/words";
 import type { NodeStatus } from "@/graph/graph";
-import type { Run } from "./runs";
-
-export type ListedStep = Schemas["ListedStep"];
+import type { ListedStep, Run } from "./model";
 
 const ENDED = new Set<Run["status"]>(["succeeded", "failed", "canceled"]);
 

@@ -1,4 +1,4 @@
-import type { ListedStep } from "./states";
+import type { ListedStep } from "./model";
 
 type Timed = Pick<ListedStep, "started_at" | "finished_at">;
 

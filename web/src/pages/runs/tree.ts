@@ -1,4 +1,5 @@
-import { instant, type ListedStep } from "./states";
+import type { ListedStep } from "./model";
+import { instant } from "./states";
 
 /** A part of what a run did: a step, branches side by side, or rounds of the same one after another. */
 export type Item = { type: "step"; step: ListedStep } | { type: "parallel"; id: string; name: string; branches: Item[][] } | { type: "loop"; id: string; name: string; rounds: Item[][] };

@@ -37,7 +37,7 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
   const may = useCan(JOB_MAKERS);
   const [publishing, setPublishing] = useState(false);
   const query = { tenant, name: search.name, limit: 100 };
-  const pages = usePages(["get", "/api/v1/events", query], async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data, [], 5000);
+  const pages = usePages(["get", "/api/v1/events", query], async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
   const open = pages.rows?.find((one) => one.id === search.event);
   const publish = may && (
     <Button onClick={() => setPublishing(true)}>Publish an event</Button>

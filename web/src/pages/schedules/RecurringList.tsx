@@ -27,7 +27,7 @@ const COLUMNS: readonly Column<Recurring>[] = [
 export function RecurringList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const tenant = useTenant();
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/recurring", query], async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data, [], 5000);
+  const pages = usePages(["get", "/api/v1/recurring", query], async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
   const shown = pages.rows?.find((one) => keyOf(one) === open);
   return (
     <>

@@ -8,6 +8,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { FireResult } from "./FireResult";
 import styles from "./schedules.module.css";
 import { TriggerPanel } from "./TriggerPanel";
 import { targetOf, troubleOf, type Trigger } from "./triggers";
@@ -26,7 +27,7 @@ export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined;
   const tenant = useTenant();
   const may = useCan(MANAGERS);
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, ["trigger"], 30_000);
+  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, { live: ["trigger"], refetchInterval: 30_000 });
   return (
     <>
       <DataTable
@@ -102,16 +103,4 @@ function LastFire({ trigger }: { trigger: Trigger }) {
       <Time at={trigger.last_fire_at} className="truncate" />
     </span>
   );
-}
-
-const RESULTS: Record<string, [status: string, label: string]> = {
-  fired: ["succeeded", "fired"],
-  swallowed: ["canceled", "left out"],
-  failed: ["failed", "failed"],
-  missed: ["canceled", "missed"],
-};
-
-export function FireResult({ result }: { result: string }) {
-  const [status, label] = RESULTS[result] ?? [result, result];
-  return <StatusChip status={status} label={label} />;
 }

@@ -18,10 +18,10 @@ import { Time } from "@/components/Time";
 import { useToast } from "@/components/Toast";
 import { MANAGERS, useCan } from "@/session/session";
 import { FireDialog } from "./FireDialog";
+import { FireResult } from "./FireResult";
 import { NextTimes } from "./NextTimes";
 import styles from "./schedules.module.css";
 import { TriggerDialog } from "./TriggerDialog";
-import { FireResult } from "./TriggerList";
 import { targetOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger } from "./triggers";
 
 /** One trigger: why it does not fire, when it is due next, and what came of it. */
@@ -148,7 +148,7 @@ function Started({ fire }: { fire: Fire }) {
 
 function Fires({ trigger }: { trigger: Trigger }) {
   const query = { limit: 20 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, ["trigger", "job"], 30_000);
+  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, { live: ["trigger", "job"], refetchInterval: 30_000 });
   return (
     <>
       <DataTable inline label="Firings" rows={pages.rows} rowKey={(one) => one.id} columns={FIRES} query={pages} empty={<EmptyState title="It has not fired yet" />} />

@@ -1,6 +1,7 @@
 import { SquareTerminal } from "lucide-react";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -23,13 +24,8 @@ const ONE = "/api/v1/admin/jobs/definitions/{key}";
 export function DefinitionsTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Definition | "new" | null>(null);
-  const query = api.useInfiniteQuery(
-    "get",
-    LIST,
-    { params: { query: { limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_DefinitionShown_"]) => page.next_cursor ?? undefined },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { limit: 100 };
+  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
   const toggle = useChange((one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }), {
     done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
     lists: [LIST],

@@ -1,6 +1,7 @@
 import { Scale } from "lucide-react";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -32,13 +33,8 @@ export function PoliciesTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Rule | "new" | null>(null);
   const [removing, setRemoving] = useState<Rule | null>(null);
-  const query = api.useInfiniteQuery(
-    "get",
-    LIST,
-    { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_RuleShown_"]) => page.next_cursor ?? undefined },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { tenant, limit: 100 };
+  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
   const remove = useChange((rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }), {
     done: (rule) => `The rule ${rule.label} is removed`,
     lists: [LIST],

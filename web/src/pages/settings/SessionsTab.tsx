@@ -1,5 +1,6 @@
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
@@ -18,13 +19,8 @@ const LIST = "/api/v1/sessions";
 export function SessionsTab() {
   const tenant = useTenant();
   const [ending, setEnding] = useState<OpenSession | null>(null);
-  const query = api.useInfiniteQuery(
-    "get",
-    LIST,
-    { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_OpenSession_"]) => page.next_cursor ?? undefined },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { tenant, limit: 100 };
+  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
   const end = useChange((one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }), {
     done: (one) => `A session of ${one.subject} has ended`,
     lists: [LIST],

@@ -1,6 +1,7 @@
 import { Building2 } from "lucide-react";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -20,13 +21,8 @@ export const TENANTS = "/api/v1/tenants";
 
 /** All tenants, by slug, page by page. */
 export function useTenants() {
-  const query = api.useInfiniteQuery(
-    "get",
-    TENANTS,
-    { params: { query: { limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_Tenant_"]) => page.next_cursor ?? undefined },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { limit: 100 };
+  const { rows, ...query } = usePages(["get", TENANTS, filters], async (at) => (await client.GET(TENANTS, { params: { query: { ...filters, ...at } } })).data);
   return { query, rows };
 }
 

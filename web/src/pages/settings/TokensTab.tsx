@@ -1,6 +1,7 @@
 import { KeyRound } from "lucide-react";
-import { useMemo, useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -35,13 +36,8 @@ export function TokensTab() {
   const tenant = useTenant();
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  const query = api.useInfiniteQuery(
-    "get",
-    LIST,
-    { params: { query: { tenant, limit: 100 } } },
-    { pageParamName: "cursor", initialPageParam: null, getNextPageParam: (page: Schemas["Page_Token_"]) => page.next_cursor ?? undefined },
-  );
-  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.items), [query.data]);
+  const filters = { tenant, limit: 100 };
+  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
   const revoke = useChange((token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }), {
     done: (token) => `The token ${token.prefix} is revoked`,
     lists: [LIST],

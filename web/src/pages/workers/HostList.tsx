@@ -37,7 +37,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
   const may = useCan(MANAGERS);
   const [adding, setAdding] = useState(false);
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/hosts", query], async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data, [], 5000);
+  const pages = usePages(["get", "/api/v1/hosts", query], async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
   const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
   return (
     <>

@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Worker>[] = [
 /** The worker processes of the last day. */
 export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const query = { limit: 100 };
-  const pages = usePages(["get", "/api/v1/workers", query], async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data, [], HEARTBEAT_MS);
+  const pages = usePages(["get", "/api/v1/workers", query], async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data, { refetchInterval: HEARTBEAT_MS });
   return (
     <>
       <DataTable

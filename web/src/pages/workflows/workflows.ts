@@ -18,7 +18,7 @@ const STEADY = { staleTime: 300_000 };
 /** All workflows, by key, each in its newest version. */
 export function useWorkflows() {
   const query = { tenant: useTenant(), limit: PAGE };
-  return usePages(["workflows", query], async (at) => (await client.GET("/api/v1/workflows", { params: { query: { ...query, ...at } } })).data, [], EVERY_MS);
+  return usePages(["workflows", query], async (at) => (await client.GET("/api/v1/workflows", { params: { query: { ...query, ...at } } })).data, { refetchInterval: EVERY_MS });
 }
 
 /** The versions of one workflow, newest first. */
@@ -26,7 +26,7 @@ export function useVersions(key: string) {
   const query = { tenant: useTenant(), limit: PAGE };
   const read = async ({ cursor }: { cursor?: string }) =>
     (await client.GET("/api/v1/workflows/{key}/versions", { params: { path: { key }, query: { ...query, ...(cursor !== undefined && { cursor: Number(cursor) }) } } })).data;
-  return usePages(["workflow-versions", key, query], read, [], EVERY_MS);
+  return usePages(["workflow-versions", key, query], read, { refetchInterval: EVERY_MS });
 }
 
 /** One version of a workflow, which never changes. */

@@ -1,37 +1,8 @@
 import type { SyntaxNode } from "@lezer/common";
+import type { Choice, Choices, Draft, DraftStep } from "./choices";
 import { templateChoices } from "./expressions";
 import { kindOf, schemasAt, stubOf, type Knowledge, type Schema } from "./known";
 import { nameOf, pathOf, propertiesOf, readTree, rootOf, valueOf, type JsonTree, type Path, type Range } from "./tree";
-
-/** One choice: what it inserts, and where the cursor is then. */
-export interface Choice {
-  label: string;
-  insert: string;
-  cursor: number;
-  detail?: string;
-  info?: string;
-  kind: "property" | "text" | "variable" | "function" | "class" | "constant";
-}
-
-export interface Choices extends Range {
-  choices: Choice[];
-}
-
-/** A step as it is written so far. */
-export interface DraftStep {
-  id?: unknown;
-  needs?: unknown;
-  each?: unknown;
-  job?: unknown;
-  workflow?: unknown;
-  event?: unknown;
-  approval?: unknown;
-}
-
-export interface Draft {
-  inputSchema?: Schema;
-  steps: DraftStep[];
-}
 
 const SCHEMA_WORDS = ["type", "properties", "required", "items", "enum", "description", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "additionalProperties"];
 const SCHEMA_TYPES = ["string", "number", "integer", "boolean", "object", "array", "null"];

@@ -1,4 +1,4 @@
-import type { Choice, Draft, DraftStep } from "./complete";
+import type { Choice, Draft, DraftStep } from "./choices";
 import { schemasAt, type Knowledge } from "./known";
 
 const RUN = { id: "The run's id.", workflow: "The key of the workflow.", requested_by: "Who asked for the run." };
