@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.enqueue_call import EnqueueTerms
+    from atlas.engine.jobs.enqueue_call import NewJobOptions
     from atlas.engine.jobs.new_job import NewJob, make_dedupe_key
     from atlas.engine.jobs.prisma_client import AtlasPrisma
     from atlas.engine.jobs.prisma_rules import WriteRefused
@@ -43,12 +43,12 @@ __all__ = [
     "AtlasError",
     "AtlasPrisma",
     "EnqueueJob",
-    "EnqueueTerms",
     "Enqueued",
     "JobContext",
     "JobFunction",
     "JobsRepository",
     "NewJob",
+    "NewJobOptions",
     "PermanentError",
     "Recurring",
     "RecurringContext",
@@ -87,7 +87,7 @@ _HOMES = {
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued",),
-    "atlas.engine.jobs.enqueue_call": ("EnqueueTerms",),
+    "atlas.engine.jobs.enqueue_call": ("NewJobOptions",),
     "atlas.engine.jobs.new_job": ("NewJob", "make_dedupe_key"),
     "atlas.engine.jobs.typed_job": ("JobFunction", "job"),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
@@ -109,9 +109,17 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
+# Names of an earlier version, which work and warn until the next minor version: RELEASING.md.
+_RENAMED = {"EnqueueTerms": "NewJobOptions"}
+
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module."""
+    if name in _RENAMED:
+        from atlas.deprecation import warn_renamed
+
+        warn_renamed(f"atlas.{name}", f"atlas.{_RENAMED[name]}")
+        name = _RENAMED[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'atlas' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

@@ -6,7 +6,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import EnqueueTerms, JobName, call_result, call_values
+from atlas.engine.jobs.enqueue_call import JobName, NewJobOptions, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.integrations.placeholders import call_text
@@ -16,17 +16,24 @@ Input = TypeVar("Input")
 
 @overload
 def enqueue(
-    conn: psycopg.Connection[Any], job: JobFunction[Any, Input, ..., Any], input: Input, **terms: Unpack[EnqueueTerms]
+    conn: psycopg.Connection[Any],
+    job: JobFunction[Any, Input, ..., Any],
+    input: Input,
+    **options: Unpack[NewJobOptions],
 ) -> Enqueued: ...
 
 
 @overload
-def enqueue(conn: psycopg.Connection[Any], job: str, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued: ...
+def enqueue(
+    conn: psycopg.Connection[Any], job: str, input: Any = None, **options: Unpack[NewJobOptions]
+) -> Enqueued: ...
 
 
-def enqueue(conn: psycopg.Connection[Any], job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+def enqueue(
+    conn: psycopg.Connection[Any], job: JobName, input: Any = None, **options: Unpack[NewJobOptions]
+) -> Enqueued:
     """Enqueue a job of a type, by its name or by its decorated function. It exists once the transaction commits."""
-    values = call_values(job, input, terms)
+    values = call_values(job, input, options)
     with refusals(), conn.cursor(row_factory=tuple_row) as cursor:
         return call_result(cursor.execute(call_text(), values).fetchall()[0])
 
@@ -36,21 +43,21 @@ async def enqueue_async(
     conn: psycopg.AsyncConnection[Any],
     job: JobFunction[Any, Input, ..., Any],
     input: Input,
-    **terms: Unpack[EnqueueTerms],
+    **options: Unpack[NewJobOptions],
 ) -> Enqueued: ...
 
 
 @overload
 async def enqueue_async(
-    conn: psycopg.AsyncConnection[Any], job: str, input: Any = None, **terms: Unpack[EnqueueTerms]
+    conn: psycopg.AsyncConnection[Any], job: str, input: Any = None, **options: Unpack[NewJobOptions]
 ) -> Enqueued: ...
 
 
 async def enqueue_async(
-    conn: psycopg.AsyncConnection[Any], job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]
+    conn: psycopg.AsyncConnection[Any], job: JobName, input: Any = None, **options: Unpack[NewJobOptions]
 ) -> Enqueued:
     """The same over an async connection."""
-    values = call_values(job, input, terms)
+    values = call_values(job, input, options)
     with refusals():
         async with conn.cursor(row_factory=tuple_row) as cursor:
             await cursor.execute(call_text(), values)

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import CALL, EnqueueTerms, JobName, call_result, call_values
+from atlas.engine.jobs.enqueue_call import CALL, JobName, NewJobOptions, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.errors import AtlasError
@@ -20,18 +20,25 @@ Input = TypeVar("Input")
 
 @overload
 def enqueue(
-    session: Session | Connection, job: JobFunction[Any, Input, ..., Any], input: Input, **terms: Unpack[EnqueueTerms]
+    session: Session | Connection,
+    job: JobFunction[Any, Input, ..., Any],
+    input: Input,
+    **options: Unpack[NewJobOptions],
 ) -> Enqueued: ...
 
 
 @overload
-def enqueue(session: Session | Connection, job: str, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued: ...
+def enqueue(
+    session: Session | Connection, job: str, input: Any = None, **options: Unpack[NewJobOptions]
+) -> Enqueued: ...
 
 
-def enqueue(session: Session | Connection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+def enqueue(
+    session: Session | Connection, job: JobName, input: Any = None, **options: Unpack[NewJobOptions]
+) -> Enqueued:
     """Enqueue a job of a type, by its name or by its decorated function. It exists once the session commits."""
     conn = session.connection() if isinstance(session, Session) else session
-    return _call(conn, call_values(job, input, terms))
+    return _call(conn, call_values(job, input, options))
 
 
 @overload
@@ -39,22 +46,22 @@ async def enqueue_async(
     session: AsyncSession | AsyncConnection,
     job: JobFunction[Any, Input, ..., Any],
     input: Input,
-    **terms: Unpack[EnqueueTerms],
+    **options: Unpack[NewJobOptions],
 ) -> Enqueued: ...
 
 
 @overload
 async def enqueue_async(
-    session: AsyncSession | AsyncConnection, job: str, input: Any = None, **terms: Unpack[EnqueueTerms]
+    session: AsyncSession | AsyncConnection, job: str, input: Any = None, **options: Unpack[NewJobOptions]
 ) -> Enqueued: ...
 
 
 async def enqueue_async(
-    session: AsyncSession | AsyncConnection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]
+    session: AsyncSession | AsyncConnection, job: JobName, input: Any = None, **options: Unpack[NewJobOptions]
 ) -> Enqueued:
     """The same in an async session or connection."""
     conn = await session.connection() if isinstance(session, AsyncSession) else session
-    return await conn.run_sync(_call, call_values(job, input, terms))
+    return await conn.run_sync(_call, call_values(job, input, options))
 
 
 def _call(conn: Connection, values: list[Any]) -> Enqueued:

@@ -33,7 +33,7 @@ DEADLINES = ("start_by", "expires_in", "finish_by")
 JobName: TypeAlias = str | Callable[..., Any]
 
 
-class EnqueueTerms(TypedDict, total=False):
+class NewJobOptions(TypedDict, total=False):
     """How a job is enqueued, besides its type and its input."""
 
     # The slug or the id; the tenant `system` if left out.
@@ -59,7 +59,7 @@ class EnqueueTerms(TypedDict, total=False):
     allow_unknown: bool
 
 
-async def enqueue(conn: Connection, job: JobName, input: Any = None, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+async def enqueue(conn: Connection, job: JobName, input: Any = None, **options: Unpack[NewJobOptions]) -> Enqueued:
     """Enqueue a job over a connection of asyncpg, in its transaction if it has one.
 
     The login needs no right but to call `atlas.enqueue`. A job whose type has secret fields is made by several
@@ -68,13 +68,13 @@ async def enqueue(conn: Connection, job: JobName, input: Any = None, **terms: Un
     key = job_key(job)
     with refusals():
         if secret_schema(key) is not None:
-            return await _enqueue_with_secrets(conn, key, input, terms)
-        made = call_result(await conn.fetchrow(CALL.sql, *call_values(key, input, terms)))
+            return await _enqueue_with_secrets(conn, key, input, options)
+        made = call_result(await conn.fetchrow(CALL.sql, *call_values(key, input, options)))
     wake_local_workers(conn)
     return made
 
 
-def call_values(job: JobName, input: Any, terms: EnqueueTerms) -> list[Any]:
+def call_values(job: JobName, input: Any, options: NewJobOptions) -> list[Any]:
     """The values of the call, in the order of its parameters; InvalidInput if the handler could not take the input."""
     key = job_key(job)
     if secret_schema(key) is not None:
@@ -82,27 +82,27 @@ def call_values(job: JobName, input: Any, terms: EnqueueTerms) -> list[Any]:
             f"The input of {key} has secret fields, which one statement cannot store.",
             remedy="Enqueue it over the API, by the command line, or over a connection of Atlas's own pool.",
         )
-    _check(terms)
-    delay, timeout, expires_in = terms.get("delay"), terms.get("timeout"), terms.get("expires_in")
+    _check(options)
+    delay, timeout, expires_in = options.get("delay"), options.get("timeout"), options.get("expires_in")
     return CALL.bind(
         {
-            "tenant": str(terms.get("tenant", "system")),
+            "tenant": str(options.get("tenant", "system")),
             "job_type": key,
             "input": _text_of(key, input),
-            "priority": terms.get("priority", 0),
-            "run_at": terms.get("run_at"),
-            "max_retries": terms.get("max_retries"),
-            "dedupe_key": terms.get("dedupe_key"),
+            "priority": options.get("priority", 0),
+            "run_at": options.get("run_at"),
+            "max_retries": options.get("max_retries"),
+            "dedupe_key": options.get("dedupe_key"),
             # A trace goes on with the job.
-            "correlation_id": terms.get("correlation_id") or current_traceparent(),
-            "actor": terms.get("actor"),
+            "correlation_id": options.get("correlation_id") or current_traceparent(),
+            "actor": options.get("actor"),
             "delay": None if delay is None else delay.total_seconds(),
             "timeout_seconds": None if timeout is None else max(1, round(timeout.total_seconds())),
-            "coalesced": terms.get("coalesce", False),
-            "allow_unknown": terms.get("allow_unknown", False) or key in registered(),
-            "start_by": terms.get("start_by"),
+            "coalesced": options.get("coalesce", False),
+            "allow_unknown": options.get("allow_unknown", False) or key in registered(),
+            "start_by": options.get("start_by"),
             "expires_in": None if expires_in is None else expires_in.total_seconds(),
-            "finish_by": terms.get("finish_by"),
+            "finish_by": options.get("finish_by"),
         }
     )
 
@@ -133,10 +133,10 @@ def plain_input(input: Any) -> Any:
     return orjson.loads(TypeAdapter(type(input)).dump_json(input))
 
 
-async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: EnqueueTerms) -> Enqueued:
+async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, options: NewJobOptions) -> Enqueued:
     """The same by the statements that store secrets, which need rights to the tables."""
-    _check(terms)
-    wanted, timeout = str(terms.get("tenant", "system")), terms.get("timeout")
+    _check(options)
+    wanted, timeout = str(options.get("tenant", "system")), options.get("timeout")
     found = await fetch_row(conn, TENANT, tenant=wanted)
     if found is None:
         raise no_tenant(wanted)
@@ -146,18 +146,18 @@ async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, terms: E
         orjson.loads(_text_of(key, input)),
         found["id"],
         timeout_seconds=None if timeout is None else max(1, round(timeout.total_seconds())),
-        **{name: value for name, value in terms.items() if name in same},  # type: ignore[arg-type]
+        **{name: value for name, value in options.items() if name in same},  # type: ignore[arg-type]
     )
-    actor = Actor("user", terms.get("actor", found["login"]))
-    return await insert(conn, job, actor=actor, coalesce=terms.get("coalesce", False))
+    actor = Actor("user", options.get("actor", found["login"]))
+    return await insert(conn, job, actor=actor, coalesce=options.get("coalesce", False))
 
 
-def _check(terms: EnqueueTerms) -> None:
-    wrong = [FieldError(name, "is unknown") for name in terms if name not in EnqueueTerms.__annotations__]
+def _check(options: NewJobOptions) -> None:
+    wrong = [FieldError(name, "is unknown") for name in options if name not in NewJobOptions.__annotations__]
     times = (
-        ("run_at", terms.get("run_at")),
-        ("start_by", terms.get("start_by")),
-        ("finish_by", terms.get("finish_by")),
+        ("run_at", options.get("run_at")),
+        ("start_by", options.get("start_by")),
+        ("finish_by", options.get("finish_by")),
     )
     wrong += [FieldError(name, "has no time zone") for name, time in times if time is not None and time.tzinfo is None]
     if wrong:

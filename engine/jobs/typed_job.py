@@ -6,7 +6,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overl
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import EnqueueTerms, enqueue
+from atlas.engine.jobs.enqueue_call import NewJobOptions, enqueue
 from atlas.engine.jobs.types import job as register
 
 Taken = TypeVar("Taken", contravariant=True)
@@ -23,7 +23,7 @@ class JobFunction(Protocol[Taken, Input, More, Result]):
 
     def __call__(self, input: Taken, /, *more: More.args, **named: More.kwargs) -> Result: ...
 
-    async def enqueue(self, conn: Connection, input: Input, **terms: Unpack[EnqueueTerms]) -> Enqueued:
+    async def enqueue(self, conn: Connection, input: Input, **options: Unpack[NewJobOptions]) -> Enqueued:
         """Enqueue a job of this function over a connection of asyncpg, in its transaction if it has one."""
         ...
 
@@ -52,8 +52,8 @@ def _that_enqueue(
         decorate = register(key, *options, **named)
 
         def add(function: Any, /) -> Any:
-            async def enqueue_own(conn: Connection, input: Any, **terms: Unpack[EnqueueTerms]) -> Enqueued:
-                return await enqueue(conn, key, input, **terms)
+            async def enqueue_own(conn: Connection, input: Any, **options: Unpack[NewJobOptions]) -> Enqueued:
+                return await enqueue(conn, key, input, **options)
 
             registered = decorate(function)
             registered.job_type, registered.enqueue = key, enqueue_own

@@ -29,6 +29,19 @@ def test_type_checkers_see_the_same_names_from_the_same_modules():
     assert sorted(seen) == sorted(atlas.__all__)
 
 
+def test_a_renamed_name_works_and_warns_once():
+    code = """
+import warnings, atlas
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert atlas.EnqueueTerms is atlas.EnqueueTerms is atlas.NewJobOptions
+print([(str(one.message), one.category.__name__, one.filename) for one in caught])"""
+    message = "atlas.EnqueueTerms is now atlas.NewJobOptions. The next minor version removes atlas.EnqueueTerms."
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+    assert ast.literal_eval(printed) == [(message, "DeprecationWarning", "<string>")]
+
+
 def test_to_enqueue_loads_no_more_than_the_driver():
     """Pydantic and httpx would double the time of the import."""
     heavy = "asyncpg, httpx, pydantic, pydantic_core, rich, structlog, websockets"
