@@ -3,45 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any
 
-from atlas.cli.long_running import relax_garbage_collection
 from atlas.db.pool import Connection, open_pool
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
-from atlas.logs import configure_logs
 from atlas.workers.worker import Worker, WorkerOptions
-from bench.jobs.ground import BENCH, prepare
+from bench.jobs.ground import BENCH
+from bench.peers.atlas import CONNECTIONS, UNFINISHED, AtlasPeer
 from bench.peers.databases import count, settle
 from bench.peers.peer import Call, JobQueue, expect
 from bench.peers.stopwatch import Moments, Tally, pieces, produced, timed
 
 TYPE = "bench.peer"
-UNFINISHED = "select count(*) from atlas.jobs where status <> 'succeeded'"
 RAN_ONCE = "select count(*) from atlas.jobs where attempt_count = 1"
-CONNECTIONS = 12
 
 
-class AtlasJobs(JobQueue):
-    name = "atlas"
-
-    def __init__(self, batch: int | None) -> None:
-        self.batch = batch or 1000
-        configure_logs("error")
-        relax_garbage_collection()  # as `atlas worker` does
-
-    @property
-    def version(self) -> str:
-        return version("atlas-jobs")
-
+class AtlasJobs(AtlasPeer, JobQueue):
     @property
     def settings(self) -> str:
         return f"uvloop, concurrency {WorkerOptions([]).concurrency}, batch {self.batch:,}, audit rows on"
-
-    async def prepare(self, database_url: str) -> None:
-        await prepare(database_url)
 
     async def enqueue_singly(self, database_url: str, jobs: int) -> float:
         return await self._enqueue(database_url, jobs, _enqueue_each)

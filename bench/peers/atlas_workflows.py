@@ -3,48 +3,30 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import Any
 
 from atlas.actors import system
-from atlas.cli.long_running import relax_garbage_collection
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
-from atlas.logs import configure_logs
 from atlas.workers.worker import Worker, WorkerOptions
 from atlas.workers.workflows import run_engine_loop
-from bench.jobs.ground import prepare
+from bench.peers.atlas import CONNECTIONS, UNFINISHED, AtlasPeer
 from bench.peers.databases import count, settle
 from bench.peers.peer import STEPS, Call, WorkflowEngine, expect
 from bench.peers.stopwatch import Moments, Tally, produced
 
 KEY = "bench.peer_steps"
-UNFINISHED = "select count(*) from atlas.jobs where status <> 'succeeded'"
 RECORDED = "select count(*) from atlas.workflow_steps where status = 'succeeded'"
 IN_FLIGHT = 400
-CONNECTIONS = 12
 
 
-class AtlasWorkflows(WorkflowEngine):
-    name = "atlas"
-
-    def __init__(self, batch: int | None) -> None:
-        configure_logs("error")
-        relax_garbage_collection()  # as `atlas worker` does
-
-    @property
-    def version(self) -> str:
-        return version("atlas-jobs")
-
+class AtlasWorkflows(AtlasPeer, WorkflowEngine):
     @property
     def settings(self) -> str:
         return f"uvloop, {IN_FLIGHT} runs in flight, audit rows on"
-
-    async def prepare(self, database_url: str) -> None:
-        await prepare(database_url)
 
     async def workflows(self, database_url: str, runs: int) -> float:
         tally = Tally(runs)
