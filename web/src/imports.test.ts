@@ -9,7 +9,9 @@ const IMPORT = /(?:^|\n)(?:import|export)\s(?:[^"';]*?\sfrom\s)?"((?:\.|@\/)[^"]
 function importsOf(file: string): string[] {
   const paths = [...readFileSync(file, "utf8").matchAll(IMPORT)].map((found) => found[1] ?? found[2] ?? "");
   const places = paths.map((path) => (path.startsWith("@/") ? join(SOURCES, path.slice(2)) : resolve(dirname(file), path)));
-  return places.flatMap((place) => ["", ".ts", ".tsx"].map((end) => place + end).filter((path) => /\.tsx?$/.test(path) && existsSync(path)));
+  return places.flatMap((place) =>
+    ["", ".ts", ".tsx"].map((end) => place + end).filter((path) => /\.tsx?$/.test(path) && existsSync(path)),
+  );
 }
 
 /** The first circle of imports that is found, as the files on it. */
@@ -38,5 +40,13 @@ it("finds no circle of imports, and would find one", () => {
 
   expect([...imports.values()].flat().length).toBeGreaterThan(500);
   expect(findCircle(imports).map((file) => relative(SOURCES, file))).toEqual([]);
-  expect(findCircle(new Map([["a", ["b"]], ["b", ["c"]], ["c", ["b"]]]))).toEqual(["b", "c", "b"]);
+  expect(
+    findCircle(
+      new Map([
+        ["a", ["b"]],
+        ["b", ["c"]],
+        ["c", ["b"]],
+      ]),
+    ),
+  ).toEqual(["b", "c", "b"]);
 });

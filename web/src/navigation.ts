@@ -1,8 +1,22 @@
-import { CalendarClock, ChartLine, CircleCheckBig, House, LayoutList, Logs, Mail, Server, Settings, Skull, Workflow, type LucideIcon } from "lucide-react";
+import {
+  CalendarClock,
+  ChartLine,
+  CircleCheckBig,
+  House,
+  LayoutList,
+  Logs,
+  Mail,
+  Server,
+  Settings,
+  Skull,
+  Workflow,
+  type LucideIcon,
+} from "lucide-react";
 import { PEOPLE, READERS, type Role } from "@/session/session";
 
 export interface Place {
-  to: "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/insights" | "/settings";
+  to:
+    "/" | "/jobs" | "/dead-letters" | "/runs" | "/approvals" | "/schedules" | "/workers" | "/audit" | "/outbox" | "/insights" | "/settings";
   /** Other addresses that belong to it. */
   also?: string;
   label: string;

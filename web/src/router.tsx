@@ -1,4 +1,12 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, retainSearchParams, type ErrorComponentProps } from "@tanstack/react-router";
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  retainSearchParams,
+  type ErrorComponentProps,
+} from "@tanstack/react-router";
 import { EmptyState } from "@/components/EmptyState";
 import { ProblemView } from "@/components/ProblemView";
 import { approvalsSearch } from "@/pages/approvals/search";
@@ -19,7 +27,10 @@ import { parseSearch, stringifySearch, text, texts, type RawSearch } from "@/sea
 
 const root = createRootRoute({
   component: Root,
-  validateSearch: (search: RawSearch): { tenant?: string | undefined; hide?: string[] | undefined } => ({ tenant: text(search, "tenant"), hide: texts(search, "hide") }),
+  validateSearch: (search: RawSearch): { tenant?: string | undefined; hide?: string[] | undefined } => ({
+    tenant: text(search, "tenant"),
+    hide: texts(search, "hide"),
+  }),
   // The tenant that an operator has chosen stays chosen from page to page.
   search: { middlewares: [retainSearchParams(["tenant"])] },
 });
@@ -27,24 +38,113 @@ const root = createRootRoute({
 const getParentRoute = (): typeof root => root;
 
 const routes = [
-  createRoute({ getParentRoute, path: "/", validateSearch: overviewSearch, component: lazyRouteComponent(() => import("@/pages/overview/OverviewPage"), "OverviewPage") }),
-  createRoute({ getParentRoute, path: "/jobs", validateSearch: jobsSearch, component: lazyRouteComponent(() => import("@/pages/jobs/JobsPage"), "JobsPage") }),
-  createRoute({ getParentRoute, path: "/jobs/$jobId", validateSearch: jobSearch, component: lazyRouteComponent(() => import("@/pages/jobs/JobPage"), "JobPage") }),
-  createRoute({ getParentRoute, path: "/dead-letters", validateSearch: deadLettersSearch, component: lazyRouteComponent(() => import("@/pages/dead-letters/DeadLettersPage"), "DeadLettersPage") }),
-  createRoute({ getParentRoute, path: "/runs", validateSearch: runsSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage") }),
-  createRoute({ getParentRoute, path: "/runs/$runId", validateSearch: runSearch, component: lazyRouteComponent(() => import("@/pages/runs/RunPage"), "RunPage") }),
-  createRoute({ getParentRoute, path: "/workflows", component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowsPage"), "WorkflowsPage") }),
-  createRoute({ getParentRoute, path: "/workflows/new", validateSearch: editSearch, component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "NewWorkflowPage") }),
-  createRoute({ getParentRoute, path: "/workflows/$key", validateSearch: workflowSearch, component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowPage"), "WorkflowPage") }),
-  createRoute({ getParentRoute, path: "/workflows/$key/edit", validateSearch: editSearch, component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "EditPage") }),
-  createRoute({ getParentRoute, path: "/approvals", validateSearch: approvalsSearch, component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage") }),
-  createRoute({ getParentRoute, path: "/schedules", validateSearch: schedulesSearch, component: lazyRouteComponent(() => import("@/pages/schedules/SchedulesPage"), "SchedulesPage") }),
-  createRoute({ getParentRoute, path: "/workers", validateSearch: workersSearch, component: lazyRouteComponent(() => import("@/pages/workers/WorkersPage"), "WorkersPage") }),
-  createRoute({ getParentRoute, path: "/audit", validateSearch: auditSearch, component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage") }),
-  createRoute({ getParentRoute, path: "/outbox", validateSearch: outboxSearch, component: lazyRouteComponent(() => import("@/pages/outbox/OutboxPage"), "OutboxPage") }),
-  createRoute({ getParentRoute, path: "/insights", validateSearch: insightsSearch, component: lazyRouteComponent(() => import("@/pages/insights/InsightsPage"), "InsightsPage") }),
-  createRoute({ getParentRoute, path: "/first-run", validateSearch: firstRunSearch, component: lazyRouteComponent(() => import("@/pages/first-run/FirstRunPage"), "FirstRunPage") }),
-  createRoute({ getParentRoute, path: "/settings", validateSearch: settingsSearch, component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage") }),
+  createRoute({
+    getParentRoute,
+    path: "/",
+    validateSearch: overviewSearch,
+    component: lazyRouteComponent(() => import("@/pages/overview/OverviewPage"), "OverviewPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/jobs",
+    validateSearch: jobsSearch,
+    component: lazyRouteComponent(() => import("@/pages/jobs/JobsPage"), "JobsPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/jobs/$jobId",
+    validateSearch: jobSearch,
+    component: lazyRouteComponent(() => import("@/pages/jobs/JobPage"), "JobPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/dead-letters",
+    validateSearch: deadLettersSearch,
+    component: lazyRouteComponent(() => import("@/pages/dead-letters/DeadLettersPage"), "DeadLettersPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/runs",
+    validateSearch: runsSearch,
+    component: lazyRouteComponent(() => import("@/pages/runs/RunsPage"), "RunsPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/runs/$runId",
+    validateSearch: runSearch,
+    component: lazyRouteComponent(() => import("@/pages/runs/RunPage"), "RunPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/workflows",
+    component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowsPage"), "WorkflowsPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/workflows/new",
+    validateSearch: editSearch,
+    component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "NewWorkflowPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/workflows/$key",
+    validateSearch: workflowSearch,
+    component: lazyRouteComponent(() => import("@/pages/workflows/WorkflowPage"), "WorkflowPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/workflows/$key/edit",
+    validateSearch: editSearch,
+    component: lazyRouteComponent(() => import("@/pages/workflows/EditPage"), "EditPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/approvals",
+    validateSearch: approvalsSearch,
+    component: lazyRouteComponent(() => import("@/pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/schedules",
+    validateSearch: schedulesSearch,
+    component: lazyRouteComponent(() => import("@/pages/schedules/SchedulesPage"), "SchedulesPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/workers",
+    validateSearch: workersSearch,
+    component: lazyRouteComponent(() => import("@/pages/workers/WorkersPage"), "WorkersPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/audit",
+    validateSearch: auditSearch,
+    component: lazyRouteComponent(() => import("@/pages/audit/AuditPage"), "AuditPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/outbox",
+    validateSearch: outboxSearch,
+    component: lazyRouteComponent(() => import("@/pages/outbox/OutboxPage"), "OutboxPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/insights",
+    validateSearch: insightsSearch,
+    component: lazyRouteComponent(() => import("@/pages/insights/InsightsPage"), "InsightsPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/first-run",
+    validateSearch: firstRunSearch,
+    component: lazyRouteComponent(() => import("@/pages/first-run/FirstRunPage"), "FirstRunPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/settings",
+    validateSearch: settingsSearch,
+    component: lazyRouteComponent(() => import("@/pages/settings/SettingsPage"), "SettingsPage"),
+  }),
 ] as const;
 
 export const router = createRouter({

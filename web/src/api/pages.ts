@@ -20,7 +20,7 @@ interface PageOptions {
   refetchOnWindowFocus?: boolean;
 }
 
-/** A list of the API, page by page: `usePages(key, async (at) => (await client.GET(path, { params: { query: { ...query, ...at } } })).data)`. */
+/** A list of the API, page by page: `read` asks for the page at a cursor. */
 export function usePages<Item>(
   key: readonly unknown[],
   read: (at: Cursor) => Promise<PageOf<Item> | undefined>,

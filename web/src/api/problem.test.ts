@@ -4,7 +4,15 @@ import { isUnreachable, readProblem, Unreachable } from "./problem";
 describe("a refused request", () => {
   it("becomes a problem with its remedy, its request id and the reasons of its fields", async () => {
     const errors = [{ field: "to", reason: "is required" }];
-    const body = { type: "urn:atlas:problem:invalid-input", title: "x", status: 422, detail: "Bad.", remedy: "Do better.", errors, request_id: "abc" };
+    const body = {
+      type: "urn:atlas:problem:invalid-input",
+      title: "x",
+      status: 422,
+      detail: "Bad.",
+      remedy: "Do better.",
+      errors,
+      request_id: "abc",
+    };
     const problem = await readProblem(new Response(JSON.stringify(body), { status: 422 }));
     expect([problem.message, problem.body.remedy, problem.body.request_id]).toEqual(["Bad.", "Do better.", "abc"]);
     expect(problem.reasonOf("to")).toBe("is required");

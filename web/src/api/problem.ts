@@ -28,7 +28,15 @@ export async function readProblem(response: Response): Promise<Problem> {
   if (isProblem(body)) return new Problem(body);
   const detail = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
   const request_id = response.headers.get("x-request-id");
-  return new Problem({ type: "about:blank", title: response.statusText, status: response.status, detail, remedy: null, errors: [], request_id });
+  return new Problem({
+    type: "about:blank",
+    title: response.statusText,
+    status: response.status,
+    detail,
+    remedy: null,
+    errors: [],
+    request_id,
+  });
 }
 
 function isProblem(value: unknown): value is ProblemBody {

@@ -14,7 +14,13 @@ interface ButtonProps extends ComponentProps<"button"> {
 /** A button with a verb on it. */
 export function Button({ kind = "plain", busy = false, icon, children, className, disabled, ...rest }: ButtonProps) {
   return (
-    <button type="button" className={cx(styles.button, styles[kind], className)} disabled={disabled === true || busy} aria-busy={busy} {...rest}>
+    <button
+      type="button"
+      className={cx(styles.button, styles[kind], className)}
+      disabled={disabled === true || busy}
+      aria-busy={busy}
+      {...rest}
+    >
       {icon}
       {children}
     </button>

@@ -4,7 +4,7 @@ import { Skeleton } from "./Skeleton";
 
 const Drawn = lazy(() => import("./DrawnChart"));
 
-/** Thin lines over time, y from zero. The values above it are those of the bucket under the pointer or the arrow keys, or else of the last one. */
+/** Thin lines over time, y from zero. Above are the values of the bucket under the pointer or the arrow keys, else of the last one. */
 export function LineChart({ height = 160, ...rest }: ChartProps) {
   return (
     <Suspense fallback={<Skeleton height={height} />}>

@@ -93,7 +93,10 @@ function Stale({ query }: { query: TableQuery }) {
 }
 
 /** The columns that are shown, their tracks, and how wide they are at least: head and rows must agree on it. */
-function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { shown: readonly Column<Row>[]; tracks: string; least: number } {
+function useColumns<Row>(
+  columns: readonly Column<Row>[],
+  chooses: boolean,
+): { shown: readonly Column<Row>[]; tracks: string; least: number } {
   const narrow = useNarrow();
   return useMemo(() => {
     const shown = narrow ? columns.filter((one) => one.wideOnly !== true) : columns;
@@ -104,7 +107,22 @@ function useColumns<Row>(columns: readonly Column<Row>[], chooses: boolean): { s
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
-  const { label, rows, rowKey, columns, onOpen, onEnter = onOpen, onRetry, openKey, chosen, onChoose, hasMore = false, isLoadingMore = false, onMore, band } = props;
+  const {
+    label,
+    rows,
+    rowKey,
+    columns,
+    onOpen,
+    onEnter = onOpen,
+    onRetry,
+    openKey,
+    chosen,
+    onChoose,
+    hasMore = false,
+    isLoadingMore = false,
+    onMore,
+    band,
+  } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
   const { shown, tracks, least } = useColumns(columns, onChoose !== undefined);
@@ -155,7 +173,14 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   useShortcut("x", "Choose the row", () => activeKey !== null && choose(activeKey), onChoose !== undefined);
 
   const onKeyDown = (event: KeyboardEvent): void => {
-    const moves: Record<string, number> = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: rows.length - 1, PageDown: active + 20, PageUp: active - 20 };
+    const moves: Record<string, number> = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      Home: 0,
+      End: rows.length - 1,
+      PageDown: active + 20,
+      PageUp: active - 20,
+    };
     const next = moves[event.key];
     if (next === undefined) return;
     event.preventDefault();
@@ -199,7 +224,13 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
           const wide = band?.(row);
           if (wide !== undefined) {
             return (
-              <div key={key} role="row" aria-rowindex={item.index + 2} className={cx(styles.row, styles.band)} style={{ transform: `translateY(${item.start}px)` }}>
+              <div
+                key={key}
+                role="row"
+                aria-rowindex={item.index + 2}
+                className={cx(styles.row, styles.band)}
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
                 <div role="gridcell" aria-colspan={shown.length} className={styles.cell}>
                   {wide}
                 </div>
@@ -225,7 +256,13 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
               {onChoose !== undefined && (
                 // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
                 <div role="gridcell" className={styles.cell} onClick={(event) => event.stopPropagation()}>
-                  <input type="checkbox" tabIndex={-1} aria-label={`Choose ${key}`} checked={chosen?.has(key) === true} onChange={() => choose(key)} />
+                  <input
+                    type="checkbox"
+                    tabIndex={-1}
+                    aria-label={`Choose ${key}`}
+                    checked={chosen?.has(key) === true}
+                    onChange={() => choose(key)}
+                  />
                 </div>
               )}
               {shown.map((column) => (

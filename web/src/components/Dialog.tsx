@@ -26,7 +26,11 @@ export function Dialog({ open, onClose, title, description, wide = false, childr
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
         <div className={styles.overlay} />
-        <Radix.Content className={cx(styles.dialog, wide && styles.wide)} onOpenAutoFocus={focusFirst} {...(description === undefined ? { "aria-describedby": undefined } : {})}>
+        <Radix.Content
+          className={cx(styles.dialog, wide && styles.wide)}
+          onOpenAutoFocus={focusFirst}
+          {...(description === undefined ? { "aria-describedby": undefined } : {})}
+        >
           <div className={styles.head}>
             <Radix.Title className={styles.title}>{title}</Radix.Title>
             <Radix.Close asChild>
@@ -50,7 +54,8 @@ export function Dialog({ open, onClose, title, description, wide = false, childr
 /** The first field, or what is marked as the thing to press; not the button that closes. */
 function focusFirst(event: Event): void {
   const dialog = event.target instanceof HTMLElement ? event.target : null;
-  const first = dialog?.querySelector<HTMLElement>("form :is(input, select, textarea)") ?? dialog?.querySelector<HTMLElement>("[data-first]");
+  const first =
+    dialog?.querySelector<HTMLElement>("form :is(input, select, textarea)") ?? dialog?.querySelector<HTMLElement>("[data-first]");
   if (first == null) return;
   event.preventDefault();
   first.focus();
@@ -67,7 +72,16 @@ interface ConfirmDialogProps extends DialogProps {
 }
 
 /** Asks before something is done, says what follows, and shows why it was refused. */
-export function ConfirmDialog({ action, danger = false, busy = false, error, onConfirm, disabled = false, children, ...dialog }: ConfirmDialogProps) {
+export function ConfirmDialog({
+  action,
+  danger = false,
+  busy = false,
+  error,
+  onConfirm,
+  disabled = false,
+  children,
+  ...dialog
+}: ConfirmDialogProps) {
   const submit = (event: SyntheticEvent): void => {
     event.preventDefault();
     if (!disabled && !busy) onConfirm();

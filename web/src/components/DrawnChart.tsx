@@ -9,7 +9,15 @@ import styles from "./Chart.module.css";
 const LEAST_PIXELS = 4;
 
 /** The chart itself, loaded when a page shows the first one. */
-export default function DrawnChart({ label, times, series, height, unit = "count", gap = false, onRange }: ChartProps & { height: number }) {
+export default function DrawnChart({
+  label,
+  times,
+  series,
+  height,
+  unit = "count",
+  gap = false,
+  onRange,
+}: ChartProps & { height: number }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   // Where Shift was first held while the keys move.
@@ -128,9 +136,18 @@ export default function DrawnChart({ label, times, series, height, unit = "count
 const NOTHING = { left: 0, top: 0, width: 0, height: 0 };
 
 /** Lines, axes and the space between two lines. */
-function drawing(series: readonly Series[], unit: NonNullable<ChartProps["unit"]>, gap: boolean): Pick<UPlot.Options, "legend" | "scales" | "axes" | "bands" | "series"> {
+function drawing(
+  series: readonly Series[],
+  unit: NonNullable<ChartProps["unit"]>,
+  gap: boolean,
+): Pick<UPlot.Options, "legend" | "scales" | "axes" | "bands" | "series"> {
   const { tick, steps, atLeast } = SCALES[unit];
-  const axis = { stroke: inkOf("--ink-quiet"), grid: { stroke: inkOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  const axis = {
+    stroke: inkOf("--ink-quiet"),
+    grid: { stroke: inkOf("--line"), width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui, sans-serif",
+  };
   const inks = series.map((one) => inkOf(one.colour));
   return {
     legend: { show: false },

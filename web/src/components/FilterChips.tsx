@@ -19,7 +19,17 @@ export function FilterChip({ name, value, onRemove }: { name: string; value: str
 }
 
 /** A button that opens a few choices below it; a slim one is its icon alone. */
-export function FilterMenu({ label, icon, slim = false, children }: { label: string; icon?: ReactNode; slim?: boolean; children: (close: () => void) => ReactNode }) {
+export function FilterMenu({
+  label,
+  icon,
+  slim = false,
+  children,
+}: {
+  label: string;
+  icon?: ReactNode;
+  slim?: boolean;
+  children: (close: () => void) => ReactNode;
+}) {
   const [open, setOpen] = useState(false);
   return (
     <Popover.Root open={open} onOpenChange={setOpen}>
@@ -48,7 +58,14 @@ interface ChoiceFilterProps<Value extends string> {
 }
 
 /** A filter by some of several known values. */
-export function ChoiceFilter<Value extends string>({ label, values, chosen, onChange, show = (value) => value, icon }: ChoiceFilterProps<Value>) {
+export function ChoiceFilter<Value extends string>({
+  label,
+  values,
+  chosen,
+  onChange,
+  show = (value) => value,
+  icon,
+}: ChoiceFilterProps<Value>) {
   const toggle = (value: Value): void => onChange(chosen.includes(value) ? chosen.filter((one) => one !== value) : [...chosen, value]);
   return (
     <FilterMenu label={label} icon={icon} slim={icon !== undefined}>
@@ -83,7 +100,13 @@ export function TextFilter({ label, placeholder, onSet }: { label: string; place
             close();
           }}
         >
-          <input className={styles.input} aria-label={label} placeholder={placeholder} value={text} onChange={(event) => setText(event.target.value)} />
+          <input
+            className={styles.input}
+            aria-label={label}
+            placeholder={placeholder}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
           <Button type="submit" kind="primary">
             Filter
           </Button>

@@ -64,7 +64,19 @@ export function Checkbox({ label, ...rest }: ComponentProps<"input"> & { label: 
 }
 
 /** An on/off switch whose state is also a word beside it. */
-export function Switch({ on, onChange, label, disabled = false, large = false }: { on: boolean; onChange: (on: boolean) => void; label: string; disabled?: boolean; large?: boolean }) {
+export function Switch({
+  on,
+  onChange,
+  label,
+  disabled = false,
+  large = false,
+}: {
+  on: boolean;
+  onChange: (on: boolean) => void;
+  label: string;
+  disabled?: boolean;
+  large?: boolean;
+}) {
   return (
     <button
       type="button"

@@ -30,7 +30,13 @@ export function CopyButton({ text, label, tabStop = false }: { text: string; lab
     void copyText(text).then(() => setCopied(true));
   };
   return (
-    <button type="button" className={cx(styles.copy, copied && styles.copied)} onClick={copy} aria-label={copied ? "Copied" : label} tabIndex={tabStop ? 0 : -1}>
+    <button
+      type="button"
+      className={cx(styles.copy, copied && styles.copied)}
+      onClick={copy}
+      aria-label={copied ? "Copied" : label}
+      tabIndex={tabStop ? 0 : -1}
+    >
       {copied ? <Check size={12} aria-hidden /> : <Copy size={12} aria-hidden />}
     </button>
   );

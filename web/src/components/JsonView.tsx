@@ -85,7 +85,9 @@ function Name({ name }: { name: string | undefined }) {
 
 function Leaf({ value }: { value: unknown }) {
   if (typeof value === "string") return <Text value={value} />;
-  return <span className={cx(value === null ? styles.quiet : typeof value === "number" ? styles.number : styles.boolean)}>{String(value)}</span>;
+  return (
+    <span className={cx(value === null ? styles.quiet : typeof value === "number" ? styles.number : styles.boolean)}>{String(value)}</span>
+  );
 }
 
 function Text({ value }: { value: string }) {

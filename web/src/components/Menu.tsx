@@ -4,7 +4,17 @@ import type { ReactNode } from "react";
 import styles from "./Menu.module.css";
 
 /** A menu below a button. Not modal: a modal one adds a style element, which the content security policy refuses. */
-export function Menu({ trigger, label, children, align = "end" }: { trigger: ReactNode; label?: string; children: ReactNode; align?: "start" | "end" }) {
+export function Menu({
+  trigger,
+  label,
+  children,
+  align = "end",
+}: {
+  trigger: ReactNode;
+  label?: string;
+  children: ReactNode;
+  align?: "start" | "end";
+}) {
   return (
     <Radix.Root modal={false}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>

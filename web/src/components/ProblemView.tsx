@@ -58,11 +58,26 @@ interface Described {
 
 function describe(error: unknown): Described {
   if (isUnreachable(error)) {
-    return { title: "Atlas does not answer", detail: "The API cannot be reached.", remedy: "This page tries again by itself.", requestId: null };
+    return {
+      title: "Atlas does not answer",
+      detail: "The API cannot be reached.",
+      remedy: "This page tries again by itself.",
+      requestId: null,
+    };
   }
   if (!(error instanceof Problem)) {
     return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), remedy: null, requestId: null };
   }
-  const titles: Record<number, string> = { 403: "This is not for your role", 404: "Not found", 429: "Too many requests", 503: "Atlas is busy" };
-  return { title: titles[error.status] ?? "This did not work", detail: nameCommand(error.message), remedy: error.body.remedy && nameCommand(error.body.remedy), requestId: error.body.request_id };
+  const titles: Record<number, string> = {
+    403: "This is not for your role",
+    404: "Not found",
+    429: "Too many requests",
+    503: "Atlas is busy",
+  };
+  return {
+    title: titles[error.status] ?? "This did not work",
+    detail: nameCommand(error.message),
+    remedy: error.body.remedy && nameCommand(error.body.remedy),
+    requestId: error.body.request_id,
+  };
 }

@@ -18,7 +18,13 @@ interface SchemaFormProps {
 /** A form made from a JSON Schema. What no control fits is written as JSON. */
 export function SchemaForm({ schema, value, onChange, reasonOf = () => undefined }: SchemaFormProps) {
   if (schema.properties === undefined) {
-    return <JsonField field={{ label: "Input", error: reasonOf(""), required: false }} value={value} onChange={(next) => onChange(isObject(next) ? next : {})} />;
+    return (
+      <JsonField
+        field={{ label: "Input", error: reasonOf(""), required: false }}
+        value={value}
+        onChange={(next) => onChange(isObject(next) ? next : {})}
+      />
+    );
   }
   return <ObjectFields schema={schema} root={schema} value={value} onChange={onChange} path="" reasonOf={reasonOf} />;
 }
@@ -31,7 +37,14 @@ interface PartProps {
   reasonOf: (path: string) => string | undefined;
 }
 
-function ObjectFields({ schema, root, value, onChange, path, reasonOf }: PartProps & { value: JsonObject; onChange: (value: JsonObject) => void }) {
+function ObjectFields({
+  schema,
+  root,
+  value,
+  onChange,
+  path,
+  reasonOf,
+}: PartProps & { value: JsonObject; onChange: (value: JsonObject) => void }) {
   const required = new Set(schema.required ?? []);
   return (
     <div className={styles.fields}>
@@ -59,7 +72,16 @@ function byNeed(schema: Schema): [string, Schema][] {
   return [...fields.filter(([name]) => required.has(name)), ...fields.filter(([name]) => !required.has(name))];
 }
 
-function Part({ name, schema, root, path, required, value, onChange, reasonOf }: PartProps & { name: string; required: boolean; value: unknown; onChange: (value: unknown) => void }) {
+function Part({
+  name,
+  schema,
+  root,
+  path,
+  required,
+  value,
+  onChange,
+  reasonOf,
+}: PartProps & { name: string; required: boolean; value: unknown; onChange: (value: unknown) => void }) {
   const label = schema.title ?? capitalized(spaced(name));
   const field = { label, hint: schema.description, error: reasonOf(path), required };
   switch (kindOf(schema)) {
@@ -67,7 +89,11 @@ function Part({ name, schema, root, path, required, value, onChange, reasonOf }:
       return (
         <Field {...field}>
           {(control) => (
-            <Select {...control} value={typeof value === "string" || typeof value === "number" ? value : ""} onChange={(event) => onChange(schema.enum?.find((one) => String(one) === event.target.value))}>
+            <Select
+              {...control}
+              value={typeof value === "string" || typeof value === "number" ? value : ""}
+              onChange={(event) => onChange(schema.enum?.find((one) => String(one) === event.target.value))}
+            >
               {!required && <option value="">(not set)</option>}
               {schema.enum?.map((one) => (
                 <option key={String(one)} value={String(one)}>
@@ -103,7 +129,13 @@ function Part({ name, schema, root, path, required, value, onChange, reasonOf }:
             schema.maxLength === undefined || schema.maxLength > 500 ? (
               <LongText control={control} schema={schema} value={value} onChange={onChange} />
             ) : (
-              <Input {...control} type={inputType(schema)} maxLength={schema.maxLength} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(emptyIsUnset(event.target.value, required))} />
+              <Input
+                {...control}
+                type={inputType(schema)}
+                maxLength={schema.maxLength}
+                value={typeof value === "string" ? value : ""}
+                onChange={(event) => onChange(emptyIsUnset(event.target.value, required))}
+              />
             )
           }
         </Field>
@@ -112,26 +144,65 @@ function Part({ name, schema, root, path, required, value, onChange, reasonOf }:
       return (
         <fieldset className={styles.group}>
           <legend>{label}</legend>
-          <ObjectFields schema={schema} root={root} path={path} reasonOf={reasonOf} value={isObject(value) ? value : {}} onChange={onChange} />
+          <ObjectFields
+            schema={schema}
+            root={root}
+            path={path}
+            reasonOf={reasonOf}
+            value={isObject(value) ? value : {}}
+            onChange={onChange}
+          />
         </fieldset>
       );
     case "list":
-      return <ListField label={label} schema={schema} root={root} path={path} reasonOf={reasonOf} value={Array.isArray(value) ? (value as unknown[]) : []} onChange={onChange} />;
+      return (
+        <ListField
+          label={label}
+          schema={schema}
+          root={root}
+          path={path}
+          reasonOf={reasonOf}
+          value={Array.isArray(value) ? (value as unknown[]) : []}
+          onChange={onChange}
+        />
+      );
     default:
       return <JsonField field={field} value={value} onChange={onChange} />;
   }
 }
 
-function LongText({ control, schema, value, onChange }: { control: object; schema: Schema; value: unknown; onChange: (value: unknown) => void }) {
+function LongText({
+  control,
+  schema,
+  value,
+  onChange,
+}: {
+  control: object;
+  schema: Schema;
+  value: unknown;
+  onChange: (value: unknown) => void;
+}) {
   const text = typeof value === "string" ? value : "";
   const set = (next: string): void => onChange(next === "" ? undefined : next);
   // A name or an address is one line; a text without a bound gets several once it has a line break.
-  const oneLine = schema.format !== undefined || (schema["x-secret"] ?? false) || !/text|body|html|message|script|sql|query|content/i.test(schema.title ?? "");
-  if (oneLine && !text.includes("\n")) return <Input {...control} type={inputType(schema)} value={text} onChange={(event) => set(event.target.value)} />;
+  const oneLine =
+    schema.format !== undefined ||
+    (schema["x-secret"] ?? false) ||
+    !/text|body|html|message|script|sql|query|content/i.test(schema.title ?? "");
+  if (oneLine && !text.includes("\n"))
+    return <Input {...control} type={inputType(schema)} value={text} onChange={(event) => set(event.target.value)} />;
   return <TextArea {...control} value={text} onChange={(event) => set(event.target.value)} />;
 }
 
-function ListField({ label, schema, root, path, reasonOf, value, onChange }: PartProps & { label: string; value: unknown[]; onChange: (value: unknown) => void }) {
+function ListField({
+  label,
+  schema,
+  root,
+  path,
+  reasonOf,
+  value,
+  onChange,
+}: PartProps & { label: string; value: unknown[]; onChange: (value: unknown) => void }) {
   const items = resolve(schema.items ?? {}, root);
   return (
     <fieldset className={styles.group}>
@@ -163,7 +234,15 @@ function ListField({ label, schema, root, path, reasonOf, value, onChange }: Par
   );
 }
 
-function JsonField({ field, value, onChange }: { field: { label: string; hint?: string | undefined; error: string | undefined; required: boolean }; value: unknown; onChange: (value: unknown) => void }) {
+function JsonField({
+  field,
+  value,
+  onChange,
+}: {
+  field: { label: string; hint?: string | undefined; error: string | undefined; required: boolean };
+  value: unknown;
+  onChange: (value: unknown) => void;
+}) {
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
   const [wrong, setWrong] = useState<string>();
   const change = (next: string): void => {

@@ -72,7 +72,17 @@ function FromTo({ onSet }: { onSet: (range: TimeRange) => void }) {
   };
   return (
     <form className={styles.form} onSubmit={submit}>
-      <Field label="From">{(control) => <Input {...control} type="datetime-local" max={local(new Date())} value={from} onChange={(event) => setFrom(event.target.value)} />}</Field>
+      <Field label="From">
+        {(control) => (
+          <Input
+            {...control}
+            type="datetime-local"
+            max={local(new Date())}
+            value={from}
+            onChange={(event) => setFrom(event.target.value)}
+          />
+        )}
+      </Field>
       <Field label="To" error={reversed ? "Is not after the beginning." : undefined}>
         {(control) => <Input {...control} type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />}
       </Field>

@@ -8,7 +8,16 @@ describe("the axis of a chart", () => {
   });
 
   it("has short words for times", () => {
-    expect([0, 0.005, 1, 2.5, 60, 90, 3600, 86_400].map(SCALES.seconds.tick)).toEqual(["0", "5 ms", "1 s", "2.5 s", "1 m", "1 m 30 s", "1 h", "1 d"]);
+    expect([0, 0.005, 1, 2.5, 60, 90, 3600, 86_400].map(SCALES.seconds.tick)).toEqual([
+      "0",
+      "5 ms",
+      "1 s",
+      "2.5 s",
+      "1 m",
+      "1 m 30 s",
+      "1 h",
+      "1 d",
+    ]);
   });
 });
 

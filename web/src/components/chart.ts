@@ -24,7 +24,24 @@ export const SCALES: Record<Unit, Scale> = {
   seconds: {
     show: seconds,
     tick: (value) => (value === 0 ? "0" : seconds(value).replace(/ 00 [sm]$|\.0(?= s)| 0 h$/, "")),
-    steps: [...[0.001, 0.01, 0.1, 1].flatMap((ten) => [ten, 2 * ten, 5 * ten]), 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, DAY, 2 * DAY, 7 * DAY],
+    steps: [
+      ...[0.001, 0.01, 0.1, 1].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
+      10,
+      15,
+      30,
+      60,
+      120,
+      300,
+      600,
+      900,
+      1800,
+      3600,
+      7200,
+      21_600,
+      DAY,
+      2 * DAY,
+      7 * DAY,
+    ],
     atLeast: 0.01,
   },
   share: { show: percent, tick: percent, steps: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1], atLeast: 0.01 },
@@ -49,7 +66,9 @@ export function bucketSeconds(times: readonly number[]): number {
 
 /** Values with none beside them, to which no line leads: they are drawn as points. */
 export function isolated(values: readonly (number | null | undefined)[]): number[] {
-  return values.flatMap((value, index) => (isMissing(value) || !isMissing(values[index - 1]) || !isMissing(values[index + 1]) ? [] : [index]));
+  return values.flatMap((value, index) =>
+    isMissing(value) || !isMissing(values[index - 1]) || !isMissing(values[index + 1]) ? [] : [index],
+  );
 }
 
 function isMissing(value: number | null | undefined): boolean {

@@ -22,7 +22,15 @@ it("begins with the defaults and what is required", () => {
 
 it("finds a control for each field, through references and nulls", () => {
   const kinds = Object.entries(MAIL.properties ?? {}).map(([name, one]) => [name, kindOf(resolve(one, MAIL))]);
-  expect(Object.fromEntries(kinds)).toEqual({ to: "text", subject: "text", text: "text", priority: "choice", retries: "number", sender: "object", tags: "list" });
+  expect(Object.fromEntries(kinds)).toEqual({
+    to: "text",
+    subject: "text",
+    text: "text",
+    priority: "choice",
+    retries: "number",
+    sender: "object",
+    tags: "list",
+  });
   expect(resolve(MAIL.properties?.["text"] ?? {}, MAIL).title).toBe("Text");
 });
 

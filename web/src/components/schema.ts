@@ -50,7 +50,11 @@ export function resolve(schema: Schema, root: Schema, steps = 0): Schema {
 }
 
 function describing({ title, description, default: given }: Schema): Schema {
-  return { ...(title !== undefined && { title }), ...(description !== undefined && { description }), ...(given !== undefined && { default: given }) };
+  return {
+    ...(title !== undefined && { title }),
+    ...(description !== undefined && { description }),
+    ...(given !== undefined && { default: given }),
+  };
 }
 
 /** Which control fits a resolved schema. */

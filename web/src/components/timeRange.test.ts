@@ -26,6 +26,9 @@ describe("the range of time of a page", () => {
   });
 
   it("drawn on a chart has two ends", () => {
-    expect(boundsOf(between(NOW / 1000 - 60.123, NOW / 1000 - 0.123), NOW)).toEqual({ start: "2026-11-15T02:13:07.000Z", end: "2026-11-15T02:14:07.000Z" });
+    expect(boundsOf(between(NOW / 1000 - 60.123, NOW / 1000 - 0.123), NOW)).toEqual({
+      start: "2026-11-15T02:13:07.000Z",
+      end: "2026-11-15T02:14:07.000Z",
+    });
   });
 });

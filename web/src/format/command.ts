@@ -1,6 +1,8 @@
 /** How a person types `atlas` on the machine that serves the pages: `.venv/bin/atlas` in a clone. */
 function typed(): string {
-  return typeof document === "undefined" ? "atlas" : (document.querySelector<HTMLMetaElement>('meta[name="atlas-command"]')?.content ?? "atlas");
+  return typeof document === "undefined"
+    ? "atlas"
+    : (document.querySelector<HTMLMetaElement>('meta[name="atlas-command"]')?.content ?? "atlas");
 }
 
 /** A text whose commands are named as a person types them: all of a command, or those between backticks of a sentence. */

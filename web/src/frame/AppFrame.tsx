@@ -63,7 +63,12 @@ function Frame() {
       <nav className={cx(styles.rail, drawer && styles.drawer)} aria-label="Pages">
         <ul>
           {places.map((place) => (
-            <RailItem key={place.to} place={place} current={isWithin(path, place.to) || (place.also !== undefined && isWithin(path, place.also))} onFollow={() => setDrawer(false)} />
+            <RailItem
+              key={place.to}
+              place={place}
+              current={isWithin(path, place.to) || (place.also !== undefined && isWithin(path, place.also))}
+              onFollow={() => setDrawer(false)}
+            />
           ))}
         </ul>
         <IconButton label={slim ? "Show the names" : "Hide the names"} className={styles.fold} onClick={toggle}>
@@ -93,7 +98,13 @@ function RailItem({ place, current, onFollow }: { place: Place; current: boolean
   const Icon = place.icon;
   return (
     <li>
-      <Link to={place.to} className={cx(styles.item, current && styles.current)} aria-current={current ? "page" : undefined} title={place.label} onClick={onFollow}>
+      <Link
+        to={place.to}
+        className={cx(styles.item, current && styles.current)}
+        aria-current={current ? "page" : undefined}
+        title={place.label}
+        onClick={onFollow}
+      >
         <Icon size={16} aria-hidden />
         <span className={styles.name}>{place.label}</span>
         {place.to === "/approvals" && <PendingApprovals />}
@@ -106,7 +117,12 @@ function RailItem({ place, current, onFollow }: { place: Place; current: boolean
 function PendingApprovals() {
   const tenant = useTenant();
   const may = useCan(READERS);
-  const { data } = api.useQuery("get", "/api/v1/approvals/summary", { params: { query: { tenant } } }, { enabled: may, meta: { live: ["run"] }, refetchInterval: 60_000 });
+  const { data } = api.useQuery(
+    "get",
+    "/api/v1/approvals/summary",
+    { params: { query: { tenant } } },
+    { enabled: may, meta: { live: ["run"] }, refetchInterval: 60_000 },
+  );
   const count = data?.pending ?? 0;
   return count === 0 ? null : <span className={styles.count}>{short(count)}</span>;
 }

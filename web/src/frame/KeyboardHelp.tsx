@@ -37,7 +37,11 @@ function Groups({ onLeave }: { onLeave: () => void }) {
     <div className={styles.groups}>
       {groups.map(([title, shortcuts]) => shortcuts.length > 0 && <Group key={title} title={title} shortcuts={shortcuts} />)}
       <p className={styles.guide}>
-        New here? <Link to="/first-run" onClick={onLeave}>Take the guided first run</Link>.
+        New here?{" "}
+        <Link to="/first-run" onClick={onLeave}>
+          Take the guided first run
+        </Link>
+        .
       </p>
     </div>
   );

@@ -104,7 +104,15 @@ function Finder({ onDone }: { onDone: () => void }) {
           return (
             // The input has the focus and handles the keys.
             // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
-            <div key={item.id} id={`palette-${index}`} role="option" aria-selected={index === at} className={cx(styles.item, index === at && styles.active)} onClick={() => choose(item)} onMouseMove={() => setActive(index)}>
+            <div
+              key={item.id}
+              id={`palette-${index}`}
+              role="option"
+              aria-selected={index === at}
+              className={cx(styles.item, index === at && styles.active)}
+              onClick={() => choose(item)}
+              onMouseMove={() => setActive(index)}
+            >
               <Icon size={14} aria-hidden />
               <span className="truncate">{item.label}</span>
               {item.hint !== undefined && <span className={styles.hint}>{item.hint}</span>}
@@ -112,7 +120,11 @@ function Finder({ onDone }: { onDone: () => void }) {
           );
         })}
       </div>
-      {items.length === 0 && <p className={styles.none}>Nothing is called “{words}”. A job or a run is found by its id, or by the first four characters of it.</p>}
+      {items.length === 0 && (
+        <p className={styles.none}>
+          Nothing is called “{words}”. A job or a run is found by its id, or by the first four characters of it.
+        </p>
+      )}
     </>
   );
 }

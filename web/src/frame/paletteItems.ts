@@ -1,5 +1,23 @@
 import { useNavigate } from "@tanstack/react-router";
-import { Bookmark, BookOpen, Building2, CalendarClock, Compass, FileCog, Keyboard, LayoutList, LogOut, Logs, Plus, Play, Power, Rows3, Rows4, SunMoon, Workflow } from "lucide-react";
+import {
+  Bookmark,
+  BookOpen,
+  Building2,
+  CalendarClock,
+  Compass,
+  FileCog,
+  Keyboard,
+  LayoutList,
+  LogOut,
+  Logs,
+  Plus,
+  Play,
+  Power,
+  Rows3,
+  Rows4,
+  SunMoon,
+  Workflow,
+} from "lucide-react";
 import { api, type Schemas } from "@/api/client";
 import { capitalized, shortId, spaced } from "@/format/words";
 import { useGate } from "@/gate/gate";
@@ -21,7 +39,14 @@ const MOVES = new Set(["j", "k", "o", "x", "Enter", "/", "?"]);
 /** Everything that can be found by its name, in the order in which equal ones stand. */
 export function useNamedItems(): PaletteItem[] {
   const { actions } = usePalette();
-  return [...[...actions.values()].flat(), ...useShortcutItems(), ...useViewItems(), ...usePageItems(), ...useActionItems(), ...useThingItems()];
+  return [
+    ...[...actions.values()].flat(),
+    ...useShortcutItems(),
+    ...useViewItems(),
+    ...usePageItems(),
+    ...useActionItems(),
+    ...useThingItems(),
+  ];
 }
 
 /** What the page that is shown does on a key. */
@@ -35,7 +60,13 @@ function useViewItems(): PaletteItem[] {
   const navigate = useNavigate();
   return useViews().map((view) => {
     const page = PLACES.find((one) => one.to === view.page)?.label ?? view.page;
-    return { id: `view ${view.page} ${view.name}`, label: view.name, hint: `View of ${page}`, icon: Bookmark, run: () => navigate({ href: linkOf(view) }) };
+    return {
+      id: `view ${view.page} ${view.name}`,
+      label: view.name,
+      hint: `View of ${page}`,
+      icon: Bookmark,
+      run: () => navigate({ href: linkOf(view) }),
+    };
   });
 }
 
@@ -43,7 +74,13 @@ function usePageItems(): PaletteItem[] {
   const navigate = useNavigate();
   const { role } = useSession();
   const places = PLACES.filter((place) => place.roles.includes(role));
-  return places.map((place) => ({ id: place.to, label: place.label, hint: `g ${place.key}`, icon: place.icon, run: () => navigate({ to: place.to }) }));
+  return places.map((place) => ({
+    id: place.to,
+    label: place.label,
+    hint: `g ${place.key}`,
+    icon: place.icon,
+    run: () => navigate({ to: place.to }),
+  }));
 }
 
 function useActionItems(): PaletteItem[] {
@@ -54,10 +91,35 @@ function useActionItems(): PaletteItem[] {
   const { data: gate } = useGate();
   const items: (PaletteItem | false)[] = [
     makes && { id: "new job", label: "New job", hint: "Action", icon: Plus, run: () => navigate({ to: "/jobs", search: { new: "job" } }) },
-    makes && { id: "start", label: "Start a workflow", hint: "Action", icon: Play, run: () => navigate({ to: "/runs", search: { new: "run" } }) },
-    operates && gate !== undefined && { id: "gate", label: gate.online ? "Take Atlas offline" : "Bring Atlas online", hint: "Action", icon: Power, run: () => setGate(true) },
-    ...theme.values.map((one) => ({ id: `theme ${one}`, label: `Theme: ${one}`, hint: "Appearance", icon: SunMoon, run: () => theme.keep(one) })),
-    ...density.values.map((one) => ({ id: `rows ${one}`, label: `Rows: ${one}`, hint: "Density", icon: one === "compact" ? Rows4 : Rows3, run: () => density.keep(one) })),
+    makes && {
+      id: "start",
+      label: "Start a workflow",
+      hint: "Action",
+      icon: Play,
+      run: () => navigate({ to: "/runs", search: { new: "run" } }),
+    },
+    operates &&
+      gate !== undefined && {
+        id: "gate",
+        label: gate.online ? "Take Atlas offline" : "Bring Atlas online",
+        hint: "Action",
+        icon: Power,
+        run: () => setGate(true),
+      },
+    ...theme.values.map((one) => ({
+      id: `theme ${one}`,
+      label: `Theme: ${one}`,
+      hint: "Appearance",
+      icon: SunMoon,
+      run: () => theme.keep(one),
+    })),
+    ...density.values.map((one) => ({
+      id: `rows ${one}`,
+      label: `Rows: ${one}`,
+      hint: "Density",
+      icon: one === "compact" ? Rows4 : Rows3,
+      run: () => density.keep(one),
+    })),
     { id: "guide", label: "Guided first run", hint: "Help", icon: Compass, run: () => navigate({ to: "/first-run" }) },
     { id: "help", label: "Keyboard shortcuts", hint: "?", icon: Keyboard, run: () => setHelp(true) },
     { id: "docs", label: "API documentation", hint: "Help", icon: BookOpen, run: () => window.open("/docs", "_blank", "noopener") },
@@ -77,12 +139,37 @@ function useThingItems(): PaletteItem[] {
   const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query } }, fresh).data?.items ?? [];
   const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, fresh).data?.items ?? [];
   const triggers = api.useQuery("get", "/api/v1/jobs/triggers", { params: { query } }, { ...fresh, enabled: reads }).data?.items ?? [];
-  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { ...fresh, enabled: seesAll }).data?.items ?? [];
+  const tenants =
+    api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { ...fresh, enabled: seesAll }).data?.items ?? [];
   return [
-    ...[...new Set(workflows.map((one) => one.key))].map((key) => ({ id: `workflow ${key}`, label: key, hint: "Workflow", icon: Workflow, run: () => navigate({ to: "/runs", search: { workflow: key } }) })),
-    ...types.map(({ key }) => ({ id: `type ${key}`, label: key, hint: "Job type", icon: FileCog, run: () => navigate({ to: "/jobs", search: { job_type: key } }) })),
-    ...triggers.map((one) => ({ id: `trigger ${one.id}`, label: one.label, hint: "Schedule", icon: CalendarClock, run: () => navigate({ to: "/schedules", search: { trigger: one.id } }) })),
-    ...tenants.map((one) => ({ id: `tenant ${one.id}`, label: one.name === one.slug ? one.slug : `${one.name} (${one.slug})`, hint: "Tenant", icon: Building2, run: () => navigate({ to: ".", search: (before) => ({ ...before, tenant: one.slug }) }) })),
+    ...[...new Set(workflows.map((one) => one.key))].map((key) => ({
+      id: `workflow ${key}`,
+      label: key,
+      hint: "Workflow",
+      icon: Workflow,
+      run: () => navigate({ to: "/runs", search: { workflow: key } }),
+    })),
+    ...types.map(({ key }) => ({
+      id: `type ${key}`,
+      label: key,
+      hint: "Job type",
+      icon: FileCog,
+      run: () => navigate({ to: "/jobs", search: { job_type: key } }),
+    })),
+    ...triggers.map((one) => ({
+      id: `trigger ${one.id}`,
+      label: one.label,
+      hint: "Schedule",
+      icon: CalendarClock,
+      run: () => navigate({ to: "/schedules", search: { trigger: one.id } }),
+    })),
+    ...tenants.map((one) => ({
+      id: `tenant ${one.id}`,
+      label: one.name === one.slug ? one.slug : `${one.name} (${one.slug})`,
+      hint: "Tenant",
+      icon: Building2,
+      run: () => navigate({ to: ".", search: (before) => ({ ...before, tenant: one.slug }) }),
+    })),
   ];
 }
 
@@ -95,17 +182,40 @@ export function useIdItems(typed: string): PaletteItem[] {
   const whole = meant !== null && "id" in meant ? meant.id : undefined;
   const prefix = whole ?? (meant !== null && "id_prefix" in meant ? meant.id_prefix : undefined);
   const query = { id_prefix: prefix, limit: MOST_JOBS, tenant };
-  const found = api.useQuery("get", "/api/v1/jobs/brief", { params: { query } }, { enabled: prefix !== undefined, placeholderData: (before) => before }).data?.items ?? [];
+  const found =
+    api.useQuery("get", "/api/v1/jobs/brief", { params: { query } }, { enabled: prefix !== undefined, placeholderData: (before) => before })
+      .data?.items ?? [];
   if (prefix === undefined) return [];
-  const job = (id: string, label: string, hint?: string): PaletteItem => ({ id: `job ${id}`, label, icon: LayoutList, run: () => navigate({ to: "/jobs/$jobId", params: { jobId: id } }), ...(hint !== undefined && { hint }) });
-  const run = (id: string, label: string, hint?: string): PaletteItem => ({ id: `run ${id}`, label, icon: Workflow, run: () => navigate({ to: "/runs/$runId", params: { runId: id } }), ...(hint !== undefined && { hint }) });
+  const job = (id: string, label: string, hint?: string): PaletteItem => ({
+    id: `job ${id}`,
+    label,
+    icon: LayoutList,
+    run: () => navigate({ to: "/jobs/$jobId", params: { jobId: id } }),
+    ...(hint !== undefined && { hint }),
+  });
+  const run = (id: string, label: string, hint?: string): PaletteItem => ({
+    id: `run ${id}`,
+    label,
+    icon: Workflow,
+    run: () => navigate({ to: "/runs/$runId", params: { runId: id } }),
+    ...(hint !== undefined && { hint }),
+  });
   const items = found
     .filter((one) => one.id.startsWith(prefix))
-    .map((one) => (isRun(one) ? run(one.id, `Workflow run ${shortId(one.id)}`, spaced(one.status)) : job(one.id, `${one.job_type} ${shortId(one.id)}`, spaced(one.status))));
+    .map((one) =>
+      isRun(one)
+        ? run(one.id, `Workflow run ${shortId(one.id)}`, spaced(one.status))
+        : job(one.id, `${one.job_type} ${shortId(one.id)}`, spaced(one.status)),
+    );
   if (whole === undefined) return items;
   // What is not listed may still be there: a request that policy holds is no job yet, and a removed job has its audit rows.
   const guesses = items.length > 0 ? items : [job(whole, `Job ${whole}`), run(whole, `Workflow run ${whole}`)];
-  return reads ? [...guesses, { id: "audit", label: `Audit log of ${whole}`, icon: Logs, run: () => navigate({ to: "/audit", search: { entity_id: whole } }) }] : guesses;
+  return reads
+    ? [
+        ...guesses,
+        { id: "audit", label: `Audit log of ${whole}`, icon: Logs, run: () => navigate({ to: "/audit", search: { entity_id: whole } }) },
+      ]
+    : guesses;
 }
 
 function isRun(job: Schemas["ListedJob"]): boolean {

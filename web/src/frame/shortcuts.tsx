@@ -20,7 +20,10 @@ export function useShortcutList(): Shortcut[] {
   return [...byKeys.values()];
 }
 
-/** Runs a function on a key ("r", "Enter") or a sequence ("g j"), unless something is being typed or a dialog is open. A panel beside a list is no such dialog. */
+/**
+ * Runs a function on a key ("r", "Enter") or a sequence ("g j"), unless something is being typed or a dialog is open. A panel beside a list is
+ * no such dialog.
+ */
 export function useShortcut(keys: string, label: string, run: () => unknown, enabled = true): void {
   const { shortcuts } = use(ShortcutContext);
   const current = useEffectEvent(() => void run());
@@ -69,7 +72,10 @@ function isTyping(event: KeyboardEvent): boolean {
   // Within a shadow root, as the editor of workflows is, the first of the path is what has the focus.
   const first = event.composedPath()[0];
   const target = first instanceof Element ? first : null;
-  if (target?.closest("input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog]:not([data-panel]), [role=menu]") != null) return true;
+  if (
+    target?.closest("input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog]:not([data-panel]), [role=menu]") != null
+  )
+    return true;
   // Enter presses what has the focus.
   return event.key === "Enter" && target?.closest("button, a, summary") != null;
 }

@@ -51,17 +51,28 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
     },
     onSuccess: (gate) => {
       queries.setQueryData(api.queryOptions("get", "/api/v1/system/atlas-online", {}).queryKey, gate);
-      toast(online ? "Atlas is online" : `Atlas is offline; ${gate?.confirmed ?? 0} of ${plural(gate?.workers ?? 0, "worker")} confirmed it`);
+      toast(
+        online ? "Atlas is online" : `Atlas is offline; ${gate?.confirmed ?? 0} of ${plural(gate?.workers ?? 0, "worker")} confirmed it`,
+      );
       onClose();
     },
   });
-  const finishing = running === undefined ? "Running jobs will finish." : running === 1 ? "1 running job will finish." : `${plural(running, "running job")} will finish.`;
+  const finishing =
+    running === undefined
+      ? "Running jobs will finish."
+      : running === 1
+        ? "1 running job will finish."
+        : `${plural(running, "running job")} will finish.`;
   return (
     <ConfirmDialog
       open
       onClose={onClose}
       title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
-      description={online ? "Queued jobs start again at once, in their order." : `Nothing new will start. ${finishing} Jobs can still be enqueued, and wait.`}
+      description={
+        online
+          ? "Queued jobs start again at once, in their order."
+          : `Nothing new will start. ${finishing} Jobs can still be enqueued, and wait.`
+      }
       action={online ? "Bring online" : "Take offline"}
       danger={!online}
       busy={change.isPending}
@@ -69,12 +80,24 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       onConfirm={() => change.mutate()}
     >
       <Field label="Reason" hint="Everyone sees it in the banner, and the audit log keeps it.">
-        {(control) => <Input {...control} value={reason} maxLength={2000} placeholder="provider outage" onChange={(event) => setReason(event.target.value)} />}
+        {(control) => (
+          <Input
+            {...control}
+            value={reason}
+            maxLength={2000}
+            placeholder="provider outage"
+            onChange={(event) => setReason(event.target.value)}
+          />
+        )}
       </Field>
       {!online && (
         <Field label="For how long">
           {(control) => (
-            <Select {...control} value={seconds ?? ""} onChange={(event) => setSeconds(event.target.value === "" ? null : Number(event.target.value))}>
+            <Select
+              {...control}
+              value={seconds ?? ""}
+              onChange={(event) => setSeconds(event.target.value === "" ? null : Number(event.target.value))}
+            >
               {DURATIONS.map(([label, value]) => (
                 <option key={label} value={value ?? ""}>
                   {label}

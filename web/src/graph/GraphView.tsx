@@ -30,7 +30,7 @@ const STEP = 1.25;
 const FAR = 0.3;
 
 /**
- * A graph, top to bottom. It scrolls as any part of a page, and is dragged by the pointer; + and - and Ctrl with the wheel zoom, 0 shows all of it.
+ * A graph, top to bottom. It scrolls as any part of a page, and is dragged by the pointer; + and - and Ctrl with the wheel zoom, 0 shows all.
  * Tab leads to one node, the arrow keys from node to node. Only what is in view is drawn, so that thousands of nodes are as smooth as ten.
  */
 export function GraphView({ label, nodes, edges, selected, onSelect, lit, onLight, onToggle }: GraphViewProps) {
@@ -94,7 +94,10 @@ export function GraphView({ label, nodes, edges, selected, onSelect, lit, onLigh
     <div className={styles.frame} onKeyDown={onKeyDown}>
       <div ref={ref} className={styles.view} role="group" aria-label={label} {...view.handlers} onPointerLeave={() => onLight?.(undefined)}>
         <div className={styles.size} style={{ width: view.content.width, height: view.content.height }}>
-          <div className={cx(styles.drawing, view.zoom < FAR && styles.far)} style={{ transform: `translate(${view.offset}px, ${SPACE}px) scale(${view.zoom})` }}>
+          <div
+            className={cx(styles.drawing, view.zoom < FAR && styles.far)}
+            style={{ transform: `translate(${view.offset}px, ${SPACE}px) scale(${view.zoom})` }}
+          >
             <Edges drawing={drawing} lit={lit ?? selected} isVisible={view.isVisible} />
             {shown.map((one) => (
               <NodeBox

@@ -1,4 +1,20 @@
-import { Binary, Box, ChevronDown, ChevronRight, CirclePlay, CircleStop, Code, Hourglass, Layers, Radio, TriangleAlert, Undo2, UserCheck, Workflow, type LucideIcon } from "lucide-react";
+import {
+  Binary,
+  Box,
+  ChevronDown,
+  ChevronRight,
+  CirclePlay,
+  CircleStop,
+  Code,
+  Hourglass,
+  Layers,
+  Radio,
+  TriangleAlert,
+  Undo2,
+  UserCheck,
+  Workflow,
+  type LucideIcon,
+} from "lucide-react";
 import { memo, type ReactNode } from "react";
 import { IconButton } from "@/components/Button";
 import { statusColour, StatusIcon } from "@/components/StatusChip";
@@ -44,7 +60,17 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
   const isGroup = node.inner !== undefined;
   const Kind = ICONS[node.kind];
   return (
-    <div className={cx(styles.node, isGroup && styles.group, isLit && styles.lit, isSelected && styles.selected, node.problem !== undefined && styles.problem)} style={box} data-status={node.status}>
+    <div
+      className={cx(
+        styles.node,
+        isGroup && styles.group,
+        isLit && styles.lit,
+        isSelected && styles.selected,
+        node.problem !== undefined && styles.problem,
+      )}
+      style={box}
+      data-status={node.status}
+    >
       <button
         type="button"
         className={styles.body}
@@ -79,7 +105,9 @@ export const NodeBox = memo(function NodeBox({ placed, isSelected, isLit, isReac
           </span>
           <span className={styles.detail}>
             {node.status !== undefined && <Kind size={11} aria-hidden />}
-            <span className="truncate">{[node.status && statusWord(node.status), node.detail].filter(Boolean).join(" · ") || KIND_WORDS[node.kind]}</span>
+            <span className="truncate">
+              {[node.status && statusWord(node.status), node.detail].filter(Boolean).join(" · ") || KIND_WORDS[node.kind]}
+            </span>
             {node.problem !== undefined && <Hidden>{node.problem}</Hidden>}
           </span>
         </span>

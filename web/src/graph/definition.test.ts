@@ -22,14 +22,22 @@ it("draws the steps of a document by what they need", () => {
     ["ship", "job", "order.ship"],
     [END, "end", undefined],
   ]);
-  expect(nodes.flatMap((node) => (node.badges ?? []).map((badge) => `${node.id} ${badge.label}`))).toEqual(["reserve undo", "note if", "ship each", "ship may fail"]);
+  expect(nodes.flatMap((node) => (node.badges ?? []).map((badge) => `${node.id} ${badge.label}`))).toEqual([
+    "reserve undo",
+    "note if",
+    "ship each",
+    "ship may fail",
+  ]);
   expect(nodes[4]?.path).toBe("steps[3]");
   expect(pairs(order)).toEqual([`${START} reserve`, "reserve paid", "reserve note", "paid ship", "note ship", `ship ${END}`]);
 });
 
 it("draws what is there of a document that is being written", () => {
-  for (const nothing of [undefined, null, "{", [], {}, { steps: "a" }, { steps: [] }]) expect(graphOfDefinition(nothing)).toEqual({ nodes: [], edges: [] });
-  const half = { steps: [null, { id: "a", needs: ["b", "b", 3] }, { id: "a", sleep: 60, needs: "a" }, { id: 7, approval: "Go?", needs: ["a"] }] };
+  for (const nothing of [undefined, null, "{", [], {}, { steps: "a" }, { steps: [] }])
+    expect(graphOfDefinition(nothing)).toEqual({ nodes: [], edges: [] });
+  const half = {
+    steps: [null, { id: "a", needs: ["b", "b", 3] }, { id: "a", sleep: 60, needs: "a" }, { id: 7, approval: "Go?", needs: ["a"] }],
+  };
   expect(graphOfDefinition(half).nodes.map((node) => [node.id, node.label, node.detail])).toEqual([
     [START, "Start", undefined],
     ["^0", "step 1", "does nothing yet"],

@@ -51,7 +51,15 @@ export function layered(nodes: readonly Sized[], edges: readonly Link[]): Layere
   const index = new Map(nodes.map((node, number) => [node.id, number]));
   const links = edges.map((edge) => [index.get(edge.from) ?? 0, index.get(edge.to) ?? 0] as const);
   const ranks = ranksOf(nodes.length, links);
-  const vertices: Vertex[] = nodes.map(({ width, height }, number) => ({ width, height, layer: ranks[number] ?? 0, x: 0, isPoint: false, above: [], below: [] }));
+  const vertices: Vertex[] = nodes.map(({ width, height }, number) => ({
+    width,
+    height,
+    layer: ranks[number] ?? 0,
+    x: 0,
+    isPoint: false,
+    above: [],
+    below: [],
+  }));
   const chains = links.map(([from, to]) => chainOf(vertices, from, to));
   const layers = orderedLayers(vertices);
   placeAcross(vertices, layers);
@@ -254,7 +262,13 @@ function placeDown(vertices: readonly Vertex[], layers: readonly number[][]): nu
   return tops;
 }
 
-function drawn(vertices: readonly Vertex[], count: number, chains: readonly number[][], links: readonly (readonly [number, number])[], tops: readonly number[]): Layered {
+function drawn(
+  vertices: readonly Vertex[],
+  count: number,
+  chains: readonly number[][],
+  links: readonly (readonly [number, number])[],
+  tops: readonly number[],
+): Layered {
   const left = vertices.reduce((least, one) => Math.min(least, one.x - one.width / 2), Infinity);
   const right = vertices.reduce((most, one) => Math.max(most, one.x + one.width / 2), -Infinity);
   const top = (one: Vertex): number => tops[one.layer] ?? 0;

@@ -13,27 +13,54 @@ function boxes(drawing: Layout) {
 }
 
 function overlaps(drawing: Layout): string[] {
-  const within = (one: string, group: string | null): boolean => group !== null && (group === one || within(one, boxes(drawing)[group]?.group ?? null));
+  const within = (one: string, group: string | null): boolean =>
+    group !== null && (group === one || within(one, boxes(drawing)[group]?.group ?? null));
   return drawing.nodes.flatMap((one, at) =>
     drawing.nodes
       .slice(at + 1)
       .filter((other) => !within(one.node.id, other.group))
-      .filter((other) => one.x < other.x + other.width && other.x < one.x + one.width && one.y < other.y + other.height && other.y < one.y + one.height)
+      .filter(
+        (other) =>
+          one.x < other.x + other.width && other.x < one.x + one.width && one.y < other.y + other.height && other.y < one.y + one.height,
+      )
       .map((other) => `${one.node.id} ${other.node.id}`),
   );
 }
 
 describe("layers", () => {
   it("are as deep as the longest way, and circles have an end", () => {
-    expect(ranksOf(4, [[0, 1], [1, 2], [0, 3], [2, 3]])).toEqual([0, 1, 2, 3]);
-    expect(ranksOf(3, [[0, 1], [1, 2], [2, 0]])).toEqual([0, 1, 2]);
+    expect(
+      ranksOf(4, [
+        [0, 1],
+        [1, 2],
+        [0, 3],
+        [2, 3],
+      ]),
+    ).toEqual([0, 1, 2, 3]);
+    expect(
+      ranksOf(3, [
+        [0, 1],
+        [1, 2],
+        [2, 0],
+      ]),
+    ).toEqual([0, 1, 2]);
     expect(ranksOf(1, [[0, 0]])).toEqual([0]);
   });
 
   it("count crossings", () => {
     const vertices = [{ below: [3] }, { below: [2] }, { below: [] }, { below: [] }];
-    expect(crossings(vertices, [[0, 1], [2, 3]])).toBe(1);
-    expect(crossings(vertices, [[0, 1], [3, 2]])).toBe(0);
+    expect(
+      crossings(vertices, [
+        [0, 1],
+        [2, 3],
+      ]),
+    ).toBe(1);
+    expect(
+      crossings(vertices, [
+        [0, 1],
+        [3, 2],
+      ]),
+    ).toBe(0);
   });
 });
 
@@ -54,7 +81,9 @@ describe("layout", () => {
     for (const passed of ["c", "e"]) {
       const box = at[passed];
       for (const point of long?.points.slice(1, -1) ?? []) {
-        expect(point.x > (box?.x ?? 0) && point.x < (box?.x ?? 0) + NODE_WIDTH && point.y > (box?.y ?? 0) && point.y < (box?.y ?? 0) + 1).toBe(false);
+        expect(
+          point.x > (box?.x ?? 0) && point.x < (box?.x ?? 0) + NODE_WIDTH && point.y > (box?.y ?? 0) && point.y < (box?.y ?? 0) + 1,
+        ).toBe(false);
       }
     }
   });
@@ -89,7 +118,15 @@ describe("layout", () => {
 
   it("takes little time for a large graph", () => {
     const ids = Array.from({ length: 1000 }, (_, number) => `${number}`);
-    const ladder = { nodes: ids.map((id) => node(id)), edges: ids.flatMap((id, at) => [{ from: ids[at - 3] ?? id, to: id }, { from: ids[at - 7] ?? id, to: id }]).filter((edge) => edge.from !== edge.to) };
+    const ladder = {
+      nodes: ids.map((id) => node(id)),
+      edges: ids
+        .flatMap((id, at) => [
+          { from: ids[at - 3] ?? id, to: id },
+          { from: ids[at - 7] ?? id, to: id },
+        ])
+        .filter((edge) => edge.from !== edge.to),
+    };
     const began = performance.now();
     expect(layout(ladder).nodes).toHaveLength(1000);
     expect(performance.now() - began).toBeLessThan(2000);
@@ -97,7 +134,13 @@ describe("layout", () => {
 });
 
 it("draws curves that leave and reach nodes straight down", () => {
-  expect(pathOf([{ x: 0, y: 0 }, { x: 0, y: 10 }, { x: 20, y: 30 }])).toBe("M0 0V10C0 20 20 20 20 30");
+  expect(
+    pathOf([
+      { x: 0, y: 0 },
+      { x: 0, y: 10 },
+      { x: 20, y: 30 },
+    ]),
+  ).toBe("M0 0V10C0 20 20 20 20 30");
 });
 
 it("walks along edges first, and to the nearest else", () => {

@@ -58,7 +58,14 @@ export function layout(graph: Graph): Layout {
     const corner = corners.at[number] ?? { x: 0, y: 0 };
     part.edges.forEach((edge, at) => {
       const way = drawing.ways[at];
-      if (way !== undefined) edges.push(edgeAlong(edge, way.points.map((point) => moved(point, corner)), way.isBack));
+      if (way !== undefined)
+        edges.push(
+          edgeAlong(
+            edge,
+            way.points.map((point) => moved(point, corner)),
+            way.isBack,
+          ),
+        );
     });
     part.nodes.forEach(({ id, width, height }, at) => {
       const place = moved(drawing.corners[at] ?? corner, corner);

@@ -92,18 +92,33 @@ export function useView(ref: RefObject<HTMLElement | null>, drawing: Layout) {
     if (element === null) return;
     const [left, top] = [box.x * zoom + offset, box.y * zoom + SPACE];
     const [width, height] = [box.width * zoom, Math.min(box.height * zoom, size.height / 2)];
-    const isIn = left >= element.scrollLeft && left + width <= element.scrollLeft + size.width && top >= element.scrollTop && top + height <= element.scrollTop + size.height;
+    const isIn =
+      left >= element.scrollLeft &&
+      left + width <= element.scrollLeft + size.width &&
+      top >= element.scrollTop &&
+      top + height <= element.scrollTop + size.height;
     if (!isIn) element.scrollTo(left + width / 2 - size.width / 2, top + height / 2 - size.height / 2);
   };
 
   const isVisible = useMemo(() => {
     const [left, top] = [(tile.x - 1) * TILE - offset, (tile.y - 1) * TILE - SPACE];
     const [right, bottom] = [left + size.width + 3 * TILE, top + size.height + 3 * TILE];
-    return (box: Box): boolean => box.x * zoom <= right && (box.x + box.width) * zoom >= left && box.y * zoom <= bottom && (box.y + box.height) * zoom >= top;
+    return (box: Box): boolean =>
+      box.x * zoom <= right && (box.x + box.width) * zoom >= left && box.y * zoom <= bottom && (box.y + box.height) * zoom >= top;
   }, [tile, size, zoom, offset]);
 
   const content = { width: Math.max(size.width, drawing.width * zoom + 2 * SPACE), height: drawing.height * zoom + 2 * SPACE };
-  return { size, zoom, offset, content, fit, reveal, isVisible, zoomBy: (by: number) => zoomTo(zoom * by, size.width / 2, size.height / 2), handlers: dragging };
+  return {
+    size,
+    zoom,
+    offset,
+    content,
+    fit,
+    reveal,
+    isVisible,
+    zoomBy: (by: number) => zoomTo(zoom * by, size.width / 2, size.height / 2),
+    handlers: dragging,
+  };
 }
 
 /** The left edge of the drawing: in the middle where it is narrower than its view. */

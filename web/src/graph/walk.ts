@@ -21,12 +21,19 @@ export function neighbour(layout: Layout, from: string, direction: Direction): s
   const within = direction === "down" ? ahead.filter((one) => one.group === from) : [];
   const near = within.length > 0 ? within : ahead.filter(({ node }) => linked.has(node.id));
   const found = (near.length > 0 ? near : ahead).map((one) => ({ one, far: distance(here, one, direction) }));
-  return found.reduce<(typeof found)[number] | undefined>((best, next) => (best === undefined || next.far < best.far ? next : best), undefined)?.one.node.id;
+  return found.reduce<(typeof found)[number] | undefined>(
+    (best, next) => (best === undefined || next.far < best.far ? next : best),
+    undefined,
+  )?.one.node.id;
 }
 
 function linkedTo(layout: Layout, from: string, direction: "up" | "down"): Set<string> {
   const edges = layout.edges.map(({ edge }) => edge);
-  return new Set(direction === "down" ? edges.filter((edge) => edge.from === from).map((edge) => edge.to) : edges.filter((edge) => edge.to === from).map((edge) => edge.from));
+  return new Set(
+    direction === "down"
+      ? edges.filter((edge) => edge.from === from).map((edge) => edge.to)
+      : edges.filter((edge) => edge.to === from).map((edge) => edge.from),
+  );
 }
 
 function isAhead(here: PlacedNode, one: PlacedNode, direction: Direction): boolean {

@@ -1,11 +1,6 @@
 import type { Schemas } from "@/api/client";
 
-export type LiveEvent =
-  | Schemas["JobEvent"]
-  | Schemas["GateEvent"]
-  | Schemas["PauseEvent"]
-  | Schemas["RunEvent"]
-  | Schemas["TriggerEvent"];
+export type LiveEvent = Schemas["JobEvent"] | Schemas["GateEvent"] | Schemas["PauseEvent"] | Schemas["RunEvent"] | Schemas["TriggerEvent"];
 type Frame = Schemas["Hello"] | Schemas["Events"] | Schemas["Refetch"];
 
 /** What arrived since the last animation frame. */

@@ -29,15 +29,22 @@ export function SignInPage() {
       <form className={styles.box} onSubmit={submit}>
         <h1>Sign in to Atlas</h1>
         <Field label="Token" hint="Your administrator makes one for you." required>
-          {(control) => <Input {...control} type="password" autoComplete="current-password" placeholder="atl_…" value={token} onChange={(event) => setToken(event.target.value)} />}
+          {(control) => (
+            <Input
+              {...control}
+              type="password"
+              autoComplete="current-password"
+              placeholder="atl_…"
+              value={token}
+              onChange={(event) => setToken(event.target.value)}
+            />
+          )}
         </Field>
         <ProblemLine error={error} />
         <Button type="submit" kind="primary" busy={busy} disabled={token.trim() === ""}>
           Sign in
         </Button>
-        <p className={styles.help}>
-          On the machine that runs Atlas, this prints a link that signs you in:
-        </p>
+        <p className={styles.help}>On the machine that runs Atlas, this prints a link that signs you in:</p>
         <Command text="atlas sign-in" />
       </form>
     </main>

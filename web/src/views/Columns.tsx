@@ -18,7 +18,16 @@ export function Columns<Row>({ columns }: { columns: readonly Column<Row>[] }) {
     const hide = choices.map((one) => one.key).filter((key) => !shown.includes(key));
     void navigate({ to: ".", search: (before) => ({ ...before, hide: hide.length === 0 ? undefined : hide }), replace: true });
   };
-  return <ChoiceFilter label="Columns" icon={<Columns3 size={12} aria-hidden />} values={choices.map((one) => one.key)} chosen={choices.map((one) => one.key).filter((key) => !hidden.includes(key))} onChange={show} show={(key) => nameOf.get(key)} />;
+  return (
+    <ChoiceFilter
+      label="Columns"
+      icon={<Columns3 size={12} aria-hidden />}
+      values={choices.map((one) => one.key)}
+      chosen={choices.map((one) => one.key).filter((key) => !hidden.includes(key))}
+      onChange={show}
+      show={(key) => nameOf.get(key)}
+    />
+  );
 }
 
 /** Those that are shown. */

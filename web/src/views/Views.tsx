@@ -26,11 +26,24 @@ export function Views() {
           {own.length > 0 && (
             <ul>
               {own.map((view) => (
-                <Row key={view.name} view={view} current={view === current} onOpen={close} onRemove={() => keepViews(without(views, view))} />
+                <Row
+                  key={view.name}
+                  view={view}
+                  current={view === current}
+                  onOpen={close}
+                  onRemove={() => keepViews(without(views, view))}
+                />
               ))}
             </ul>
           )}
-          {current === undefined && <Keep key={shared} name={shared ?? ""} disabled={search === ""} onKeep={(given) => keepViews(withView(views, { page, name: given, search }))} />}
+          {current === undefined && (
+            <Keep
+              key={shared}
+              name={shared ?? ""}
+              disabled={search === ""}
+              onKeep={(given) => keepViews(withView(views, { page, name: given, search }))}
+            />
+          )}
         </div>
       )}
     </FilterMenu>
@@ -68,7 +81,13 @@ function Keep({ name, disabled, onKeep }: { name: string; disabled: boolean; onK
   if (disabled) return <p className={styles.hint}>A view keeps filters, columns and order under a name. Choose some first.</p>;
   return (
     <form className={styles.keep} onSubmit={submit}>
-      <Input aria-label="Name of this view" placeholder="Name of this view" maxLength={60} value={typed} onChange={(event) => setTyped(event.target.value)} />
+      <Input
+        aria-label="Name of this view"
+        placeholder="Name of this view"
+        maxLength={60}
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+      />
       <Button type="submit" kind="primary" disabled={typed.trim() === ""}>
         Keep
       </Button>

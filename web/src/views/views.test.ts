@@ -4,9 +4,9 @@ import { linkOf, nameIn, readViews, searchOfView, type View, withView, without }
 const FAILED: View = { page: "/jobs", name: "Failed mails", search: "?job_type=EMAIL_SEND&status=failed" };
 
 test("a view holds filters, columns and order, not what is open beside the list", () => {
-  expect(searchOfView({ status: ["failed", "dead_letter"], order: "ended", hide: ["worker"], job: "0192f0c1", tab: "audit", source: undefined })).toBe(
-    "?hide=worker&order=ended&status=failed&status=dead_letter",
-  );
+  expect(
+    searchOfView({ status: ["failed", "dead_letter"], order: "ended", hide: ["worker"], job: "0192f0c1", tab: "audit", source: undefined }),
+  ).toBe("?hide=worker&order=ended&status=failed&status=dead_letter");
   expect(searchOfView({ order: "ended", status: "failed" })).toBe(searchOfView({ status: "failed", order: "ended" }));
 });
 
@@ -31,5 +31,9 @@ test("a name is kept once on a page, and removed", () => {
 test("what a browser kept is not trusted", () => {
   expect(readViews("{")).toEqual([]);
   expect(readViews(null)).toEqual([]);
-  expect(readViews(JSON.stringify([FAILED, { ...FAILED, page: "//evil.example" }, { ...FAILED, page: "javascript:alert(1)" }, 7, { page: "/jobs" }]))).toEqual([FAILED]);
+  expect(
+    readViews(
+      JSON.stringify([FAILED, { ...FAILED, page: "//evil.example" }, { ...FAILED, page: "javascript:alert(1)" }, 7, { page: "/jobs" }]),
+    ),
+  ).toEqual([FAILED]);
 });

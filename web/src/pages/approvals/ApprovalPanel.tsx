@@ -23,10 +23,21 @@ type Approval = Schemas["ApprovalShown"];
 /** One approval: exactly what is being approved, and the decision. */
 export function ApprovalPanel({ approvalId, onClose }: { approvalId: string; onClose: () => void }) {
   const query = { tenant: useTenant() };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/approvals/{approval_id}", { params: { path: { approval_id: approvalId }, query } }, { meta: { live: ["run"] } });
+  const { data, error, refetch } = api.useQuery(
+    "get",
+    "/api/v1/approvals/{approval_id}",
+    { params: { path: { approval_id: approvalId }, query } },
+    { meta: { live: ["run"] } },
+  );
   return (
     <SidePanel title={data?.title ?? "Approval"} about={data && <StatusChip status={data.status} />} onClose={onClose}>
-      {data !== undefined ? <Body approval={data} onDone={onClose} /> : error !== null ? <ProblemView error={error} onRetry={() => void refetch()} /> : <Skeleton height={200} />}
+      {data !== undefined ? (
+        <Body approval={data} onDone={onClose} />
+      ) : error !== null ? (
+        <ProblemView error={error} onRetry={() => void refetch()} />
+      ) : (
+        <Skeleton height={200} />
+      )}
     </SidePanel>
   );
 }
@@ -44,7 +55,9 @@ function Body({ approval, onDone }: { approval: Approval; onDone: () => void }) 
             <Id value={approval.run_id} />
           </Link>
         </Fact>
-        <Fact name={approval.status === "pending" ? "Ends by itself" : "Decided"}>{approval.decided_at === null ? <Time at={approval.expires_at} /> : <Time at={approval.decided_at} />}</Fact>
+        <Fact name={approval.status === "pending" ? "Ends by itself" : "Decided"}>
+          {approval.decided_at === null ? <Time at={approval.expires_at} /> : <Time at={approval.decided_at} />}
+        </Fact>
         {approval.decided_by !== null && <Fact name="Decided by">{approval.decided_by}</Fact>}
         {approval.comment !== null && <Fact name="Comment">{approval.comment}</Fact>}
       </Facts>
@@ -58,8 +71,18 @@ function Body({ approval, onDone }: { approval: Approval; onDone: () => void }) 
 function Subject({ approval }: { approval: Approval }) {
   const query = { tenant: useTenant() };
   const isIntent = approval.kind === "intent";
-  const intent = api.useQuery("get", "/api/v1/intents/{intent_id}", { params: { path: { intent_id: approval.run_id }, query } }, { enabled: isIntent });
-  const run = api.useQuery("get", "/api/v1/runs/{run_id}", { params: { path: { run_id: approval.run_id }, query } }, { enabled: !isIntent });
+  const intent = api.useQuery(
+    "get",
+    "/api/v1/intents/{intent_id}",
+    { params: { path: { intent_id: approval.run_id }, query } },
+    { enabled: isIntent },
+  );
+  const run = api.useQuery(
+    "get",
+    "/api/v1/runs/{run_id}",
+    { params: { path: { run_id: approval.run_id }, query } },
+    { enabled: !isIntent },
+  );
   const subject = isIntent ? intent.data : run.data;
   const error = isIntent ? intent.error : run.error;
   return (
@@ -70,7 +93,13 @@ function Subject({ approval }: { approval: Approval }) {
           {isIntent ? "A run of" : "The next step of"} <strong>{subject.workflow}</strong> with this input:
         </p>
       )}
-      {subject !== undefined ? <JsonView label="input" value={subject.input} /> : error !== null ? <ProblemLine error={error} /> : <Skeleton height={80} />}
+      {subject !== undefined ? (
+        <JsonView label="input" value={subject.input} />
+      ) : error !== null ? (
+        <ProblemLine error={error} />
+      ) : (
+        <Skeleton height={80} />
+      )}
       {Object.keys(approval.detail).length > 0 && (
         <>
           <h3>Detail</h3>
@@ -94,7 +123,12 @@ function Decision({ approval, onDone }: { approval: Approval; onDone: () => void
   const decide = useMutation({
     mutationFn: async (approve: boolean) => {
       const body = { approve, comment: comment.trim() === "" ? null : comment.trim(), input_hash: approval.input_hash };
-      return (await client.POST("/api/v1/approvals/{approval_id}/decision", { params: { path: { approval_id: approval.id }, query: { tenant } }, body })).data;
+      return (
+        await client.POST("/api/v1/approvals/{approval_id}/decision", {
+          params: { path: { approval_id: approval.id }, query: { tenant } },
+          body,
+        })
+      ).data;
     },
     onSuccess: async (decided) => {
       toast(decided?.status === "approved" ? "Approved: the run goes on" : "Rejected");

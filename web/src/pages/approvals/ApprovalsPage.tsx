@@ -20,10 +20,30 @@ const PAGE = 50;
 const COLUMNS: Column<Approval>[] = [
   { key: "status", header: "Status", width: "112px", cell: (one) => <StatusChip status={one.status} /> },
   { key: "title", header: "Question", width: "minmax(180px, 3fr)", cell: (one) => <span className="truncate">{one.title}</span> },
-  { key: "kind", header: "About", width: "minmax(100px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.kind === "intent" ? "a request" : `step ${one.step ?? ""}`}</span> },
-  { key: "by", header: "Asked by", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.requested_by}</span> },
+  {
+    key: "kind",
+    header: "About",
+    width: "minmax(100px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{one.kind === "intent" ? "a request" : `step ${one.step ?? ""}`}</span>,
+  },
+  {
+    key: "by",
+    header: "Asked by",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{one.requested_by}</span>,
+  },
   { key: "created", header: "Asked", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
-  { key: "expires", header: "Ends", width: "112px", align: "end", wideOnly: true, cell: (one) => (one.status === "pending" ? <Time at={one.expires_at} /> : one.decided_at === null ? null : <Time at={one.decided_at} />) },
+  {
+    key: "expires",
+    header: "Ends",
+    width: "112px",
+    align: "end",
+    wideOnly: true,
+    cell: (one) =>
+      one.status === "pending" ? <Time at={one.expires_at} /> : one.decided_at === null ? null : <Time at={one.decided_at} />,
+  },
 ];
 
 /** What waits for a person's decision, and what was decided. */
@@ -31,10 +51,19 @@ export function ApprovalsPage() {
   const { status = "pending", open } = useSearch({ from: "/approvals" });
   const navigate = useNavigate({ from: "/approvals" });
   const query = { status, tenant: useTenant(), limit: PAGE };
-  const approvals = usePages(["approvals", query], async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data, { live: ["run"] });
-  const show = (id: string | undefined): void => void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
+  const approvals = usePages(
+    ["approvals", query],
+    async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data,
+    { live: ["run"] },
+  );
+  const show = (id: string | undefined): void =>
+    void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
   return (
-    <Page title="Approvals" fill filters={<StatusLine status={status} onChange={(next) => void navigate({ search: ({ tenant }) => ({ tenant, status: next }) })} />}>
+    <Page
+      title="Approvals"
+      fill
+      filters={<StatusLine status={status} onChange={(next) => void navigate({ search: ({ tenant }) => ({ tenant, status: next }) })} />}
+    >
       <DataTable
         label="Approvals"
         rows={approvals.rows}
@@ -48,9 +77,14 @@ export function ApprovalsPage() {
         onMore={() => void approvals.fetchNextPage()}
         empty={
           status === "pending" ? (
-            <EmptyState title="Nothing waits for a decision">A workflow asks here before it goes on, and policy before a request becomes a run. Who asked may not decide.</EmptyState>
+            <EmptyState title="Nothing waits for a decision">
+              A workflow asks here before it goes on, and policy before a request becomes a run. Who asked may not decide.
+            </EmptyState>
           ) : (
-            <EmptyState title={`No ${status} approvals`} action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Show what waits</Button>} />
+            <EmptyState
+              title={`No ${status} approvals`}
+              action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Show what waits</Button>}
+            />
           )
         }
       />

@@ -21,7 +21,9 @@ export function AuditPage() {
   const search = useSearch({ from: "/audit" });
   const navigate = useNavigate({ from: "/audit" });
   const [exporting, setExporting] = useState(false);
-  const verification = useStartVerification(() => void navigate({ search: (before) => ({ ...before, tab: "verifications", row: undefined }) }));
+  const verification = useStartVerification(
+    () => void navigate({ search: (before) => ({ ...before, tab: "verifications", row: undefined }) }),
+  );
   return (
     <Page
       title="Audit"
@@ -58,10 +60,15 @@ export function AuditPage() {
 function SealStatus() {
   const { data } = api.useQuery("get", "/api/v1/audit/status", { params: { query: { tenant: useTenant() } } }, { refetchInterval: 3000 });
   if (data === undefined) return null;
-  const waiting = data.unsealed === 0 ? "all sealed" : `${plural(data.unsealed, "row waits", "rows wait")} for a seal, ${duration(data.lag_seconds * 1000)}`;
+  const waiting =
+    data.unsealed === 0
+      ? "all sealed"
+      : `${plural(data.unsealed, "row waits", "rows wait")} for a seal, ${duration(data.lag_seconds * 1000)}`;
   return (
     <p className={styles.status}>
-      <Tooltip content={`${whole(data.size)} leaves in the tree, ${data.signed_size === null ? "none" : whole(data.signed_size)} of them under a signed checkpoint`}>
+      <Tooltip
+        content={`${whole(data.size)} leaves in the tree, ${data.signed_size === null ? "none" : whole(data.signed_size)} of them under a signed checkpoint`}
+      >
         <span data-late={data.lag_seconds > 10}>{waiting}</span>
       </Tooltip>
       {data.verified !== null && (

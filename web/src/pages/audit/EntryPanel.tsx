@@ -92,14 +92,20 @@ function Thing({ entry }: { entry: Details }) {
   if (entry.entity_type === "job") {
     return (
       <>
-        {name} <Link to="/jobs/$jobId" params={{ jobId: entry.entity_id }}>Open the job</Link>
+        {name}{" "}
+        <Link to="/jobs/$jobId" params={{ jobId: entry.entity_id }}>
+          Open the job
+        </Link>
       </>
     );
   }
   if (entry.entity_type === "run") {
     return (
       <>
-        {name} <Link to="/runs/$runId" params={{ runId: entry.entity_id }}>Open the run</Link>
+        {name}{" "}
+        <Link to="/runs/$runId" params={{ runId: entry.entity_id }}>
+          Open the run
+        </Link>
       </>
     );
   }

@@ -19,14 +19,25 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
   if (until !== "") query.set("until", new Date(until).toISOString());
   if (personal) query.set("personal", "true");
   return (
-    <Dialog open onClose={onClose} title="Export the audit log" description="One JSON object a line, with the seals and checkpoints that prove it. The export itself is recorded.">
+    <Dialog
+      open
+      onClose={onClose}
+      title="Export the audit log"
+      description="One JSON object a line, with the seals and checkpoints that prove it. The export itself is recorded."
+    >
       <Field label="Sealed since" hint="Empty: from the beginning.">
         {(control) => <Input {...control} type="datetime-local" value={since} onChange={(event) => setSince(event.target.value)} />}
       </Field>
       <Field label="Sealed until" hint="Empty: up to now.">
         {(control) => <Input {...control} type="datetime-local" value={until} onChange={(event) => setUntil(event.target.value)} />}
       </Field>
-      {isOperator && <Checkbox label="With personal values that were not erased" checked={personal} onChange={(event) => setPersonal(event.target.checked)} />}
+      {isOperator && (
+        <Checkbox
+          label="With personal values that were not erased"
+          checked={personal}
+          onChange={(event) => setPersonal(event.target.checked)}
+        />
+      )}
       <p className="quiet">Check the file on any machine, with the public key:</p>
       <Command text="atlas audit verify --export audit.ndjson --key audit.pub" />
       <div className={styles.buttons}>

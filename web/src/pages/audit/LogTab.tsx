@@ -30,7 +30,13 @@ export function LogTab() {
   const [paused, setPaused] = useState<number | null>(null);
   const set = (change: Partial<AuditSearch>): void => void navigate({ search: (before) => ({ ...before, ...change }) });
 
-  const at = paused === null ? 0 : Math.max(0, entries.findIndex((one) => one.id === paused));
+  const at =
+    paused === null
+      ? 0
+      : Math.max(
+          0,
+          entries.findIndex((one) => one.id === paused),
+        );
   const shown = useMemo(() => entries.slice(at), [entries, at]);
   const isAll = isWhole(search);
   const seals = useSeals(isAll ? shown : []);
@@ -43,8 +49,17 @@ export function LogTab() {
     <div className={styles.log}>
       <div className={styles.filters}>
         <SearchField value={search.text ?? ""} onSet={(text) => set({ text: text === "" ? undefined : text })} />
-        <ChoiceFilter label="Level" values={LEVELS} chosen={search.level ?? []} onChange={(level) => set({ level: level.length === 0 ? undefined : level })} />
-        <TextFilter label="Action" placeholder="JOB_FAILED" onSet={(action) => set({ action: [...(search.action ?? []), action.toUpperCase()] })} />
+        <ChoiceFilter
+          label="Level"
+          values={LEVELS}
+          chosen={search.level ?? []}
+          onChange={(level) => set({ level: level.length === 0 ? undefined : level })}
+        />
+        <TextFilter
+          label="Action"
+          placeholder="JOB_FAILED"
+          onSet={(action) => set({ action: [...(search.action ?? []), action.toUpperCase()] })}
+        />
         <TextFilter label="Actor" placeholder="ann@example.com" onSet={(actor_id) => set({ actor_id })} />
         <TextFilter label="Thing" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
         <TimeRangeFilter range={search} unset="Time" onChange={set} />
@@ -58,14 +73,31 @@ export function LogTab() {
         rows={pages.isSuccess ? lines : undefined}
         rowKey={(line) => line.key}
         columns={shownOf(columns, hidden)}
-        band={(line) => ("entry" in line ? undefined : <SealLine n={line.seal} seal={line.seal === null ? undefined : seals.get(line.seal)} />)}
+        band={(line) =>
+          "entry" in line ? undefined : <SealLine n={line.seal} seal={line.seal === null ? undefined : seals.get(line.seal)} />
+        }
         query={pages}
         openKey={search.row}
         onOpen={(line) => "entry" in line && set({ row: line.key === search.row ? undefined : line.key })}
         hasMore={pages.hasNextPage}
         isLoadingMore={pages.isFetchingNextPage}
         onMore={() => void pages.fetchNextPage()}
-        empty={<Nothing filtered={!isAll} onClear={() => set({ text: undefined, action: undefined, level: undefined, actor_id: undefined, entity_type: undefined, entity_id: undefined, ...NO_RANGE })} />}
+        empty={
+          <Nothing
+            filtered={!isAll}
+            onClear={() =>
+              set({
+                text: undefined,
+                action: undefined,
+                level: undefined,
+                actor_id: undefined,
+                entity_type: undefined,
+                entity_id: undefined,
+                ...NO_RANGE,
+              })
+            }
+          />
+        }
       />
       {search.row !== undefined && <EntryPanel key={search.row} id={Number(search.row)} onClose={() => set({ row: undefined })} />}
     </div>
@@ -99,13 +131,73 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
   return useMemo(() => {
     const cell = (show: (entry: Entry) => ReactNode) => (line: Line) => ("entry" in line ? show(line.entry) : null);
     const columns: (Column<Line> | false)[] = [
-      { key: "time", header: "Time", width: "184px", cell: cell((one) => <time className="mono" dateTime={one.created_at}>{exactTime(new Date(one.created_at)).slice(0, 23)}</time>) },
-      { key: "actor", header: "Actor", width: "minmax(120px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>{visible(one.actor_id)}</span>) },
-      { key: "action", header: "Action", width: "minmax(150px, 1.4fr)", cell: cell((one) => <span className={styles.action} data-level={one.level}>{one.action}</span>) },
-      { key: "entity", header: "Thing", width: "minmax(190px, 1fr)", wideOnly: true, cell: cell((one) => <span className="truncate" title={one.entity_id}><span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span></span>) },
-      { key: "message", header: "Message", width: "minmax(160px, 2fr)", wideOnly: true, cell: cell((one) => <span className="truncate">{visible(one.message)}</span>) },
-      tenants !== null && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: cell((one) => <span className="quiet truncate" title={one.tenant_id ?? undefined}>{one.tenant_id === null ? "none" : (tenants.get(one.tenant_id) ?? shortId(one.tenant_id))}</span>) },
-      withSeal && { key: "seal", header: "Seal", width: "84px", align: "end" as const, cell: cell((one) => <span className="mono quiet">{one.seal === null ? "waits" : `#${one.seal}`}</span>) },
+      {
+        key: "time",
+        header: "Time",
+        width: "184px",
+        cell: cell((one) => (
+          <time className="mono" dateTime={one.created_at}>
+            {exactTime(new Date(one.created_at)).slice(0, 23)}
+          </time>
+        )),
+      },
+      {
+        key: "actor",
+        header: "Actor",
+        width: "minmax(120px, 1fr)",
+        wideOnly: true,
+        cell: cell((one) => (
+          <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>
+            {visible(one.actor_id)}
+          </span>
+        )),
+      },
+      {
+        key: "action",
+        header: "Action",
+        width: "minmax(150px, 1.4fr)",
+        cell: cell((one) => (
+          <span className={styles.action} data-level={one.level}>
+            {one.action}
+          </span>
+        )),
+      },
+      {
+        key: "entity",
+        header: "Thing",
+        width: "minmax(190px, 1fr)",
+        wideOnly: true,
+        cell: cell((one) => (
+          <span className="truncate" title={one.entity_id}>
+            <span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span>
+          </span>
+        )),
+      },
+      {
+        key: "message",
+        header: "Message",
+        width: "minmax(160px, 2fr)",
+        wideOnly: true,
+        cell: cell((one) => <span className="truncate">{visible(one.message)}</span>),
+      },
+      tenants !== null && {
+        key: "tenant",
+        header: "Tenant",
+        width: "110px",
+        wideOnly: true,
+        cell: cell((one) => (
+          <span className="quiet truncate" title={one.tenant_id ?? undefined}>
+            {one.tenant_id === null ? "none" : (tenants.get(one.tenant_id) ?? shortId(one.tenant_id))}
+          </span>
+        )),
+      },
+      withSeal && {
+        key: "seal",
+        header: "Seal",
+        width: "84px",
+        align: "end" as const,
+        cell: cell((one) => <span className="mono quiet">{one.seal === null ? "waits" : `#${one.seal}`}</span>),
+      },
     ];
     return columns.filter((one) => one !== false);
   }, [withSeal, tenants]);
@@ -123,7 +215,15 @@ function SearchField({ value, onSet }: { value: string; onSet: (value: string) =
       }}
     >
       <Search size={14} aria-hidden />
-      <input type="search" data-page-search aria-label="Search the audit log" placeholder="Search actions, things, actors, messages" maxLength={200} value={text} onChange={(event) => setText(event.target.value)} />
+      <input
+        type="search"
+        data-page-search
+        aria-label="Search the audit log"
+        placeholder="Search actions, things, actors, messages"
+        maxLength={200}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
     </form>
   );
 }
@@ -142,9 +242,17 @@ function Chips({ search, set }: { search: AuditSearch; set: (change: Partial<Aud
         <FilterChip key={level} name="Level" value={level} onRemove={() => set({ level: search.level?.filter((one) => one !== level) })} />
       ))}
       {actions.map((action) => (
-        <FilterChip key={action} name="Action" value={action} onRemove={() => set({ action: actions.length === 1 ? undefined : actions.filter((one) => one !== action) })} />
+        <FilterChip
+          key={action}
+          name="Action"
+          value={action}
+          onRemove={() => set({ action: actions.length === 1 ? undefined : actions.filter((one) => one !== action) })}
+        />
       ))}
-      {single.map(([name, label, value]) => value !== undefined && <FilterChip key={name} name={label} value={value} onRemove={() => set({ [name]: undefined })} />)}
+      {single.map(
+        ([name, label, value]) =>
+          value !== undefined && <FilterChip key={name} name={label} value={value} onRemove={() => set({ [name]: undefined })} />,
+      )}
     </>
   );
 }
@@ -174,7 +282,10 @@ function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void
     );
   }
   return (
-    <EmptyState title="Nothing is recorded yet" command="atlas enqueue EMAIL_SEND --tenant demo --input '{&quot;to&quot;: &quot;ann@example.com&quot;}'">
+    <EmptyState
+      title="Nothing is recorded yet"
+      command='atlas enqueue EMAIL_SEND --tenant demo --input &apos;{"to": "ann@example.com"}&apos;'
+    >
       Every change of a job, a workflow or a setting leaves a row here that cannot be changed afterwards.
     </EmptyState>
   );

@@ -92,7 +92,13 @@ function Steps({ steps }: { steps: Step[] }) {
           const state = step === undefined ? "open" : step.passed ? "passed" : "failed";
           return (
             <li key={key} className={styles.step} data-state={state} data-step={key}>
-              {state === "open" ? <CircleDashed size={14} aria-label="not checked" /> : state === "passed" ? <Check size={14} aria-label="passed" /> : <X size={14} aria-label="failed" />}
+              {state === "open" ? (
+                <CircleDashed size={14} aria-label="not checked" />
+              ) : state === "passed" ? (
+                <Check size={14} aria-label="passed" />
+              ) : (
+                <X size={14} aria-label="failed" />
+              )}
               <div>
                 <strong>{TITLES[key]}</strong>
                 {step !== undefined && <p>{step.reason}</p>}

@@ -70,7 +70,11 @@ export function SealsTab() {
           hasMore={checkpoints.hasNextPage}
           isLoadingMore={checkpoints.isFetchingNextPage}
           onMore={() => void checkpoints.fetchNextPage()}
-          empty={<EmptyState title="Nothing is signed yet">Where the signing key is, the head of the tree is signed every five seconds.</EmptyState>}
+          empty={
+            <EmptyState title="Nothing is signed yet">
+              Where the signing key is, the head of the tree is signed every five seconds.
+            </EmptyState>
+          }
         />
       </Section>
       <Section title="Public keys">

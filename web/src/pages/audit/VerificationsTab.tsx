@@ -15,7 +15,13 @@ import styles from "./Audit.module.css";
 
 type Verification = Schemas["VerificationShown"];
 
-const CHIPS: Record<Verification["status"], string> = { running: "running", whole: "succeeded", damaged: "failed", failed: "failed", lost: "canceled" };
+const CHIPS: Record<Verification["status"], string> = {
+  running: "running",
+  whole: "succeeded",
+  damaged: "failed",
+  failed: "failed",
+  lost: "canceled",
+};
 
 const COLUMNS: Column<Verification>[] = [
   { key: "status", header: "Result", width: "110px", cell: (one) => <StatusChip status={CHIPS[one.status]} label={one.status} /> },
@@ -35,7 +41,11 @@ export function useStartVerification(onStarted: () => void) {
     },
     onError: onStarted,
   });
-  return { start: () => mutation.mutate({ params: { query: { tenant } } }), isPending: mutation.isPending, error: mutation.error as unknown };
+  return {
+    start: () => mutation.mutate({ params: { query: { tenant } } }),
+    isPending: mutation.isPending,
+    error: mutation.error as unknown,
+  };
 }
 
 /** The last verifications, with the progress of one that runs and what each has found. */

@@ -51,7 +51,10 @@ export function useLog(search: AuditSearch) {
   );
   const entries = useMemo(() => merged(tail.rows, older ?? []), [tail.rows, older]);
   const seals = useSealNumbers(entries, filters, since, until);
-  const sealed = useMemo(() => entries.map((one) => (one.seal === null ? { ...one, seal: seals.get(one.id) ?? null } : one)), [entries, seals]);
+  const sealed = useMemo(
+    () => entries.map((one) => (one.seal === null ? { ...one, seal: seals.get(one.id) ?? null } : one)),
+    [entries, seals],
+  );
   return { pages, entries: sealed };
 }
 

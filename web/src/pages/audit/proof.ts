@@ -64,12 +64,24 @@ export async function* checkProof(proof: Proof, row: ShownRow, keys: string): As
   const body = bodyOf(proof);
   const digest = await sha256(body);
   const differing = proof.format === FORMAT ? differences(body, proof, row) : ["format"];
-  yield step("bytes", differing.length === 0, toHex(digest), "The bytes say what is shown here.", `The bytes differ from what is shown: ${differing.join(", ")}.`);
+  yield step(
+    "bytes",
+    differing.length === 0,
+    toHex(digest),
+    "The bytes say what is shown here.",
+    `The bytes differ from what is shown: ${differing.join(", ")}.`,
+  );
   if (differing.length > 0) return;
 
   const leaf = await sha256(join(MARK_OF_ROW, headOf(proof.row), number64(proof.row.number), digest));
   const isNamed = toHex(leaf) === proof.leaf;
-  yield step("leaf", isNamed, toHex(leaf), "The row, its time and its number give this leaf.", "The row gives another leaf than the proof names.");
+  yield step(
+    "leaf",
+    isNamed,
+    toHex(leaf),
+    "The row, its time and its number give this leaf.",
+    "The row gives another leaf than the proof names.",
+  );
   if (!isNamed) return;
 
   const note = readCheckpoint(proof.checkpoint);
@@ -84,7 +96,13 @@ export async function* checkProof(proof: Proof, row: ShownRow, keys: string): As
   if (root === null) return;
 
   const isRoot = toHex(root) === toHex(note.root);
-  yield step("root", isRoot, toHex(note.root), "It is the root in the checkpoint.", "The checkpoint has another root: the row was changed, or is not in the log.");
+  yield step(
+    "root",
+    isRoot,
+    toHex(note.root),
+    "It is the root in the checkpoint.",
+    "The checkpoint has another root: the row was changed, or is not in the log.",
+  );
   if (!isRoot) return;
 
   const signer = await signerOf(note, keys);
@@ -201,7 +219,8 @@ async function signerOf(note: Checkpoint, keys: string): Promise<string | null> 
     const signed = note.signatures.find((one) => one.name === name && toHex(one.keyId) === id);
     if (signed === undefined) continue;
     const key = await crypto.subtle.importKey("raw", buffer(raw.slice(1)), "Ed25519", false, ["verify"]);
-    if (await crypto.subtle.verify("Ed25519", key, buffer(signed.signature), buffer(new TextEncoder().encode(note.text)))) return `${name}+${id}`;
+    if (await crypto.subtle.verify("Ed25519", key, buffer(signed.signature), buffer(new TextEncoder().encode(note.text))))
+      return `${name}+${id}`;
   }
   return null;
 }

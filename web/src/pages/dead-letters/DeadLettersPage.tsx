@@ -33,13 +33,21 @@ export function DeadLettersPage() {
   const navigate = useNavigate({ from: "/dead-letters" });
   const manages = useCan(MANAGERS);
   const [asked, setAsked] = useState<Asked | null>(null);
-  const query = api.useQuery("get", "/api/v1/jobs/dead-letters", { params: { query: { tenant } } }, { meta: { live: ["job"] }, refetchInterval: 30_000 });
+  const query = api.useQuery(
+    "get",
+    "/api/v1/jobs/dead-letters",
+    { params: { query: { tenant } } },
+    { meta: { live: ["job"] }, refetchInterval: 30_000 },
+  );
   const search = useSearch({ from: "/dead-letters" });
   const hidden = useHidden();
   const all = query.data?.items;
   const groups = all?.filter((group) => fits(search.job_type, group.job_type) && fits(search.error_type, group.error_type));
   const isFiltered = search.job_type !== undefined || search.error_type !== undefined;
-  const columns = useMemo(() => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group), count: group.count }) : null), [manages]);
+  const columns = useMemo(
+    () => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group), count: group.count }) : null),
+    [manages],
+  );
   const sum = groups?.reduce((total, group) => total + group.count, 0) ?? 0;
   const about = sum > 0 && (
     <span className="quiet">
@@ -48,7 +56,10 @@ export function DeadLettersPage() {
     </span>
   );
   const retryAll = manages && sum > 0 && !isFiltered && (
-    <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] }, count: sum })}>
+    <Button
+      icon={<RotateCw size={14} aria-hidden />}
+      onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] }, count: sum })}
+    >
       Retry all
     </Button>
   );
@@ -77,7 +88,10 @@ export function DeadLettersPage() {
         onRetry={manages ? (group) => setAsked({ verb: "retry", filter: filterOf(group), count: group.count }) : undefined}
         empty={
           isFiltered ? (
-            <EmptyState title="No dead letters match these filters" action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Clear filters</Button>} />
+            <EmptyState
+              title="No dead letters match these filters"
+              action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Clear filters</Button>}
+            />
           ) : (
             <EmptyState title="No dead letters">
               A job that fails after its last retry waits here for a person, grouped with others that failed alike. Nothing does at present.
@@ -86,7 +100,15 @@ export function DeadLettersPage() {
         }
         onOpen={(group) => void navigate({ to: "/jobs", search: (before) => ({ tenant: before.tenant, ...listOf(group) }) })}
       />
-      {asked !== null && <BulkDialog verb={asked.verb} selection={{ filter: asked.filter }} count={asked.count} onClose={() => setAsked(null)} onDone={() => void query.refetch()} />}
+      {asked !== null && (
+        <BulkDialog
+          verb={asked.verb}
+          selection={{ filter: asked.filter }}
+          count={asked.count}
+          onClose={() => setAsked(null)}
+          onDone={() => void query.refetch()}
+        />
+      )}
     </Page>
   );
 }
@@ -101,7 +123,8 @@ function GroupFilter({ label, field, groups }: { label: string; field: "job_type
   const navigate = useNavigate({ from: "/dead-letters" });
   const chosen = search[field] ?? [];
   const known = new Set([...chosen, ...(groups ?? []).map((group) => group[field]).filter((one) => one !== null)]);
-  const set = (next: string[]): void => void navigate({ search: (before) => ({ ...before, [field]: next.length === 0 ? undefined : next }) });
+  const set = (next: string[]): void =>
+    void navigate({ search: (before) => ({ ...before, [field]: next.length === 0 ? undefined : next }) });
   return (
     <>
       <ChoiceFilter label={label} values={[...known].sort()} chosen={chosen} onChange={set} />
@@ -133,13 +156,25 @@ function filterOf(group: Group): Filter {
 function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null): Column<Group>[] {
   const columns: Column<Group>[] = [
     { key: "count", header: "Jobs", width: "72px", align: "end", cell: (group) => <strong>{whole(group.count)}</strong> },
-    { key: "type", header: "Type", width: "minmax(120px, 1fr)", cell: (group) => <span className="truncate" title={group.job_type}>{group.job_type}</span> },
+    {
+      key: "type",
+      header: "Type",
+      width: "minmax(120px, 1fr)",
+      cell: (group) => (
+        <span className="truncate" title={group.job_type}>
+          {group.job_type}
+        </span>
+      ),
+    },
     { key: "error", header: "Error", width: "minmax(180px, 3fr)", cell: (group) => <Cause group={group} /> },
     { key: "first", header: "First", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.first_at} /> },
     { key: "last", header: "Last", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.last_at} /> },
   ];
   if (ask === null) return columns;
-  return [...columns, { key: "actions", header: "", width: "156px", align: "end", wideOnly: true, cell: (group) => <Actions group={group} ask={ask} /> }];
+  return [
+    ...columns,
+    { key: "actions", header: "", width: "156px", align: "end", wideOnly: true, cell: (group) => <Actions group={group} ask={ask} /> },
+  ];
 }
 
 function Cause({ group }: { group: Group }) {
@@ -162,7 +197,12 @@ function Actions({ group, ask }: { group: Group; ask: (verb: BulkVerb, group: Gr
   };
   return (
     <>
-      <Button kind="ghost" icon={<RotateCw size={14} aria-hidden />} onClick={on("retry")} aria-label={`Retry ${whole(group.count)} of ${group.job_type}`}>
+      <Button
+        kind="ghost"
+        icon={<RotateCw size={14} aria-hidden />}
+        onClick={on("retry")}
+        aria-label={`Retry ${whole(group.count)} of ${group.job_type}`}
+      >
         Retry
       </Button>
       <IconButton label={`Discard ${whole(group.count)} of ${group.job_type}`} onClick={on("discard")}>

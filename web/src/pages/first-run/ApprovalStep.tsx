@@ -21,7 +21,12 @@ export function useApprovalStep(tenant: string | undefined, mail: Listed | undef
   const reads = useCan(READERS);
   const { job } = useNewest(MARKS.approval, tenant, "ENGINE_RUN");
   const query = { run_id: job?.id, tenant, limit: 1 };
-  const approval = api.useQuery("get", "/api/v1/approvals", { params: { query } }, { enabled: reads && job !== undefined, refetchInterval: 3000, meta: { live: ["run"] } }).data?.items[0];
+  const approval = api.useQuery(
+    "get",
+    "/api/v1/approvals",
+    { params: { query } },
+    { enabled: reads && job !== undefined, refetchInterval: 3000, meta: { live: ["run"] } },
+  ).data?.items[0];
   return {
     title: "Run a workflow with an approval",
     stage: stageOf(job, approval),
@@ -40,8 +45,9 @@ function Outcome({ job, approval }: { job: Listed; approval: Approval }) {
   const waited = Date.parse(approval.decided_at ?? approval.created_at) - Date.parse(approval.created_at);
   return (
     <>
-      <RunLink id={job.id} /> waited {duration(Math.max(0, waited))} without holding a worker, {approval.decided_by} {approval.status} it, and it{" "}
-      {approval.status === "approved" ? "went on and sent its mail" : "ended without a mail"}. <AuditLink id={approval.id}>The decision</AuditLink> is in the audit log.
+      <RunLink id={job.id} /> waited {duration(Math.max(0, waited))} without holding a worker, {approval.decided_by} {approval.status} it,
+      and it {approval.status === "approved" ? "went on and sent its mail" : "ended without a mail"}.{" "}
+      <AuditLink id={approval.id}>The decision</AuditLink> is in the audit log.
     </>
   );
 }
@@ -54,14 +60,25 @@ function RunLink({ id }: { id: string }) {
   );
 }
 
-function Body({ tenant, job, approval, mail }: { tenant: string | undefined; job: Listed | undefined; approval: Approval | undefined; mail: Listed | undefined }) {
+function Body({
+  tenant,
+  job,
+  approval,
+  mail,
+}: {
+  tenant: string | undefined;
+  job: Listed | undefined;
+  approval: Approval | undefined;
+  mail: Listed | undefined;
+}) {
   const { role } = useSession();
   const makes = useCan(JOB_MAKERS);
   const stage = stageOf(job, approval);
   return (
     <>
       <p>
-        The example <code>{BRIEF}</code> asks a person before it sends a mail. Who asks for a run may not decide about it: that takes someone else, with a token of their own.
+        The example <code>{BRIEF}</code> asks a person before it sends a mail. Who asks for a run may not decide about it: that takes
+        someone else, with a token of their own.
       </p>
       {stage === "working" && job !== undefined && <Waiting job={job} approval={approval} tenant={tenant} />}
       {stage === "off" && job !== undefined && (
@@ -71,7 +88,12 @@ function Body({ tenant, job, approval, mail }: { tenant: string | undefined; job
           </p>
         </Note>
       )}
-      {stage !== "working" && (makes ? <Start tenant={tenant} mail={mail} again={job !== undefined} /> : <NotForRole role={role} what="start workflows" roles={JOB_MAKERS} />)}
+      {stage !== "working" &&
+        (makes ? (
+          <Start tenant={tenant} mail={mail} again={job !== undefined} />
+        ) : (
+          <NotForRole role={role} what="start workflows" roles={JOB_MAKERS} />
+        ))}
     </>
   );
 }
@@ -94,7 +116,8 @@ function Start({ tenant, mail, again }: { tenant: string | undefined; mail: List
     return (
       <Note>
         <p>
-          The example <code>{BRIEF}</code> is not published here: <code>atlas up</code> loads it, unless it was started with <code>--no-demo</code>. From a clone of Atlas:
+          The example <code>{BRIEF}</code> is not published here: <code>atlas up</code> loads it, unless it was started with{" "}
+          <code>--no-demo</code>. From a clone of Atlas:
         </p>
         <Command text={`atlas workflow save examples/workflows/${BRIEF}.json`} />
       </Note>
@@ -104,7 +127,12 @@ function Start({ tenant, mail, again }: { tenant: string | undefined; mail: List
   return (
     <>
       <ProblemLine error={start.error} />
-      <Button kind={again ? "plain" : "primary"} icon={<Play size={14} aria-hidden />} busy={start.isPending} onClick={() => start.mutate()}>
+      <Button
+        kind={again ? "plain" : "primary"}
+        icon={<Play size={14} aria-hidden />}
+        busy={start.isPending}
+        onClick={() => start.mutate()}
+      >
         {again ? "Start it again" : `Start ${BRIEF}`}
       </Button>
     </>
@@ -118,7 +146,10 @@ function Waiting({ job, approval, tenant }: { job: Listed; approval: Approval | 
   if (approval?.status !== "pending") {
     return (
       <p role="status">
-        {approval === undefined ? (reason ?? "The run begins.") : `${approval.decided_by ?? "Someone"} has ${approval.status} it; the run goes on.`} <RunLink id={job.id} />
+        {approval === undefined
+          ? (reason ?? "The run begins.")
+          : `${approval.decided_by ?? "Someone"} has ${approval.status} it; the run goes on.`}{" "}
+        <RunLink id={job.id} />
         {!reads && ` asks for an approval, which your role may not read: ${job.id}.`}
       </p>
     );
@@ -139,7 +170,10 @@ function Waiting({ job, approval, tenant }: { job: Listed; approval: Approval | 
         </p>
       ) : (
         <div className={styles.ways}>
-          <p>You asked for it, so someone else decides. In a terminal on the machine of Atlas you act under the name of your login there, which is another one:</p>
+          <p>
+            You asked for it, so someone else decides. In a terminal on the machine of Atlas you act under the name of your login there,
+            which is another one:
+          </p>
           <Command text={`atlas workflow approve ${job.id}`} />
           <p>Or make a token for a second person there, and let them sign in with it and open the approval:</p>
           <Command text={`atlas token add --subject second-person --role tenant_admin --tenant ${tenant ?? "<tenant>"}`} />

@@ -27,7 +27,8 @@ export function useAuditStep(tenant: string | undefined, mail: Listed | undefine
 }
 
 const TITLE = "Verify the audit log";
-const EXPLAINED = "Every step of this guide left rows in an append-only log, whose hashes form a tree that is signed every few seconds. Whoever changed a row afterwards, as a superuser too, would be found.";
+const EXPLAINED =
+  "Every step of this guide left rows in an append-only log, whose hashes form a tree that is signed every few seconds. Whoever changed a row afterwards, as a superuser too, would be found.";
 
 function useVerification(mail: Listed | undefined): StepView {
   const seesAll = useSeesAll();
@@ -50,11 +51,7 @@ function useVerification(mail: Listed | undefined): StepView {
         <Link to="/audit" search={{ tab: "verifications" }}>
           The verification
         </Link>{" "}
-        says more, and{" "}
-        <Link to="/audit">
-          the log
-        </Link>{" "}
-        has the rows.
+        says more, and <Link to="/audit">the log</Link> has the rows.
       </>
     ),
     body: <VerificationBody last={last} />,
@@ -84,7 +81,12 @@ function VerificationBody({ last }: { last: Verification | undefined }) {
       )}
       <ProblemLine error={verification.error} />
       {last?.status !== "running" && (
-        <Button kind={last === undefined ? "primary" : "plain"} icon={<ShieldCheck size={14} aria-hidden />} busy={verification.isPending} onClick={verification.start}>
+        <Button
+          kind={last === undefined ? "primary" : "plain"}
+          icon={<ShieldCheck size={14} aria-hidden />}
+          busy={verification.isPending}
+          onClick={verification.start}
+        >
           {last === undefined ? "Verify the log" : "Verify it again"}
         </Button>
       )}
@@ -99,7 +101,12 @@ function useOwnProof(tenant: string | undefined, mail: Listed | undefined): Step
   const seesAll = useSeesAll();
   const reads = useCan(READERS);
   const wanted = reads && !seesAll && mail !== undefined;
-  const row = api.useQuery("get", "/api/v1/audit", { params: { query: { entity_id: mail?.id, action: ["JOB_CREATED"], tenant, limit: 1 } } }, { enabled: wanted, refetchInterval: (query) => (query.state.data?.items[0]?.seal == null ? 2000 : false) }).data?.items[0];
+  const row = api.useQuery(
+    "get",
+    "/api/v1/audit",
+    { params: { query: { entity_id: mail?.id, action: ["JOB_CREATED"], tenant, limit: 1 } } },
+    { enabled: wanted, refetchInterval: (query) => (query.state.data?.items[0]?.seal == null ? 2000 : false) },
+  ).data?.items[0];
   const sealed = row !== undefined && row.seal !== null ? row : undefined;
   const proof = useQuery({
     queryKey: ["first-run proof", sealed?.id, tenant],

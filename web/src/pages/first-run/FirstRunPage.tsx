@@ -45,10 +45,17 @@ function Guide({ tenant }: { tenant: string | undefined }) {
   };
   return (
     <div className={styles.guide}>
-      <p className={styles.lead}>Six small things that show what Atlas does. Each is checked against what the server has recorded, so you may reload, leave and come back.</p>
+      <p className={styles.lead}>
+        Six small things that show what Atlas does. Each is checked against what the server has recorded, so you may reload, leave and come
+        back.
+      </p>
       <div className={styles.head}>
         <Progress done={done} />
-        <TenantField value={tenant} onChange={(slug) => void navigate({ search: (before) => ({ ...before, tenant: slug }) })} none="Atlas itself" />
+        <TenantField
+          value={tenant}
+          onChange={(slug) => void navigate({ search: (before) => ({ ...before, tenant: slug }) })}
+          none="Atlas itself"
+        />
       </div>
       <ol className={styles.steps} aria-label="Steps">
         {STEPS.map((key, index) => (
@@ -76,7 +83,14 @@ function Progress({ done }: { done: number }) {
       <span>
         {done} of {STEPS.length} done
       </span>
-      <span className={styles.bar} role="progressbar" aria-label="Steps done" aria-valuenow={done} aria-valuemin={0} aria-valuemax={STEPS.length}>
+      <span
+        className={styles.bar}
+        role="progressbar"
+        aria-label="Steps done"
+        aria-valuenow={done}
+        aria-valuemin={0}
+        aria-valuemax={STEPS.length}
+      >
         <span className={styles.filled} style={{ width: `${(done / STEPS.length) * 100}%` }} />
       </span>
     </div>
@@ -92,7 +106,12 @@ function End({ skipped }: { skipped: number }) {
         <h2>{skipped === 0 ? "All six are done." : "That was all."}</h2>
         <p>
           {skipped > 0 && `${skipped} of them skipped; they stay here. `}
-          Next: <Link to="/jobs" search={{ new: "job" }}>enqueue a job</Link> of your own, see <Link to="/schedules">what starts by itself</Link>, or read <a href="/docs">the API</a>. Press <kbd>Ctrl</kbd> <kbd>K</kbd> for everything else.
+          Next:{" "}
+          <Link to="/jobs" search={{ new: "job" }}>
+            enqueue a job
+          </Link>{" "}
+          of your own, see <Link to="/schedules">what starts by itself</Link>, or read <a href="/docs">the API</a>. Press <kbd>Ctrl</kbd>{" "}
+          <kbd>K</kbd> for everything else.
         </p>
       </div>
     </div>

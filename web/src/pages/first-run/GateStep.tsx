@@ -22,7 +22,13 @@ export function useGateStep(tenant: string | undefined): StepView {
   const operates = useCan(OPERATORS);
   const { data: gate } = useGate();
   const { job } = useNewest(MARKS.gate, tenant, LONG_JOB);
-  const switches = api.useQuery("get", "/api/v1/audit", { params: { query: { action: Object.values(SWITCHES), limit: 50 } } }, { enabled: operates, refetchInterval: 3000, meta: { live: ["atlas"] } }).data?.items ?? [];
+  const switches =
+    api.useQuery(
+      "get",
+      "/api/v1/audit",
+      { params: { query: { action: Object.values(SWITCHES), limit: 50 } } },
+      { enabled: operates, refetchInterval: 3000, meta: { live: ["atlas"] } },
+    ).data?.items ?? [];
   const proof = gateProof(job, switches);
   const done = proof !== null && gate?.online === true && job?.finished_at != null;
   return {
@@ -30,7 +36,8 @@ export function useGateStep(tenant: string | undefined): StepView {
     stage: done ? "done" : gate?.online === false || (job !== undefined && !ENDED.includes(job.status)) ? "working" : "open",
     outcome: job !== undefined && proof !== null && (
       <>
-        <JobLink job={job}>The job</JobLink> came while Atlas was off, waited {duration(Date.parse(job.started_at ?? "") - Date.parse(job.queued_at))}, and started when {proof.online.actor_id} brought it back.{" "}
+        <JobLink job={job}>The job</JobLink> came while Atlas was off, waited{" "}
+        {duration(Date.parse(job.started_at ?? "") - Date.parse(job.queued_at))}, and started when {proof.online.actor_id} brought it back.{" "}
         <Link to="/audit" search={{ action: Object.values(SWITCHES) }}>
           The audit log
         </Link>{" "}
@@ -50,7 +57,10 @@ function Body({ tenant, job, isProved }: { tenant: string | undefined; job: List
   const waiting = job !== undefined && !ENDED.includes(job.status);
   return (
     <>
-      <p>One switch stops every start, in all workers and for all tenants. What runs goes on, what is enqueued waits. On an installation that others use, tell them first.</p>
+      <p>
+        One switch stops every start, in all workers and for all tenants. What runs goes on, what is enqueued waits. On an installation that
+        others use, tell them first.
+      </p>
       <ol className={styles.parts}>
         <li aria-current={gate.online && !waiting ? "step" : undefined}>
           {gate.online ? "Take Atlas offline." : "Atlas is offline."} {gate.online && <Switch online={false} />}
@@ -59,9 +69,13 @@ function Body({ tenant, job, isProved }: { tenant: string | undefined; job: List
           Enqueue a job, which waits. {!gate.online && !waiting && <Enqueue tenant={tenant} />}
           {waiting && <Waits job={job} />}
         </li>
-        <li aria-current={!gate.online && waiting ? "step" : undefined}>Bring Atlas online: the job starts. {!gate.online && <Switch online />}</li>
+        <li aria-current={!gate.online && waiting ? "step" : undefined}>
+          Bring Atlas online: the job starts. {!gate.online && <Switch online />}
+        </li>
       </ol>
-      {gate.online && job !== undefined && !waiting && !isProved && <Note>The last job did not wait for the switch: it was enqueued while Atlas was online. Begin with the first line.</Note>}
+      {gate.online && job !== undefined && !waiting && !isProved && (
+        <Note>The last job did not wait for the switch: it was enqueued while Atlas was online. Begin with the first line.</Note>
+      )}
     </>
   );
 }
@@ -81,10 +95,15 @@ function Switch({ online }: { online: boolean }) {
 function Enqueue({ tenant }: { tenant: string | undefined }) {
   const enqueue = useEnqueue(tenant);
   const known = useHasLongJob();
-  if (known === false) return <span className={styles.quiet}>The example {LONG_JOB} is not there; the step before says how it gets there.</span>;
+  if (known === false)
+    return <span className={styles.quiet}>The example {LONG_JOB} is not there; the step before says how it gets there.</span>;
   return (
     <>
-      <Button icon={<Play size={14} aria-hidden />} busy={enqueue.isPending} onClick={() => enqueue.mutate({ definition_key: LONG_JOB, correlation_id: MARKS.gate, payload: { seconds: 1 } })}>
+      <Button
+        icon={<Play size={14} aria-hidden />}
+        busy={enqueue.isPending}
+        onClick={() => enqueue.mutate({ definition_key: LONG_JOB, correlation_id: MARKS.gate, payload: { seconds: 1 } })}
+      >
         Enqueue a job
       </Button>
       <ProblemLine error={enqueue.error} />

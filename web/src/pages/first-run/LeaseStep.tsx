@@ -25,7 +25,13 @@ export function useLeaseStep(tenant: string | undefined): StepView {
   const { job } = useNewest(MARKS.lease, tenant, LONG_JOB);
   const found = leaseStage(job);
   const active = job !== undefined && job.finished_at === null;
-  const attempts = api.useQuery("get", "/api/v1/jobs/{job_id}/attempts", { params: { path: { job_id: job?.id ?? "" } } }, { enabled: job !== undefined, refetchInterval: active ? LOOK_MS : false }).data?.items ?? [];
+  const attempts =
+    api.useQuery(
+      "get",
+      "/api/v1/jobs/{job_id}/attempts",
+      { params: { path: { job_id: job?.id ?? "" } } },
+      { enabled: job !== undefined, refetchInterval: active ? LOOK_MS : false },
+    ).data?.items ?? [];
   return {
     title: "Kill a worker, and watch the lease move",
     stage: found.stage,
@@ -40,8 +46,10 @@ function Moved({ job, attempts }: { job: Listed; attempts: readonly Attempt[] })
   const [before, after] = [processOf(lost?.worker_id), processOf(next?.worker_id)];
   return (
     <>
-      Process {before?.pid ?? "one"} was lost with attempt {lost?.attempt_no ?? 1} of <JobLink job={job}>the job</JobLink>; its lease ended, and process {after?.pid ?? "another"}
-      {after !== null && ` on ${after.host}`} took it as attempt {next?.attempt_no ?? 2}. <AuditLink id={job.id}>The audit rows</AuditLink> have both.
+      Process {before?.pid ?? "one"} was lost with attempt {lost?.attempt_no ?? 1} of <JobLink job={job}>the job</JobLink>; its lease ended,
+      and process {after?.pid ?? "another"}
+      {after !== null && ` on ${after.host}`} took it as attempt {next?.attempt_no ?? 2}. <AuditLink id={job.id}>The audit rows</AuditLink>{" "}
+      have both.
     </>
   );
 }
@@ -53,11 +61,15 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
   const begins = found.stage === "open" || found.stage === "off";
   return (
     <>
-      <p>A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease ends, and the job goes to another one. No person is needed for that.</p>
+      <p>
+        A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease ends, and the
+        job goes to another one. No person is needed for that.
+      </p>
       {job !== undefined && attempts.length > 0 && <LifeLine job={job} attempts={attempts} />}
       {found.stage === "working" && job !== undefined && <Going job={job} at={found.at} />}
       {found.stage === "off" && <Note>{WHYS[found.why]}</Note>}
-      {begins && (makes ? <Begin tenant={tenant} again={job !== undefined} /> : <NotForRole role={role} what="enqueue jobs" roles={JOB_MAKERS} />)}
+      {begins &&
+        (makes ? <Begin tenant={tenant} again={job !== undefined} /> : <NotForRole role={role} what="enqueue jobs" roles={JOB_MAKERS} />)}
       {found.stage === "done" && job?.status === "running" && <Stop job={job} tenant={tenant} />}
     </>
   );
@@ -65,7 +77,8 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
 
 const WHYS = {
   ended: "The job ended before its worker was killed. Start it again; it runs for two minutes.",
-  returned: "The worker stopped in good order and returned the job: no lease had to end. That is what a deploy does. A crash is kill -9; start the job again for it.",
+  returned:
+    "The worker stopped in good order and returned the job: no lease had to end. That is what a deploy does. A crash is kill -9; start the job again for it.",
   stopped: "The job was stopped before its worker was killed. Start it again.",
 };
 
@@ -76,7 +89,8 @@ function Begin({ tenant, again }: { tenant: string | undefined; again: boolean }
     return (
       <Note>
         <p>
-          The example <code>{LONG_JOB}</code> is not there: <code>atlas up</code> loads it, unless it was started with <code>--no-demo</code>. From a clone of Atlas:
+          The example <code>{LONG_JOB}</code> is not there: <code>atlas up</code> loads it, unless it was started with{" "}
+          <code>--no-demo</code>. From a clone of Atlas:
         </p>
         <Command text={`atlas definition add examples/definitions/${LONG_JOB}.json`} />
       </Note>
@@ -85,7 +99,12 @@ function Begin({ tenant, again }: { tenant: string | undefined; again: boolean }
   return (
     <>
       <ProblemLine error={enqueue.error} />
-      <Button kind={again ? "plain" : "primary"} icon={<Play size={14} aria-hidden />} busy={enqueue.isPending} onClick={() => enqueue.mutate({ definition_key: LONG_JOB, correlation_id: MARKS.lease, payload: { seconds: SECONDS } })}>
+      <Button
+        kind={again ? "plain" : "primary"}
+        icon={<Play size={14} aria-hidden />}
+        busy={enqueue.isPending}
+        onClick={() => enqueue.mutate({ definition_key: LONG_JOB, correlation_id: MARKS.lease, payload: { seconds: SECONDS } })}
+      >
         {again ? "Start it again" : "Start a job of two minutes"}
       </Button>
     </>
@@ -97,7 +116,8 @@ function Going({ job, at }: { job: Listed; at: "waits" | "runs" | "lost" }) {
   if (at === "runs") return <Kill job={job} />;
   return (
     <p role="status">
-      {at === "lost" ? "The lease has ended: the job was lost with its worker and is queued again." : ""} {reason ?? "The job waits for a worker."}
+      {at === "lost" ? "The lease has ended: the job was lost with its worker and is queued again." : ""}{" "}
+      {reason ?? "The job waits for a worker."}
     </p>
   );
 }
@@ -106,12 +126,21 @@ function Going({ job, at }: { job: Listed; at: "waits" | "runs" | "lost" }) {
 function Kill({ job }: { job: Listed }) {
   const process = processOf(job.claimed_by);
   const seesAll = useSeesAll();
-  const worker = api.useQuery("get", "/api/v1/workers/{worker_id}", { params: { path: { worker_id: job.claimed_by ?? "" } } }, { enabled: seesAll && job.claimed_by !== null, refetchInterval: LOOK_MS }).data;
-  const programs = api.useQuery("get", "/api/v1/system/status", {}, { enabled: useCan(OPERATORS), refetchInterval: LOOK_MS }).data?.programs;
+  const worker = api.useQuery(
+    "get",
+    "/api/v1/workers/{worker_id}",
+    { params: { path: { worker_id: job.claimed_by ?? "" } } },
+    { enabled: seesAll && job.claimed_by !== null, refetchInterval: LOOK_MS },
+  ).data;
+  const programs = api.useQuery("get", "/api/v1/system/status", {}, { enabled: useCan(OPERATORS), refetchInterval: LOOK_MS }).data
+    ?.programs;
   if (process === null) {
     return (
       <Note>
-        <p>The worker {job.claimed_by ?? "of this job"} fetches its jobs from elsewhere and does not say which process it is. End it on its machine as hard as you can, or skip this step.</p>
+        <p>
+          The worker {job.claimed_by ?? "of this job"} fetches its jobs from elsewhere and does not say which process it is. End it on its
+          machine as hard as you can, or skip this step.
+        </p>
       </Note>
     );
   }
@@ -121,7 +150,8 @@ function Kill({ job }: { job: Listed }) {
     return (
       <div className={styles.ways}>
         <p>
-          Process {process.pid} is gone, and <code>atlas up</code> has started process {successor} in its place. <JobLink job={job}>The job</JobLink> still belongs to the old lease.
+          Process {process.pid} is gone, and <code>atlas up</code> has started process {successor} in its place.{" "}
+          <JobLink job={job}>The job</JobLink> still belongs to the old lease.
         </p>
         {worker !== undefined && <Lease worker={worker} gone />}
       </div>
@@ -173,7 +203,8 @@ function seconds(ms: number): string {
 function Stop({ job, tenant }: { job: Listed; tenant: string | undefined }) {
   const queries = useQueryClient();
   const cancel = useMutation({
-    mutationFn: async () => (await client.POST("/api/v1/jobs/{job_id}/cancel", { params: { path: { job_id: job.id }, query: { tenant } } })).data,
+    mutationFn: async () =>
+      (await client.POST("/api/v1/jobs/{job_id}/cancel", { params: { path: { job_id: job.id }, query: { tenant } } })).data,
     onSuccess: () => queries.invalidateQueries({ queryKey: ["get", "/api/v1/jobs/brief"] }),
   });
   const manages = useCan(MANAGERS);

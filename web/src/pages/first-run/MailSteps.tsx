@@ -37,7 +37,10 @@ function MailBody({ tenant, job }: { tenant: string | undefined; job: Listed | u
   const reason = useReason(job?.id, stage === "working");
   return (
     <>
-      <p>A job is a row in Postgres. An enqueue that has returned is committed; a worker takes the job at once, and every change of it has a row in the audit log.</p>
+      <p>
+        A job is a row in Postgres. An enqueue that has returned is committed; a worker takes the job at once, and every change of it has a
+        row in the audit log.
+      </p>
       {stage === "working" && <p role="status">{reason ?? "The job is queued."}</p>}
       {stage === "off" && job !== undefined && (
         <Note>
@@ -60,12 +63,19 @@ function MailForm({ tenant, again }: { tenant: string | undefined; again: boolea
   const to = typed ?? (route.is_local ? "you@example.com" : "");
   const send = (event: SyntheticEvent): void => {
     event.preventDefault();
-    enqueue.mutate({ job_type: MAIL, correlation_id: MARKS.mail, payload: { to: to.trim(), subject: "Hello from Atlas", text: "This mail was sent by the guided first run." } });
+    enqueue.mutate({
+      job_type: MAIL,
+      correlation_id: MARKS.mail,
+      payload: { to: to.trim(), subject: "Hello from Atlas", text: "This mail was sent by the guided first run." },
+    });
   };
   if (refuses) {
     return (
       <Note>
-        <p>No mail provider is set up here, so mails are refused. Write them to files for a start: set this where Atlas runs, and start it again.</p>
+        <p>
+          No mail provider is set up here, so mails are refused. Write them to files for a start: set this where Atlas runs, and start it
+          again.
+        </p>
         <Command text="OUTBOUND_EMAIL_PROVIDER=outbox" />
       </Note>
     );
@@ -75,7 +85,8 @@ function MailForm({ tenant, again }: { tenant: string | undefined; again: boolea
       {!route.is_local && (
         <Note>
           <p>
-            Mails of this tenant are really sent, by {route.providers.join(", then ")}. Name an address of your own. Nothing is sent before you press the button.
+            Mails of this tenant are really sent, by {route.providers.join(", then ")}. Name an address of your own. Nothing is sent before
+            you press the button.
           </p>
         </Note>
       )}
@@ -83,7 +94,13 @@ function MailForm({ tenant, again }: { tenant: string | undefined; again: boolea
         {(control) => <Input {...control} type="email" required value={to} onChange={(event) => setTyped(event.target.value)} />}
       </Field>
       <ProblemLine error={enqueue.error} />
-      <Button type="submit" kind={again ? "plain" : "primary"} icon={<Send size={14} aria-hidden />} busy={enqueue.isPending} disabled={to.trim() === ""}>
+      <Button
+        type="submit"
+        kind={again ? "plain" : "primary"}
+        icon={<Send size={14} aria-hidden />}
+        busy={enqueue.isPending}
+        disabled={to.trim() === ""}
+      >
         {again ? "Enqueue another mail" : "Enqueue a mail"}
       </Button>
     </form>
@@ -99,7 +116,8 @@ function Ran({ job }: { job: Listed }) {
   return (
     <>
       <JobLink job={job}>The job</JobLink> waited {duration(waited)}, ran {duration(ran)}
-      {worker !== null && ` in process ${worker.pid} on ${worker.host}`} and succeeded. <AuditLink id={job.id}>Its audit rows</AuditLink> say the same.
+      {worker !== null && ` in process ${worker.pid} on ${worker.host}`} and succeeded. <AuditLink id={job.id}>Its audit rows</AuditLink>{" "}
+      say the same.
     </>
   );
 }
@@ -109,7 +127,12 @@ export function useOutboxStep(job: Listed | undefined): StepView {
   const reads = useCan(READERS);
   const sent = job?.status === "succeeded";
   const whole = useWhole(sent ? job.id : undefined);
-  const mail = api.useQuery("get", "/api/v1/outbox/{job_id}", { params: { path: { job_id: job?.id ?? "" } } }, { enabled: reads && sent, refetchInterval: (query) => (query.state.data === undefined ? 3000 : false) });
+  const mail = api.useQuery(
+    "get",
+    "/api/v1/outbox/{job_id}",
+    { params: { path: { job_id: job?.id ?? "" } } },
+    { enabled: reads && sent, refetchInterval: (query) => (query.state.data === undefined ? 3000 : false) },
+  );
   const output = whole?.output as { provider?: unknown } | null | undefined;
   const provider = output?.provider;
   const elsewhere = typeof provider === "string" && provider !== "outbox" ? provider : undefined;
@@ -140,7 +163,9 @@ function OutboxBody({ job, missing }: { job: Listed | undefined; missing: boolea
   if (!reads) return <NotForRole role={role} what="read mails" roles={READERS} />;
   return (
     <>
-      <p>Without further settings a mail becomes a file in the outbox. Microsoft Graph, Resend or SMTP take its place when they are set up.</p>
+      <p>
+        Without further settings a mail becomes a file in the outbox. Microsoft Graph, Resend or SMTP take its place when they are set up.
+      </p>
       {job === undefined && <p>Enqueue the mail of the step before first.</p>}
       {missing && job !== undefined && (
         <Note>

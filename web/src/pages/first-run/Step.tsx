@@ -78,7 +78,9 @@ function Mark({ stage, number, skipped }: { stage: Stage; number: number; skippe
   }
   const icons = { done: Check, working: Loader, off: CircleAlert };
   const Icon = stage === "open" ? null : icons[stage];
-  return <span className={cx(styles.mark, styles[stage])}>{Icon === null ? number : <Icon size={14} strokeWidth={2.5} aria-hidden />}</span>;
+  return (
+    <span className={cx(styles.mark, styles[stage])}>{Icon === null ? number : <Icon size={14} strokeWidth={2.5} aria-hidden />}</span>
+  );
 }
 
 /** That a role may not do a step, and who may. */

@@ -34,18 +34,30 @@ export function useNewest(mark: string, tenant: string | undefined, jobType: str
 
 /** The whole job, with what went in and came out. */
 export function useWhole(jobId: string | undefined) {
-  return api.useQuery("get", "/api/v1/jobs/{job_id}", { params: { path: { job_id: jobId ?? "" } } }, { ...LIVE, enabled: jobId !== undefined }).data;
+  return api.useQuery(
+    "get",
+    "/api/v1/jobs/{job_id}",
+    { params: { path: { job_id: jobId ?? "" } } },
+    { ...LIVE, enabled: jobId !== undefined },
+  ).data;
 }
 
 export function useReason(jobId: string | undefined, enabled: boolean): string | undefined {
-  return api.useQuery("get", "/api/v1/jobs/{job_id}/explain", { params: { path: { job_id: jobId ?? "" } } }, { enabled: enabled && jobId !== undefined, refetchInterval: 3000, meta: { live: ["atlas", "job"] } }).data?.sentence;
+  return api.useQuery(
+    "get",
+    "/api/v1/jobs/{job_id}/explain",
+    { params: { path: { job_id: jobId ?? "" } } },
+    { enabled: enabled && jobId !== undefined, refetchInterval: 3000, meta: { live: ["atlas", "job"] } },
+  ).data?.sentence;
 }
 
 /** Enqueues a job of the guide, and looks at it. */
 export function useEnqueue(tenant: string | undefined) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async (body: Pick<Schemas["NewJobBody"], "payload" | "correlation_id"> & { job_type?: string; definition_key?: string }) => {
+    mutationFn: async (
+      body: Pick<Schemas["NewJobBody"], "payload" | "correlation_id"> & { job_type?: string; definition_key?: string },
+    ) => {
       const { data } = await client.POST("/api/v1/jobs", { params: { query: { tenant } }, body: body as Schemas["NewJobBody"] });
       return data;
     },
@@ -85,7 +97,11 @@ function read(): Kept {
 function parsed(text: string | null): Kept {
   try {
     const found = JSON.parse(text ?? "{}") as Partial<Kept>;
-    return { skipped: STEPS.filter((one) => Array.isArray(found.skipped) && found.skipped.includes(one)), begun: found.begun === true, away: found.away === true };
+    return {
+      skipped: STEPS.filter((one) => Array.isArray(found.skipped) && found.skipped.includes(one)),
+      begun: found.begun === true,
+      away: found.away === true,
+    };
   } catch {
     return NOTHING;
   }

@@ -2,7 +2,16 @@ import { expect, test } from "vitest";
 import { gateProof, type Job, leaseStage, mailStage, processOf, successorOf } from "./stages";
 
 const WORKER = "db-1.example:4711:0f9a6a0e-3b0f-4a52-9b39-52b4c6a9d7aa";
-const JOB: Job = { id: "1", status: "queued", attempt_count: 0, lost_count: 0, queued_at: "2026-11-15T02:14:10Z", started_at: null, finished_at: null, claimed_by: null };
+const JOB: Job = {
+  id: "1",
+  status: "queued",
+  attempt_count: 0,
+  lost_count: 0,
+  queued_at: "2026-11-15T02:14:10Z",
+  started_at: null,
+  finished_at: null,
+  claimed_by: null,
+};
 
 test("a worker's name holds its machine and its process", () => {
   expect(processOf(WORKER)).toEqual({ host: "db-1.example", pid: 4711 });
@@ -12,7 +21,11 @@ test("a worker's name holds its machine and its process", () => {
 });
 
 test("a mail is done when its job succeeded, and not before", () => {
-  expect([undefined, "queued", "running", "succeeded", "dead_letter"].map((status) => mailStage(status === undefined ? undefined : ({ ...JOB, status } as Job)))).toEqual(["open", "working", "working", "done", "off"]);
+  expect(
+    [undefined, "queued", "running", "succeeded", "dead_letter"].map((status) =>
+      mailStage(status === undefined ? undefined : ({ ...JOB, status } as Job)),
+    ),
+  ).toEqual(["open", "working", "working", "done", "off"]);
 });
 
 test("a lease has moved when the job was lost with its worker and another attempt runs", () => {
@@ -22,7 +35,9 @@ test("a lease has moved when the job was lost with its worker and another attemp
   expect(leaseStage(running)).toEqual({ stage: "working", at: "runs" });
   expect(leaseStage({ ...running, status: "queued", lost_count: 1 })).toEqual({ stage: "working", at: "lost" });
   expect(leaseStage({ ...running, attempt_count: 2, lost_count: 1 })).toEqual({ stage: "done" });
-  expect(leaseStage({ ...running, status: "succeeded", attempt_count: 2, lost_count: 1, finished_at: "2026-11-15T02:16:00Z" })).toEqual({ stage: "done" });
+  expect(leaseStage({ ...running, status: "succeeded", attempt_count: 2, lost_count: 1, finished_at: "2026-11-15T02:16:00Z" })).toEqual({
+    stage: "done",
+  });
 });
 
 test("a program that was started again after the job began stands for the lost one", () => {

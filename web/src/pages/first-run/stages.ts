@@ -1,7 +1,10 @@
 /** How far each step of the guide is, by what the server says alone. */
 import type { Schemas } from "@/api/client";
 
-export type Job = Pick<Schemas["ListedJob"], "id" | "status" | "attempt_count" | "lost_count" | "queued_at" | "started_at" | "finished_at" | "claimed_by">;
+export type Job = Pick<
+  Schemas["ListedJob"],
+  "id" | "status" | "attempt_count" | "lost_count" | "queued_at" | "started_at" | "finished_at" | "claimed_by"
+>;
 export type AuditRow = Pick<Schemas["EntryShown"], "id" | "action" | "created_at" | "actor_id">;
 
 /** Something to do, something that goes on, something that went another way, or done. */
@@ -24,7 +27,11 @@ export function mailStage(job: Job | undefined): Stage {
   return ["failed", "dead_letter", "canceled"].includes(job.status) ? "off" : "working";
 }
 
-export type LeaseStage = { stage: "open" } | { stage: "off"; why: "ended" | "returned" | "stopped" } | { stage: "working"; at: "waits" | "runs" | "lost" } | { stage: "done" };
+export type LeaseStage =
+  | { stage: "open" }
+  | { stage: "off"; why: "ended" | "returned" | "stopped" }
+  | { stage: "working"; at: "waits" | "runs" | "lost" }
+  | { stage: "done" };
 
 /** Whether a worker was lost with the job, and another has taken it. */
 export function leaseStage(job: Job | undefined): LeaseStage {
@@ -42,9 +49,14 @@ export function leaseStage(job: Job | undefined): LeaseStage {
 }
 
 /** The process that `atlas up` started in the place of a worker that ended while it ran the job. */
-export function successorOf(job: Job, programs: readonly Pick<Schemas["ProgramStatus"], "name" | "pid" | "started_at" | "last_end">[]): number | undefined {
+export function successorOf(
+  job: Job,
+  programs: readonly Pick<Schemas["ProgramStatus"], "name" | "pid" | "started_at" | "last_end">[],
+): number | undefined {
   const begun = Date.parse(job.started_at ?? job.queued_at);
-  const started = programs.find((one) => one.name.startsWith("worker") && one.last_end !== null && one.started_at !== null && Date.parse(one.started_at) > begun);
+  const started = programs.find(
+    (one) => one.name.startsWith("worker") && one.last_end !== null && one.started_at !== null && Date.parse(one.started_at) > begun,
+  );
   return started?.pid ?? undefined;
 }
 

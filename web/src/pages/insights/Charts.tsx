@@ -59,8 +59,18 @@ const CHARTS: readonly Chart[] = [
       { label: "p95", pick: (one) => one.run_p95, colour: "--waiting" },
     ],
   },
-  { title: "Usage", about: "How long all attempts ran together", unit: "seconds", lines: [{ label: "worked", pick: (one) => one.run_seconds, colour: "--queued", filled: true }] },
-  { title: "Cost", about: "What handlers reported", unit: "money", lines: [{ label: "cost", pick: (one) => one.cost_cents, colour: "--queued", filled: true }] },
+  {
+    title: "Usage",
+    about: "How long all attempts ran together",
+    unit: "seconds",
+    lines: [{ label: "worked", pick: (one) => one.run_seconds, colour: "--queued", filled: true }],
+  },
+  {
+    title: "Cost",
+    about: "What handlers reported",
+    unit: "money",
+    lines: [{ label: "cost", pick: (one) => one.cost_cents, colour: "--queued", filled: true }],
+  },
 ];
 
 /** What happened in each step. A part of the time is chosen by dragging, or with the keys. */

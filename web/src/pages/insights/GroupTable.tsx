@@ -36,7 +36,12 @@ interface GroupTableProps {
 export function GroupTable({ data, by, sort, up, onSort }: GroupTableProps) {
   const most = Math.max(1, ...data.groups.map((one) => one.finished));
   const head = (column: Sort, text: string, isFigure = true): ReactNode => (
-    <th key={column} scope="col" className={cx(isFigure && styles.number)} aria-sort={sort === column ? (up ? "ascending" : "descending") : "none"}>
+    <th
+      key={column}
+      scope="col"
+      className={cx(isFigure && styles.number)}
+      aria-sort={sort === column ? (up ? "ascending" : "descending") : "none"}
+    >
       <button type="button" className={styles.sort} onClick={() => onSort(column, sort === column && !up)}>
         {text}
         {sort === column && (up ? <ArrowUp size={12} aria-hidden /> : <ArrowDown size={12} aria-hidden />)}
@@ -83,7 +88,11 @@ function JobsLink({ group, data }: { group: Group; data: Schemas["InsightsShown"
   return (
     <Link
       to="/jobs"
-      search={(before) => (group.job_type === null ? { tenant: group.tenant ?? undefined, ...ended } : { tenant: before.tenant, job_type: group.job_type, ...ended })}
+      search={(before) =>
+        group.job_type === null
+          ? { tenant: group.tenant ?? undefined, ...ended }
+          : { tenant: before.tenant, job_type: group.job_type, ...ended }
+      }
       className={styles.name}
       title="The jobs behind it"
     >
@@ -101,8 +110,14 @@ function Bar({ group, most }: { group: Group; most: number }) {
     [group.canceled, "--line-strong"],
   ];
   return (
-    <span className={styles.bar} role="img" aria-label={`${whole(group.succeeded)} succeeded, ${whole(failed)} failed, ${whole(group.canceled)} canceled`}>
-      {parts.map(([count, colour]) => count > 0 && <span key={colour} style={{ width: `${(100 * count) / most}%`, background: `var(${colour})` }} />)}
+    <span
+      className={styles.bar}
+      role="img"
+      aria-label={`${whole(group.succeeded)} succeeded, ${whole(failed)} failed, ${whole(group.canceled)} canceled`}
+    >
+      {parts.map(
+        ([count, colour]) => count > 0 && <span key={colour} style={{ width: `${(100 * count) / most}%`, background: `var(${colour})` }} />,
+      )}
     </span>
   );
 }

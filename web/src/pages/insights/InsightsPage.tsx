@@ -36,7 +36,12 @@ export function InsightsPage() {
   const compares = useSeesAll() && tenant === undefined;
   const by = compares && search.by === "tenant" ? ("tenant" as const) : ("type" as const);
   const wanted = { tenant, job_type: search.job_type, by, ...wholeBounds(isSet(search) ? search : { last: "7d" }, useMinute()) };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/insights", { params: { query: wanted } }, { refetchInterval: MINUTE, placeholderData: keepPreviousData });
+  const { data, error, refetch } = api.useQuery(
+    "get",
+    "/api/v1/insights",
+    { params: { query: wanted } },
+    { refetchInterval: MINUTE, placeholderData: keepPreviousData },
+  );
   const setRange = (range: TimeRange): void => set(range);
   const filtered = isSet(search) || search.job_type !== undefined;
   return (
@@ -62,7 +67,11 @@ export function InsightsPage() {
       }
     >
       {data === undefined ? (
-        error === null ? <Loading /> : <ProblemView error={error} onRetry={() => void refetch()} />
+        error === null ? (
+          <Loading />
+        ) : (
+          <ProblemView error={error} onRetry={() => void refetch()} />
+        )
       ) : data.groups.length === 0 ? (
         <Nothing metered={data.metered_until !== null} onClear={filtered ? () => set({ ...NO_RANGE, job_type: undefined }) : undefined} />
       ) : (
@@ -89,7 +98,13 @@ interface ComparedProps {
 function Compared({ data, by, compares, search, set }: ComparedProps) {
   const table = (
     <>
-      <GroupTable data={data} by={by} sort={search.sort ?? "finished"} up={search.order === "up"} onSort={(sort, up) => set({ sort, order: up ? "up" : undefined })} />
+      <GroupTable
+        data={data}
+        by={by}
+        sort={search.sort ?? "finished"}
+        up={search.order === "up"}
+        onSort={(sort, up) => set({ sort, order: up ? "up" : undefined })}
+      />
       {data.is_cut && <p className={styles.cut}>The {data.groups.length} busiest. The CSV has all of them.</p>}
     </>
   );
@@ -110,7 +125,9 @@ function About({ data }: { data: Insights }) {
         {timeSpan(new Date(data.start), new Date(data.end))}, {zone}
       </span>
       <span>{data.previous === null ? "The time before is not kept" : `Compared with the ${spanOf(data.start, data.end)} before`}</span>
-      {data.step === "day" && <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayStart(new Date(data.end))}, which is 00:00 UTC`}</span>}
+      {data.step === "day" && (
+        <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayStart(new Date(data.end))}, which is 00:00 UTC`}</span>
+      )}
       {begun && <span>The {data.step} that has begun is in the figures, not in the charts</span>}
     </p>
   );

@@ -18,10 +18,37 @@ interface Figure {
 
 const FIGURES: readonly Figure[] = [
   { name: "Jobs ended", about: "However they did", pick: (flow) => flow.finished, show: short, good: null },
-  { name: "Succeeded", about: "Of the jobs that ended and were not canceled", pick: (flow) => flow.success_rate, show: percent, good: "up", isRate: true },
-  { name: "Dead letters", about: "Of the jobs that ended and were not canceled", pick: (flow) => flow.dead_letter_rate, show: percent, good: "down", isRate: true },
-  { name: "Retries", about: "Attempts that failed and are tried again, of all attempts", pick: (flow) => flow.retry_rate, show: percent, good: "down", isRate: true },
-  { name: "Wait, p95", about: "From when a job was due to the start of its first attempt", pick: (flow) => flow.wait_p95, show: seconds, good: "down" },
+  {
+    name: "Succeeded",
+    about: "Of the jobs that ended and were not canceled",
+    pick: (flow) => flow.success_rate,
+    show: percent,
+    good: "up",
+    isRate: true,
+  },
+  {
+    name: "Dead letters",
+    about: "Of the jobs that ended and were not canceled",
+    pick: (flow) => flow.dead_letter_rate,
+    show: percent,
+    good: "down",
+    isRate: true,
+  },
+  {
+    name: "Retries",
+    about: "Attempts that failed and are tried again, of all attempts",
+    pick: (flow) => flow.retry_rate,
+    show: percent,
+    good: "down",
+    isRate: true,
+  },
+  {
+    name: "Wait, p95",
+    about: "From when a job was due to the start of its first attempt",
+    pick: (flow) => flow.wait_p95,
+    show: seconds,
+    good: "down",
+  },
   { name: "Run, p95", about: "How long an attempt ran", pick: (flow) => flow.run_p95, show: seconds, good: "down" },
   { name: "Worked", about: "How long all attempts ran, together", pick: (flow) => flow.run_seconds, show: seconds, good: null },
   { name: "Cost", about: "What handlers reported", pick: (flow) => flow.cost_cents, show: money, good: null },
@@ -39,7 +66,11 @@ export function KeyFigures({ data }: { data: Schemas["InsightsShown"] }) {
             <dt>{figure.name}</dt>
             <dd>
               <strong>{value === null ? "–" : figure.show(value)}</strong>
-              {change !== null && <span className={cx(styles.change, change.better === true && styles.better, change.better === false && styles.worse)}>{change.text}</span>}
+              {change !== null && (
+                <span className={cx(styles.change, change.better === true && styles.better, change.better === false && styles.worse)}>
+                  {change.text}
+                </span>
+              )}
             </dd>
           </div>
         );

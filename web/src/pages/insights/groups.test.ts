@@ -6,7 +6,10 @@ const group = (job_type: string, finished: number, run_p95: number | null): Grou
 
 describe("groups", () => {
   const groups = [group("b", 2, null), group("a", 5, 0.1), group("c", 5, 4)];
-  const names = (sort: "name" | "finished" | "run_p95", up = false): string => sorted(groups, sort, up).map((one) => one.job_type).join("");
+  const names = (sort: "name" | "finished" | "run_p95", up = false): string =>
+    sorted(groups, sort, up)
+      .map((one) => one.job_type)
+      .join("");
 
   it("are ordered by a column, and what has no value comes last", () => {
     expect(names("finished")).toBe("acb");
@@ -55,7 +58,13 @@ describe("days", () => {
 
 describe("the address", () => {
   it("keeps the range, the filters and the order", () => {
-    expect(insightsSearch({ last: "30d", job_type: "mail", by: "tenant", sort: "cost_cents", order: "up" })).toMatchObject({ last: "30d", job_type: "mail", by: "tenant", sort: "cost_cents", order: "up" });
+    expect(insightsSearch({ last: "30d", job_type: "mail", by: "tenant", sort: "cost_cents", order: "up" })).toMatchObject({
+      last: "30d",
+      job_type: "mail",
+      by: "tenant",
+      sort: "cost_cents",
+      order: "up",
+    });
     expect(insightsSearch({ by: "worker", sort: "x" })).toMatchObject({ by: undefined, sort: undefined });
   });
 });

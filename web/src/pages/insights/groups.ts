@@ -6,7 +6,17 @@ export type Flow = Schemas["FlowShown"];
 export type Group = Schemas["GroupShown"];
 
 /** The columns by which the table is ordered. */
-export const SORTS = ["name", "finished", "success_rate", "retry_rate", "dead_letter_rate", "wait_p95", "run_p95", "run_seconds", "cost_cents"] as const;
+export const SORTS = [
+  "name",
+  "finished",
+  "success_rate",
+  "retry_rate",
+  "dead_letter_rate",
+  "wait_p95",
+  "run_p95",
+  "run_seconds",
+  "cost_cents",
+] as const;
 export type Sort = (typeof SORTS)[number];
 
 export function nameOf(group: Group): string {
@@ -39,7 +49,7 @@ export function changeOf(now: number | null, before: number | null | undefined, 
   const by = now - before;
   // Small changes are no news.
   const notable = isRate ? Math.abs(by) >= 0.005 : Math.abs(by) >= 0.1 * before;
-  const better = good === null || by === 0 || !notable ? null : (by > 0) === (good === "up");
+  const better = good === null || by === 0 || !notable ? null : by > 0 === (good === "up");
   const sign = by > 0 ? "+" : "−";
   if (isRate) {
     const points = Math.abs(by * 100);
@@ -48,7 +58,9 @@ export function changeOf(now: number | null, before: number | null | undefined, 
   if (before === 0) return now === 0 ? null : { text: "none before", better };
   const share = Math.abs(by / before);
   if (share < 0.005) return { text: "unchanged", better: null };
-  return share >= 2 && by > 0 ? { text: `${(now / before).toFixed(now / before < 10 ? 1 : 0)} times`, better } : { text: `${sign}${Math.round(share * 100)} %`, better };
+  return share >= 2 && by > 0
+    ? { text: `${(now / before).toFixed(now / before < 10 ? 1 : 0)} times`, better }
+    : { text: `${sign}${Math.round(share * 100)} %`, better };
 }
 
 const HOUR = 3_600_000;
@@ -73,5 +85,10 @@ export function spanOf(start: string, end: string): string {
 /** Where days begin, which are those of UTC, on the clock of the browser: "01:00". */
 export function dayStart(at: Date, zone?: string): string {
   const midnight = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()));
-  return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(zone !== undefined && { timeZone: zone }) }).format(midnight);
+  return new Intl.DateTimeFormat("en-GB", {
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+    ...(zone !== undefined && { timeZone: zone }),
+  }).format(midnight);
 }

@@ -28,7 +28,8 @@ export function BulkDialog({ verb, selection, count, onClose, onDone }: BulkDial
   const { label, consequence } = VERBS[verb];
   const what = count === null ? "all that match" : plural(count, "job");
   const needsReason = verb === "discard";
-  const confirm = (): void => bulk.mutate({ action: verb, reason: reason.trim(), ...selection, ...(rate !== "" && { rate_per_second: Number(rate) }) });
+  const confirm = (): void =>
+    bulk.mutate({ action: verb, reason: reason.trim(), ...selection, ...(rate !== "" && { rate_per_second: Number(rate) }) });
   return (
     <ConfirmDialog
       open
@@ -47,7 +48,17 @@ export function BulkDialog({ verb, selection, count, onClose, onDone }: BulkDial
       </Field>
       {(count === null || count >= MANY) && verb !== "delete" && (
         <Field label="At most so many a second" hint="Empty: as fast as possible. The action goes on when this page is closed.">
-          {(control) => <Input {...control} type="number" min={0.01} max={1000} step="any" value={rate} onChange={(event) => setRate(event.target.value)} />}
+          {(control) => (
+            <Input
+              {...control}
+              type="number"
+              min={0.01}
+              max={1000}
+              step="any"
+              value={rate}
+              onChange={(event) => setRate(event.target.value)}
+            />
+          )}
         </Field>
       )}
     </ConfirmDialog>

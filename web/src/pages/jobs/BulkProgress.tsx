@@ -48,7 +48,14 @@ function Going({ action }: { action: BulkAction }) {
       <span>{VERBS[action.action].label}</span>
       <span className={styles.progress}>
         {action.total !== null && (
-          <span className={styles.bar} role="progressbar" aria-label="Done" aria-valuenow={done} aria-valuemin={0} aria-valuemax={action.total}>
+          <span
+            className={styles.bar}
+            role="progressbar"
+            aria-label="Done"
+            aria-valuenow={done}
+            aria-valuemin={0}
+            aria-valuemax={action.total}
+          >
             <span className={styles.done} style={{ width: `${(100 * done) / action.total}%` }} />
           </span>
         )}

@@ -26,7 +26,9 @@ export function JobActions({ job, onMade, onDeleted }: JobActionsProps) {
   useShortcut("r", "Retry this job", () => verb.mutate("retry"), retries);
   usePaletteActions([
     ...(cancels ? [{ id: "cancel job", label: "Cancel this job", hint: "Action", icon: Square, run: () => verb.mutate("cancel") }] : []),
-    ...(makes ? [{ id: "job again", label: "Enqueue this job again", hint: "Action", icon: CopyPlus, run: () => verb.mutate("again") }] : []),
+    ...(makes
+      ? [{ id: "job again", label: "Enqueue this job again", hint: "Action", icon: CopyPlus, run: () => verb.mutate("again") }]
+      : []),
   ]);
   return (
     <>

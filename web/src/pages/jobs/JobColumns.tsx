@@ -18,10 +18,33 @@ export interface ColumnOptions {
 export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJob>[] {
   const columns: (Column<ListedJob> | null)[] = [
     { key: "status", header: "Status", width: "112px", cell: (job) => <JobStatus job={job} /> },
-    { key: "type", header: "Type", width: "minmax(112px, 1.6fr)", cell: (job) => <span className="truncate" title={job.job_type}>{job.job_type}</span> },
+    {
+      key: "type",
+      header: "Type",
+      width: "minmax(112px, 1.6fr)",
+      cell: (job) => (
+        <span className="truncate" title={job.job_type}>
+          {job.job_type}
+        </span>
+      ),
+    },
     { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
-    tenants === null ? null : { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (job) => <Tenant job={job} tenants={tenants} /> },
-    { key: "progress", header: "Progress or reason", width: "minmax(150px, 2.4fr)", wideOnly: true, cell: (job) => <Happening job={job} reason={reasons.get(job.id)} /> },
+    tenants === null
+      ? null
+      : {
+          key: "tenant",
+          header: "Tenant",
+          width: "minmax(64px, 0.5fr)",
+          wideOnly: true,
+          cell: (job) => <Tenant job={job} tenants={tenants} />,
+        },
+    {
+      key: "progress",
+      header: "Progress or reason",
+      width: "minmax(150px, 2.4fr)",
+      wideOnly: true,
+      cell: (job) => <Happening job={job} reason={reasons.get(job.id)} />,
+    },
     { key: "attempts", header: "Attempts", width: "76px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
     { key: "source", header: "Source", width: "72px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
     { key: "queued", header: "Queued", width: "84px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
@@ -61,7 +84,14 @@ export function Progress({ progress }: { progress: Record<string, unknown> | nul
   return (
     <span className={styles.progress} title={message}>
       {percent !== null && (
-        <span className={styles.bar} role="progressbar" aria-label="Progress" aria-valuenow={Math.round(percent)} aria-valuemin={0} aria-valuemax={100}>
+        <span
+          className={styles.bar}
+          role="progressbar"
+          aria-label="Progress"
+          aria-valuenow={Math.round(percent)}
+          aria-valuemin={0}
+          aria-valuemax={100}
+        >
           <span className={styles.done} style={{ width: `${percent}%` }} />
         </span>
       )}
@@ -82,7 +112,11 @@ export function Attempts({ job }: { job: Pick<ListedJob, "attempt_count" | "max_
         <span
           key={index}
           className={styles.dot}
-          style={index < job.attempt_count ? { background: index === job.attempt_count - 1 ? statusColour(job.status) : "var(--failed)", borderColor: "transparent" } : undefined}
+          style={
+            index < job.attempt_count
+              ? { background: index === job.attempt_count - 1 ? statusColour(job.status) : "var(--failed)", borderColor: "transparent" }
+              : undefined
+          }
         />
       ))}
     </span>

@@ -162,11 +162,16 @@ function Output({ job }: { job: Job }) {
       </Section>
     );
   }
-  return <Document value={job.output} label="output" empty={job.status === "succeeded" ? "The job has no output." : "The job has not ended."} />;
+  return (
+    <Document value={job.output} label="output" empty={job.status === "succeeded" ? "The job has no output." : "The job has not ended."} />
+  );
 }
 
 function AttemptList({ attempts }: { attempts: readonly Attempt[] }) {
-  if (attempts.length === 0) return <EmptyState title="Not started yet">Each attempt is shown here with its worker, its error and what its handler logged.</EmptyState>;
+  if (attempts.length === 0)
+    return (
+      <EmptyState title="Not started yet">Each attempt is shown here with its worker, its error and what its handler logged.</EmptyState>
+    );
   return (
     <ol className={styles.attempts}>
       {[...attempts].reverse().map((attempt) => (
@@ -192,11 +197,15 @@ function AttemptView({ attempt }: { attempt: Attempt }) {
         <StatusChip status={attempt.status} />
         {attempt.outcome !== null && <span className="quiet">{spaced(attempt.outcome)}</span>}
         {attempt.started_at !== null && <Time at={attempt.started_at} className="quiet" />}
-        {attempt.started_at !== null && (attempt.finished_at !== null || attempt.status === "running") && <Duration from={attempt.started_at} to={attempt.finished_at} />}
+        {attempt.started_at !== null && (attempt.finished_at !== null || attempt.status === "running") && (
+          <Duration from={attempt.started_at} to={attempt.finished_at} />
+        )}
         {attempt.exit_code !== null && <span className="quiet">exit {attempt.exit_code}</span>}
         {attempt.worker_id !== null && <span className="quiet mono truncate">{attempt.worker_id}</span>}
       </header>
-      {parts.map(([label, text]) => (text === null || text === "" ? null : <Part key={label} label={label} text={text} attempt={attempt.attempt_no} />))}
+      {parts.map(([label, text]) =>
+        text === null || text === "" ? null : <Part key={label} label={label} text={text} attempt={attempt.attempt_no} />,
+      )}
     </section>
   );
 }

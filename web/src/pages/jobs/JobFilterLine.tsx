@@ -40,17 +40,34 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
   return (
     <>
       <SearchField onChange={onChange} onOpen={onOpen} />
-      {search.status !== undefined && search.status.length > 1 && search.status.map((status) => (
-        <FilterChip key={status} name="Status" value={spaced(status)} onRemove={() => onChange({ status: search.status?.filter((one) => one !== status) })} />
-      ))}
+      {search.status !== undefined &&
+        search.status.length > 1 &&
+        search.status.map((status) => (
+          <FilterChip
+            key={status}
+            name="Status"
+            value={spaced(status)}
+            onRemove={() => onChange({ status: search.status?.filter((one) => one !== status) })}
+          />
+        ))}
       {search.source !== undefined && <FilterChip name="Source" value={search.source} onRemove={() => onChange({ source: undefined })} />}
-      {search.last !== undefined && <FilterChip name="Created" value={SPANS[search.last].label.toLowerCase()} onRemove={() => onChange({ last: undefined })} />}
+      {search.last !== undefined && (
+        <FilterChip name="Created" value={SPANS[search.last].label.toLowerCase()} onRemove={() => onChange({ last: undefined })} />
+      )}
       {search.order !== undefined && <FilterChip name="Order" value="by end" onRemove={() => onChange({ order: undefined })} />}
       {TEXT_FILTERS.map((name) => {
         const value = search[name];
-        return value === undefined ? null : <FilterChip key={name} name={NAMES[name]} value={shown(name, value)} onRemove={() => onChange({ [name]: undefined })} />;
+        return value === undefined ? null : (
+          <FilterChip key={name} name={NAMES[name]} value={shown(name, value)} onRemove={() => onChange({ [name]: undefined })} />
+        );
       })}
-      <ChoiceFilter label="Status" values={STATUSES} chosen={search.status ?? []} onChange={(status) => onChange({ status: status.length === 0 ? undefined : status, order: undefined })} show={(status) => <StatusChip status={status} />} />
+      <ChoiceFilter
+        label="Status"
+        values={STATUSES}
+        chosen={search.status ?? []}
+        onChange={(status) => onChange({ status: status.length === 0 ? undefined : status, order: undefined })}
+        show={(status) => <StatusChip status={status} />}
+      />
       <TypeFilter onSet={(job_type) => onChange({ job_type })} />
       <FilterMenu label="Source">
         {(close) => <Options values={SOURCES.map((one) => [one, one] as const)} onSet={(source) => (onChange({ source }), close())} />}
@@ -91,7 +108,13 @@ function SearchField({ onChange, onOpen }: { onChange: FilterProps["onChange"]; 
   return (
     <form role="search" className={styles.search} onSubmit={submit}>
       <Search size={14} aria-hidden />
-      <input data-page-search aria-label="Id, beginning of an id, or correlation id" placeholder="Id, prefix or correlation" value={typed} onChange={(event) => setTyped(event.target.value)} />
+      <input
+        data-page-search
+        aria-label="Id, beginning of an id, or correlation id"
+        placeholder="Id, prefix or correlation"
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+      />
     </form>
   );
 }
@@ -143,11 +166,19 @@ function shown(name: TextFilterName, value: string): string {
 /** A tab for each status, with how many jobs have it. */
 export function StatusTabs({ search }: { search: JobsSearch }) {
   const tenant = useTenant();
-  const { data } = api.useQuery("get", "/api/v1/jobs/summary", { params: { query: { tenant } } }, { meta: { live: ["job"] }, refetchInterval: 30_000 });
+  const { data } = api.useQuery(
+    "get",
+    "/api/v1/jobs/summary",
+    { params: { query: { tenant } } },
+    { meta: { live: ["job"] }, refetchInterval: 30_000 },
+  );
   const counts = data?.counts;
   const sum = counts === undefined ? undefined : STATUSES.reduce((total, status) => total + (counts[status] ?? 0), 0);
   const only: string | undefined = search.status?.length === 1 ? search.status[0] : undefined;
-  const tabs = [{ status: undefined, label: "All", count: sum }, ...STATUSES.map((status) => ({ status, label: capitalized(spaced(status)), count: counts?.[status] }))];
+  const tabs = [
+    { status: undefined, label: "All", count: sum },
+    ...STATUSES.map((status) => ({ status, label: capitalized(spaced(status)), count: counts?.[status] })),
+  ];
   return (
     <nav className={styles.tabs} aria-label="Jobs by status">
       {tabs.map(({ status, label, count }) => (
@@ -155,13 +186,22 @@ export function StatusTabs({ search }: { search: JobsSearch }) {
           key={label}
           from="/jobs"
           to="/jobs"
-          search={(before) => ({ ...before, status: status === undefined ? undefined : [status], order: undefined, job: undefined, tab: undefined })}
+          search={(before) => ({
+            ...before,
+            status: status === undefined ? undefined : [status],
+            order: undefined,
+            job: undefined,
+            tab: undefined,
+          })}
           className={styles.tab}
           aria-current={status === only && (status !== undefined || search.status === undefined) ? "true" : undefined}
         >
           {label}
           {count !== undefined && (
-            <span className={styles.count} title={status !== undefined && data?.estimated.includes(status) === true ? "About so many" : undefined}>
+            <span
+              className={styles.count}
+              title={status !== undefined && data?.estimated.includes(status) === true ? "About so many" : undefined}
+            >
               {short(count)}
             </span>
           )}

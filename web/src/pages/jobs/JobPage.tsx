@@ -32,7 +32,11 @@ export function JobPage() {
         )
       }
     >
-      <JobDetail found={found} tab={tab} onTab={(next) => void navigate({ search: (before) => ({ ...before, tab: next }), replace: true })} />
+      <JobDetail
+        found={found}
+        tab={tab}
+        onTab={(next) => void navigate({ search: (before) => ({ ...before, tab: next }), replace: true })}
+      />
     </Page>
   );
 }

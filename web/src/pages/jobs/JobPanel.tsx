@@ -34,7 +34,14 @@ export function JobPanel({ jobId, tab, onTab, onClose, onGoTo }: JobPanelProps) 
       actions={
         <>
           {job.data !== undefined && <JobActions job={job.data} onMade={onGoTo} onDeleted={onClose} />}
-          <Link to="/jobs/$jobId" params={{ jobId }} search={({ tenant }) => ({ tenant })} className={styles.whole} aria-label="Open as a page" title="Open as a page">
+          <Link
+            to="/jobs/$jobId"
+            params={{ jobId }}
+            search={({ tenant }) => ({ tenant })}
+            className={styles.whole}
+            aria-label="Open as a page"
+            title="Open as a page"
+          >
             <Maximize2 size={16} aria-hidden />
           </Link>
         </>

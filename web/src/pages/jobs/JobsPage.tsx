@@ -44,7 +44,8 @@ export function JobsPage() {
   const set = (changes: Partial<JobsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...changes }) });
   };
-  const open = (id: string | undefined): void => void navigate({ search: (before) => ({ ...before, job: id, tab: undefined }), replace: search.job !== undefined });
+  const open = (id: string | undefined): void =>
+    void navigate({ search: (before) => ({ ...before, job: id, tab: undefined }), replace: search.job !== undefined });
   const newJob = makes && (
     <Button kind="primary" icon={<Plus size={14} aria-hidden />} onClick={() => set({ new: "job" })}>
       New job
@@ -65,7 +66,16 @@ export function JobsPage() {
     >
       <BulkProgress />
       <StatusTabs search={search} />
-      {chosen.size > 0 && <BulkBar chosen={chosen} rows={jobs.rows ?? []} filters={filters} hasMore={jobs.query.hasNextPage} onClear={() => setChosen(NONE)} onDone={() => void jobs.restart()} />}
+      {chosen.size > 0 && (
+        <BulkBar
+          chosen={chosen}
+          rows={jobs.rows ?? []}
+          filters={filters}
+          hasMore={jobs.query.hasNextPage}
+          onClear={() => setChosen(NONE)}
+          onDone={() => void jobs.restart()}
+        />
+      )}
       <div className={styles.place}>
         {jobs.newCount !== null && (
           <button type="button" className={styles.pill} onClick={() => void jobs.restart()}>
@@ -100,8 +110,21 @@ export function JobsPage() {
           onGoTo={open}
         />
       )}
-      {search.new !== undefined && <NewJobDialog onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })} onMade={(id) => open(id)} />}
-      {retried !== null && <BulkDialog verb="retry" selection={{ ids: [retried] }} count={1} onClose={() => setRetried(null)} onDone={() => void jobs.restart()} />}
+      {search.new !== undefined && (
+        <NewJobDialog
+          onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })}
+          onMade={(id) => open(id)}
+        />
+      )}
+      {retried !== null && (
+        <BulkDialog
+          verb="retry"
+          selection={{ ids: [retried] }}
+          count={1}
+          onClose={() => setRetried(null)}
+          onDone={() => void jobs.restart()}
+        />
+      )}
     </Page>
   );
 }
@@ -110,7 +133,11 @@ function NoJobs({ search, action, onClear }: { search: JobsSearch; action: React
   const filters = Object.keys(filtersOf(search));
   if (filters.length === 0 && search.order === undefined) {
     return (
-      <EmptyState title="No jobs yet" command={`atlas enqueue EMAIL_SEND --tenant demo --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`} action={action}>
+      <EmptyState
+        title="No jobs yet"
+        command={`atlas enqueue EMAIL_SEND --tenant demo --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`}
+        action={action}
+      >
         A job is one piece of work in the queue: a mail, a command, a run of a workflow. Enqueue the first one here, or with a command.
       </EmptyState>
     );

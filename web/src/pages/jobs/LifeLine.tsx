@@ -13,7 +13,12 @@ export function LifeLine({ job, attempts }: { job: LifeJob; attempts: readonly L
     <figure className={styles.life} aria-label={`The life of the job: ${duration(total)}`}>
       <ol className={styles.line}>
         {parts.map((part) => (
-          <li key={part.key} className={cx(styles.part, styles[part.tone])} style={{ flexGrow: Math.max(part.ms, 1) }} title={`${part.label}, ${duration(part.ms)}\n${exactTime(new Date(part.from))}`}>
+          <li
+            key={part.key}
+            className={cx(styles.part, styles[part.tone])}
+            style={{ flexGrow: Math.max(part.ms, 1) }}
+            title={`${part.label}, ${duration(part.ms)}\n${exactTime(new Date(part.from))}`}
+          >
             <span className={styles.words}>
               <span className="truncate">{part.label}</span>
               <span>{duration(part.ms)}</span>

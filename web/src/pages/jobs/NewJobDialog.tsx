@@ -30,11 +30,17 @@ export function NewJobDialog({ onClose, onMade }: { onClose: () => void; onMade:
   const known = (types.data?.items ?? []).filter((one) => !NOT_HERE.has(one.key));
   const [chosen, setChosen] = useState<string>();
   const type = known.find((one) => one.key === chosen) ?? known.find((one) => one.key === DEFAULT_TYPE) ?? known[0];
-  return type === undefined ? <NoTypes onClose={onClose} loaded={types.isSuccess} /> : <JobForm key={type.key} type={type} types={known.map((one) => one.key)} onType={setChosen} onClose={onClose} onMade={onMade} />;
+  return type === undefined ? (
+    <NoTypes onClose={onClose} loaded={types.isSuccess} />
+  ) : (
+    <JobForm key={type.key} type={type} types={known.map((one) => one.key)} onType={setChosen} onClose={onClose} onMade={onMade} />
+  );
 }
 
 function NoTypes({ onClose, loaded }: { onClose: () => void; loaded: boolean }) {
-  const words = loaded ? nameCommand("No worker has published a job type yet. Start one with `atlas worker --all`.") : "Loading the job types.";
+  const words = loaded
+    ? nameCommand("No worker has published a job type yet. Start one with `atlas worker --all`.")
+    : "Loading the job types.";
   return <ConfirmDialog open onClose={onClose} title="New job" description={words} action="Enqueue" disabled onConfirm={onClose} />;
 }
 
@@ -58,23 +64,39 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
   const make = useMutation({
     mutationFn: async () => {
       // What is left out has its default.
-      const body = { job_type: type.key, payload: hasForm ? payload : (JSON.parse(text) as JsonObject), ...optionsOf(options) } as Schemas["NewJobBody"];
+      const body = {
+        job_type: type.key,
+        payload: hasForm ? payload : (JSON.parse(text) as JsonObject),
+        ...optionsOf(options),
+      } as Schemas["NewJobBody"];
       const { data } = await client.POST("/api/v1/jobs", { params: { query: { tenant } }, body });
       return Array.isArray(data) ? data[0] : data;
     },
     onSuccess: (made) => {
       if (made === undefined) return;
-      toast(made.deduplicated ? "An active job holds this dedupe key" : "The job is queued", { action: { label: "Open", run: () => onMade(made.id) } });
+      toast(made.deduplicated ? "An active job holds this dedupe key" : "The job is queued", {
+        action: { label: "Open", run: () => onMade(made.id) },
+      });
       onClose();
     },
   });
   const reasonOf = (path: string): string | undefined => {
     const problem = make.error;
-    return problem instanceof Problem ? problem.reasonOf(path) ?? problem.reasonOf(`payload.${path}`) : undefined;
+    return problem instanceof Problem ? (problem.reasonOf(path) ?? problem.reasonOf(`payload.${path}`)) : undefined;
   };
   const wrongJson = !hasForm && !isObject(text);
   return (
-    <ConfirmDialog open onClose={onClose} title="New job" description={type.description} action="Enqueue" busy={make.isPending} error={make.error} disabled={wrongJson} onConfirm={() => make.mutate()}>
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title="New job"
+      description={type.description}
+      action="Enqueue"
+      busy={make.isPending}
+      error={make.error}
+      disabled={wrongJson}
+      onConfirm={() => make.mutate()}
+    >
       <div className={styles.two}>
         <Field label="Type">
           {(control) => (
@@ -102,10 +124,22 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
   );
 }
 
-function OptionFields({ options, onChange, retries, limit }: { options: Options; onChange: (options: Options) => void; retries: number; limit: number }) {
+function OptionFields({
+  options,
+  onChange,
+  retries,
+  limit,
+}: {
+  options: Options;
+  onChange: (options: Options) => void;
+  retries: number;
+  limit: number;
+}) {
   const field = (name: keyof Options, label: string, hint: string, type = "text") => (
     <Field label={label} hint={hint}>
-      {(control) => <Input {...control} type={type} value={options[name]} onChange={(event) => onChange({ ...options, [name]: event.target.value })} />}
+      {(control) => (
+        <Input {...control} type={type} value={options[name]} onChange={(event) => onChange({ ...options, [name]: event.target.value })} />
+      )}
     </Field>
   );
   return (

@@ -17,10 +17,26 @@ export const APPLIES_TO: Record<BulkVerb, readonly JobStatus[]> = {
 };
 
 export const VERBS: Record<BulkVerb, { label: string; done: string; consequence: string }> = {
-  retry: { label: "Retry", done: "queued again", consequence: "They are queued as new: no retries used, no losses counted. A job whose dedupe key is taken stays as it is." },
-  cancel: { label: "Cancel", done: "canceled", consequence: "What is queued ends at once. What runs is asked to stop, and shows when it has." },
-  delete: { label: "Delete", done: "deleted", consequence: "Their inputs, outputs, attempts and secrets are gone. The audit log keeps what happened to them." },
-  discard: { label: "Discard", done: "discarded", consequence: "They are ordinary failed jobs from then on, and are removed in time. They can still be retried." },
+  retry: {
+    label: "Retry",
+    done: "queued again",
+    consequence: "They are queued as new: no retries used, no losses counted. A job whose dedupe key is taken stays as it is.",
+  },
+  cancel: {
+    label: "Cancel",
+    done: "canceled",
+    consequence: "What is queued ends at once. What runs is asked to stop, and shows when it has.",
+  },
+  delete: {
+    label: "Delete",
+    done: "deleted",
+    consequence: "Their inputs, outputs, attempts and secrets are gone. The audit log keeps what happened to them.",
+  },
+  discard: {
+    label: "Discard",
+    done: "discarded",
+    consequence: "They are ordinary failed jobs from then on, and are removed in time. They can still be retried.",
+  },
 };
 
 /** What became of an action, as a sentence. */

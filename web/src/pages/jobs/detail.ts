@@ -19,7 +19,12 @@ export function useJob(jobId: string) {
   const active = job.data !== undefined && !ENDED.includes(job.data.status);
   const attempts = api.useQuery("get", "/api/v1/jobs/{job_id}/attempts", { params: { path, query: { limit: MOST_ATTEMPTS } } });
   // What holds a job may end without an event of its own.
-  const reason = api.useQuery("get", "/api/v1/jobs/{job_id}/explain", { params: { path } }, { refetchInterval: active ? 5000 : false, meta: { live: ["atlas"] } });
+  const reason = api.useQuery(
+    "get",
+    "/api/v1/jobs/{job_id}/explain",
+    { params: { path } },
+    { refetchInterval: active ? 5000 : false, meta: { live: ["atlas"] } },
+  );
   useRefetchOnEvents(jobId);
   return { jobId, job, attempts: attempts.data?.items ?? [], reason: reason.data };
 }

@@ -18,10 +18,22 @@ const PEEK_MS = 2000;
 const MOST_EXPLAINED = 100;
 
 /** A page with some rows: over a long history, pages of a rare value are empty and still have a successor. */
-async function readPage(filters: ListFilters, order: "ended" | undefined, tenant: string | undefined, cursor: string | null, signal?: AbortSignal): Promise<JobPageOfList> {
+async function readPage(
+  filters: ListFilters,
+  order: "ended" | undefined,
+  tenant: string | undefined,
+  cursor: string | null,
+  signal?: AbortSignal,
+): Promise<JobPageOfList> {
   let page: JobPageOfList = { items: [], next_cursor: cursor };
   for (let tries = 0; tries < MOST_EMPTY; tries += 1) {
-    const query = { ...filtersAt(filters, Date.now()), tenant, limit: PAGE, ...(order !== undefined && { order }), ...(page.next_cursor !== null && { cursor: page.next_cursor }) };
+    const query = {
+      ...filtersAt(filters, Date.now()),
+      tenant,
+      limit: PAGE,
+      ...(order !== undefined && { order }),
+      ...(page.next_cursor !== null && { cursor: page.next_cursor }),
+    };
     const { data } = await client.GET("/api/v1/jobs/brief", { params: { query }, ...(signal !== undefined && { signal }) });
     page = { items: data?.items ?? [], next_cursor: data?.next_cursor ?? null };
     if (page.items.length > 0 || page.next_cursor === null) break;
@@ -59,7 +71,10 @@ function useNewJobs(key: readonly unknown[], rows: ListedJob[] | undefined, read
   const name = JSON.stringify(key);
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   const change = (edit: (job: ListedJob) => ListedJob | null): void => {
-    queries.setQueryData<Pages>(key, (before) => before && { ...before, pages: before.pages.map((page) => ({ ...page, items: edited(page.items, edit) })) });
+    queries.setQueryData<Pages>(
+      key,
+      (before) => before && { ...before, pages: before.pages.map((page) => ({ ...page, items: edited(page.items, edit) })) },
+    );
   };
   const peek = async (): Promise<void> => {
     timer.current = null;
@@ -91,7 +106,10 @@ function useNewJobs(key: readonly unknown[], rows: ListedJob[] | undefined, read
     [name],
   );
   const count = fresh.key !== name ? 0 : fresh.ids.length;
-  return { count: fresh.more && count > 0 ? `${count}+` : count === 0 ? null : String(count), forget: () => setFresh({ key: "", ids: [], more: false }) };
+  return {
+    count: fresh.more && count > 0 ? `${count}+` : count === 0 ? null : String(count),
+    forget: () => setFresh({ key: "", ids: [], more: false }),
+  };
 }
 
 function edited(items: ListedJob[], edit: (job: ListedJob) => ListedJob | null): ListedJob[] {

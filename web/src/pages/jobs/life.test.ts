@@ -21,13 +21,24 @@ describe("a job's life", () => {
 
   it("goes on while it runs or waits", () => {
     const running: LifeAttempt = { attempt_no: 1, status: "running", started_at: at(90), finished_at: null };
-    expect(shapeOf({ status: "running", queued_at: at(80), next_retry_at: null, finished_at: null }, [running], NOW)).toEqual(["waited 10", "attempt 1 10"]);
+    expect(shapeOf({ status: "running", queued_at: at(80), next_retry_at: null, finished_at: null }, [running], NOW)).toEqual([
+      "waited 10",
+      "attempt 1 10",
+    ]);
     expect(shapeOf({ status: "queued", queued_at: at(80), next_retry_at: null, finished_at: null }, [], NOW)).toEqual(["waits 20"]);
-    expect(shapeOf({ status: "waiting", queued_at: at(80), next_retry_at: at(130), finished_at: null }, [], NOW)).toEqual(["waited 20", "due 30"]);
+    expect(shapeOf({ status: "waiting", queued_at: at(80), next_retry_at: at(130), finished_at: null }, [], NOW)).toEqual([
+      "waited 20",
+      "due 30",
+    ]);
   });
 
   it("draws the last attempts of many", () => {
-    const many = Array.from({ length: 50 }, (_, n): LifeAttempt => ({ attempt_no: n + 1, status: "failed", started_at: at(n), finished_at: at(n + 1) }));
+    const many = Array.from({ length: 50 }, (_, n): LifeAttempt => ({
+      attempt_no: n + 1,
+      status: "failed",
+      started_at: at(n),
+      finished_at: at(n + 1),
+    }));
     const { parts, leftOut } = lifeOf({ status: "dead_letter", queued_at: at(0), next_retry_at: null, finished_at: at(50) }, many, NOW);
     expect(leftOut).toBe(30);
     expect(parts[0]?.label).toBe("attempt 31 ✕");

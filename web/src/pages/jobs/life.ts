@@ -13,8 +13,22 @@ export interface LifePart {
 }
 
 const MOST_ATTEMPTS = 20;
-const TONES: Record<string, Tone> = { succeeded: "succeeded", failed: "failed", timeout: "failed", lost: "failed", canceled: "canceled", running: "running" };
-const MARKS: Record<string, string> = { succeeded: "✓", failed: "✕", timeout: "timed out", lost: "lost", canceled: "canceled", running: "" };
+const TONES: Record<string, Tone> = {
+  succeeded: "succeeded",
+  failed: "failed",
+  timeout: "failed",
+  lost: "failed",
+  canceled: "canceled",
+  running: "running",
+};
+const MARKS: Record<string, string> = {
+  succeeded: "✓",
+  failed: "✕",
+  timeout: "timed out",
+  lost: "lost",
+  canceled: "canceled",
+  running: "",
+};
 
 /** The parts of a job's life: waits and attempts, from its creation to its end or to now. */
 export function lifeOf(job: LifeJob, attempts: readonly LifeAttempt[], now: number): { parts: LifePart[]; leftOut: number; total: number } {

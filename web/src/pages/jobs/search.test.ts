@@ -11,7 +11,10 @@ describe("the address of the jobs page", () => {
   it("keeps a span, which ends whenever the list is read", () => {
     const filters = filtersOf(jobsSearch({ status: "failed", last: "1h" }));
     expect(filters).toEqual({ status: ["failed"], last: "1h" });
-    expect(filtersAt(filters, Date.parse("2026-11-15T12:00:00Z"))).toEqual({ status: ["failed"], created_after: "2026-11-15T11:00:00.000Z" });
+    expect(filtersAt(filters, Date.parse("2026-11-15T12:00:00Z"))).toEqual({
+      status: ["failed"],
+      created_after: "2026-11-15T11:00:00.000Z",
+    });
     expect(filtersOf(jobsSearch({ last: "soon" }))).toEqual({});
   });
 });

@@ -26,7 +26,9 @@ export const TEXT_FILTERS = [
 ] as const;
 export type TextFilterName = (typeof TEXT_FILTERS)[number];
 
-export type JobFilters = { status?: JobStatus[] | undefined; source?: (typeof SOURCES)[number] | undefined } & { [Name in TextFilterName]?: string | undefined };
+export type JobFilters = { status?: JobStatus[] | undefined; source?: (typeof SOURCES)[number] | undefined } & {
+  [Name in TextFilterName]?: string | undefined;
+};
 
 /** A view keeps how long ago jobs were created at most, and not the time when it was saved. */
 export type ListFilters = JobFilters & { last?: Span | undefined };

@@ -59,7 +59,8 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
           {mail.attachments.map((file, at) => (
             <li key={at}>
               <Paperclip size={12} aria-hidden />
-              {visible(file.name === "" ? "without a name" : file.name)} <span className="quiet">{`${visible(file.content_type)}, ${bytes(file.size)}`}</span>
+              {visible(file.name === "" ? "without a name" : file.name)}{" "}
+              <span className="quiet">{`${visible(file.content_type)}, ${bytes(file.size)}`}</span>
             </li>
           ))}
         </ul>
@@ -69,9 +70,15 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
         value={part}
         onChange={onPart}
         tabs={[
-          ...(mail.has_html ? [{ key: "html" as const, label: "HTML", content: () => <Preview address={`/api/v1/outbox/${mail.job_id}/html${query}`} /> }] : []),
+          ...(mail.has_html
+            ? [{ key: "html" as const, label: "HTML", content: () => <Preview address={`/api/v1/outbox/${mail.job_id}/html${query}`} /> }]
+            : []),
           { key: "text", label: "Text", content: () => <Text text={mail.text} /> },
-          { key: "headers", label: "Headers", content: () => <Headers mail={mail} address={`/api/v1/outbox/${mail.job_id}/source${query}`} /> },
+          {
+            key: "headers",
+            label: "Headers",
+            content: () => <Headers mail={mail} address={`/api/v1/outbox/${mail.job_id}/source${query}`} />,
+          },
         ]}
       />
     </div>

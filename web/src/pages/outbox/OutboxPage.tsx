@@ -24,9 +24,13 @@ export function OutboxPage() {
   const navigate = useNavigate({ from: "/outbox" });
   const tenant = useTenant();
   const filters = { tenant, limit: LIMIT };
-  const { rows, ...query } = usePages(["get", "/api/v1/outbox", filters], async (at) => (await client.GET("/api/v1/outbox", { params: { query: { ...filters, ...at } } })).data, {
-    live: ["job"],
-  });
+  const { rows, ...query } = usePages(
+    ["get", "/api/v1/outbox", filters],
+    async (at) => (await client.GET("/api/v1/outbox", { params: { query: { ...filters, ...at } } })).data,
+    {
+      live: ["job"],
+    },
+  );
   const columns = useColumns();
   return (
     <Page title="Outbox" fill about={<span className="quiet">Mails that were written instead of sent</span>}>
@@ -37,12 +41,17 @@ export function OutboxPage() {
         columns={columns}
         query={query}
         openKey={search.mail}
-        onOpen={(mail) => void navigate({ search: (before) => ({ ...before, mail: mail.job_id === before.mail ? undefined : mail.job_id }) })}
+        onOpen={(mail) =>
+          void navigate({ search: (before) => ({ ...before, mail: mail.job_id === before.mail ? undefined : mail.job_id }) })
+        }
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
         empty={
-          <EmptyState title="No mails yet" command={`atlas enqueue EMAIL_SEND --tenant ${tenant ?? "demo"} --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`}>
+          <EmptyState
+            title="No mails yet"
+            command={`atlas enqueue EMAIL_SEND --tenant ${tenant ?? "demo"} --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`}
+          >
             With the provider `outbox`, the default of a new installation, every mail lands here instead of with its reader.
           </EmptyState>
         }
@@ -66,10 +75,29 @@ function useColumns(): Column<Mail>[] {
     const columns: (Column<Mail> | false)[] = [
       { key: "to", header: "To", width: "minmax(140px, 1.2fr)", cell: (mail) => <span className="truncate">{visible(mail.to)}</span> },
       { key: "subject", header: "Subject", width: "minmax(140px, 2fr)", cell: (mail) => <Subject mail={mail} /> },
-      { key: "from", header: "From", width: "minmax(140px, 1fr)", wideOnly: true, cell: (mail) => <span className="truncate quiet">{visible(mail.sender)}</span> },
-      seesAll && { key: "tenant", header: "Tenant", width: "110px", wideOnly: true, cell: (mail) => <span className="truncate">{visible(mail.tenant)}</span> },
+      {
+        key: "from",
+        header: "From",
+        width: "minmax(140px, 1fr)",
+        wideOnly: true,
+        cell: (mail) => <span className="truncate quiet">{visible(mail.sender)}</span>,
+      },
+      seesAll && {
+        key: "tenant",
+        header: "Tenant",
+        width: "110px",
+        wideOnly: true,
+        cell: (mail) => <span className="truncate">{visible(mail.tenant)}</span>,
+      },
       { key: "job", header: "Job", width: "150px", wideOnly: true, cell: (mail) => <Id value={mail.job_id} /> },
-      { key: "size", header: "Size", width: "84px", align: "end" as const, wideOnly: true, cell: (mail) => <span className="quiet">{bytes(mail.size)}</span> },
+      {
+        key: "size",
+        header: "Size",
+        width: "84px",
+        align: "end" as const,
+        wideOnly: true,
+        cell: (mail) => <span className="quiet">{bytes(mail.size)}</span>,
+      },
       { key: "at", header: "Written", width: "110px", align: "end" as const, cell: (mail) => <Time at={mail.written_at} /> },
     ];
     return columns.filter((one) => one !== false);
@@ -77,7 +105,8 @@ function useColumns(): Column<Mail>[] {
 }
 
 function Subject({ mail }: { mail: Mail }) {
-  if (mail.problem === null) return <span className="truncate">{mail.subject === "" ? <span className="quiet">no subject</span> : visible(mail.subject)}</span>;
+  if (mail.problem === null)
+    return <span className="truncate">{mail.subject === "" ? <span className="quiet">no subject</span> : visible(mail.subject)}</span>;
   return (
     <>
       <CircleAlert size={14} aria-hidden />

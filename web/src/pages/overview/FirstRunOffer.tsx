@@ -21,7 +21,9 @@ export function FirstRunOffer() {
     <aside className={styles.offer} aria-label="Guided first run">
       <Compass size={18} aria-hidden />
       <p>
-        {begun ? "The guided first run is where you left it." : "New here? Send a mail, approve a workflow, kill a worker: six steps that check themselves."}{" "}
+        {begun
+          ? "The guided first run is where you left it."
+          : "New here? Send a mail, approve a workflow, kill a worker: six steps that check themselves."}{" "}
         <Link to="/first-run">{begun ? "Go on" : "Take the guided first run"}</Link>
       </p>
       <IconButton label="Put the guide away" onClick={() => keep({ away: true })}>

@@ -18,10 +18,13 @@ interface FlowProps {
   onRange: (range: TimeRange) => void;
 }
 
-/** What was enqueued and finished in each minute or hour of the page's time, and how long jobs waited. A part of it is chosen by dragging. */
+/** What was enqueued and finished in each minute or hour of the page's time, and how long jobs waited. Dragging chooses a part of it. */
 export function Flow({ bounds, onRange }: FlowProps) {
   const query = { params: { query: { tenant: useTenant(), step: stepOf(bounds, useMinute()), ...bounds } } };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/jobs/series", query, { refetchInterval: 10_000, placeholderData: (before) => before });
+  const { data, error, refetch } = api.useQuery("get", "/api/v1/jobs/series", query, {
+    refetchInterval: 10_000,
+    placeholderData: (before) => before,
+  });
   if (data === undefined) {
     if (error !== null) return <ProblemView error={error} onRetry={() => void refetch()} />;
     return (
@@ -41,7 +44,18 @@ export function Flow({ bounds, onRange }: FlowProps) {
     <>
       <section className={styles.chart}>
         <h2>Jobs per {data.step}</h2>
-        {points.length === 0 ? <NoSteps metered={data.metered_until !== null} /> : <LineChart label={flowLabel(points, data.step)} times={times} series={[enqueued, finished]} gap height={HEIGHT} onRange={choose} />}
+        {points.length === 0 ? (
+          <NoSteps metered={data.metered_until !== null} />
+        ) : (
+          <LineChart
+            label={flowLabel(points, data.step)}
+            times={times}
+            series={[enqueued, finished]}
+            gap
+            height={HEIGHT}
+            onRange={choose}
+          />
+        )}
       </section>
       <section className={styles.chart}>
         <h2>Time until a job starts</h2>
@@ -66,7 +80,13 @@ export function Flow({ bounds, onRange }: FlowProps) {
 }
 
 function NoSteps({ metered }: { metered: boolean }) {
-  return <p className={styles.unmetered}>{metered ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100." : nameCommand("Nothing is metered yet. A scheduler does it: `atlas scheduler`.")}</p>;
+  return (
+    <p className={styles.unmetered}>
+      {metered
+        ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100."
+        : nameCommand("Nothing is metered yet. A scheduler does it: `atlas scheduler`.")}
+    </p>
+  );
 }
 
 function flowLabel(points: readonly Point[], step: string): string {

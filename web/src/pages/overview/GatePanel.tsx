@@ -30,7 +30,9 @@ export function GatePanel({ overview }: { overview: Schemas["OverviewShown"] | u
           </li>
           <li>
             <Hourglass size={14} aria-hidden />
-            {overview.oldest_queued_seconds === null ? "No job is due" : `Oldest due job: ${duration(overview.oldest_queued_seconds * 1000)}`}
+            {overview.oldest_queued_seconds === null
+              ? "No job is due"
+              : `Oldest due job: ${duration(overview.oldest_queued_seconds * 1000)}`}
           </li>
           {overview.seal !== null && <Seal seal={overview.seal} />}
         </ul>

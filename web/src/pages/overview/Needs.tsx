@@ -11,7 +11,11 @@ type Need = Schemas["NeedShown"];
 
 /** What needs a person, and where to go for it. */
 export function Needs({ needs }: { needs: readonly Need[] | undefined }) {
-  return <Section title="Needs a person">{needs === undefined ? <Skeleton height={36} /> : needs.length === 0 ? <Nothing /> : <List needs={needs} />}</Section>;
+  return (
+    <Section title="Needs a person">
+      {needs === undefined ? <Skeleton height={36} /> : needs.length === 0 ? <Nothing /> : <List needs={needs} />}
+    </Section>
+  );
 }
 
 function Nothing() {

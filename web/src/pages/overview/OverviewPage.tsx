@@ -28,7 +28,10 @@ export function OverviewPage() {
   const tenant = useTenant();
   const all = useSeesAll() && tenant === undefined;
   const query = { params: { query: { tenant } } };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/overview", query, { meta: { live: ["job", "run", "atlas"] }, refetchInterval: 10_000 });
+  const { data, error, refetch } = api.useQuery("get", "/api/v1/overview", query, {
+    meta: { live: ["job", "run", "atlas"] },
+    refetchInterval: 10_000,
+  });
   if (data === undefined && error !== null) {
     return (
       <Page title="Overview">

@@ -12,7 +12,11 @@ export function StatusBar({ counts, estimated }: { counts: Record<string, number
     <section className={styles.status} aria-label="Jobs by status">
       <div className={styles.bar} aria-hidden>
         {parts.map((one) => (
-          <span key={one.status} title={`${spaced(one.status)}: ${whole(one.count)}`} style={{ flexGrow: one.share, background: statusColour(one.status) }} />
+          <span
+            key={one.status}
+            title={`${spaced(one.status)}: ${whole(one.count)}`}
+            style={{ flexGrow: one.share, background: statusColour(one.status) }}
+          />
         ))}
       </div>
       <ul className={styles.counts}>

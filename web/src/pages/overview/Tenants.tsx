@@ -12,7 +12,10 @@ type Activity = Schemas["TenantActivityShown"];
 /** All tenants, the deepest queue first; a click shows that tenant alone. */
 export function Tenants() {
   const query = { params: { query: { limit: 100 } } };
-  const { data, error, refetch } = api.useQuery("get", "/api/v1/overview/tenants", query, { meta: { live: ["atlas"] }, refetchInterval: 10_000 });
+  const { data, error, refetch } = api.useQuery("get", "/api/v1/overview/tenants", query, {
+    meta: { live: ["atlas"] },
+    refetchInterval: 10_000,
+  });
   return (
     <Section title="Tenants">
       {data !== undefined ? (

@@ -13,7 +13,12 @@ type Activity = Schemas["TypeActivityShown"];
 /** The busiest job types of a part of the time: what happened to each in it. */
 export function TypesInRange({ types }: { types: readonly Schemas["TypeSeriesShown"][] | undefined }) {
   return (
-    <Table title="Busiest job types, in this time" columns={["Enqueued", "Finished", "Failed", "Retried", "Run p95"]} empty="No job was enqueued or ended in this time." count={types?.length}>
+    <Table
+      title="Busiest job types, in this time"
+      columns={["Enqueued", "Finished", "Failed", "Retried", "Run p95"]}
+      empty="No job was enqueued or ended in this time."
+      count={types?.length}
+    >
       {types?.map(({ job_type, total }) => {
         const failed = total.failed + total.dead_lettered;
         return (
@@ -38,7 +43,12 @@ export function TypesInRange({ types }: { types: readonly Schemas["TypeSeriesSho
 /** The busiest job types of the last hour, with what waits and runs of each now. */
 export function Types({ types }: { types: readonly Activity[] | undefined }) {
   return (
-    <Table title="Busiest job types, last hour" columns={["Queued", "Running", "Finished", "Failed", "Run p95"]} empty="No job was enqueued or ended in the last hour." count={types?.length}>
+    <Table
+      title="Busiest job types, last hour"
+      columns={["Queued", "Running", "Finished", "Failed", "Run p95"]}
+      empty="No job was enqueued or ended in the last hour."
+      count={types?.length}
+    >
       {types?.map((one) => (
         <Row key={one.job_type} activity={one} />
       ))}
@@ -47,7 +57,19 @@ export function Types({ types }: { types: readonly Activity[] | undefined }) {
 }
 
 /** Job types with their figures; a skeleton until there is a count of them. */
-function Table({ title, columns, empty, count, children }: { title: string; columns: readonly string[]; empty: string; count: number | undefined; children: ReactNode }) {
+function Table({
+  title,
+  columns,
+  empty,
+  count,
+  children,
+}: {
+  title: string;
+  columns: readonly string[];
+  empty: string;
+  count: number | undefined;
+  children: ReactNode;
+}) {
   return (
     <Section title={title}>
       {count === undefined ? (

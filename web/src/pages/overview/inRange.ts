@@ -10,13 +10,21 @@ const MOST_FAILURES = 10;
 /** The busiest job types of a part of the time, with what happened to each in it; undefined until they are known. */
 export function useTypesInRange(bounds: Bounds): Schemas["TypeSeriesShown"][] | undefined {
   const query = { tenant: useTenant(), step: stepOf(bounds, useMinute()), ...bounds, by_type: true, with_points: false };
-  return api.useQuery("get", "/api/v1/jobs/series", { params: { query } }, { refetchInterval: 10_000, placeholderData: (before) => before }).data?.series;
+  return api.useQuery("get", "/api/v1/jobs/series", { params: { query } }, { refetchInterval: 10_000, placeholderData: (before) => before })
+    .data?.series;
 }
 
 /** The jobs that failed last in a part of the time. */
 export function useFailuresInRange({ start, end }: Bounds): Schemas["FailedJob"][] | undefined {
   const tenant = useTenant();
-  const query = { tenant, status: ["failed" as const, "dead_letter" as const], order: "ended" as const, finished_after: start, finished_before: end, limit: MOST_FAILURES };
+  const query = {
+    tenant,
+    status: ["failed" as const, "dead_letter" as const],
+    order: "ended" as const,
+    finished_after: start,
+    finished_before: end,
+    limit: MOST_FAILURES,
+  };
   const { data } = useQuery({
     queryKey: ["failures in range", query],
     queryFn: async () => (await client.GET("/api/v1/jobs/brief", { params: { query } })).data?.items ?? [],

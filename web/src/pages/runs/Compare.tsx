@@ -36,7 +36,11 @@ export function Compare({ run, other, onOther, step, onStep }: CompareProps) {
       <div className={styles.choice}>
         <Field label="Compare with">
           {(control) => (
-            <Select {...control} value={other ?? ""} onChange={(event) => onOther(event.target.value === "" ? undefined : event.target.value)}>
+            <Select
+              {...control}
+              value={other ?? ""}
+              onChange={(event) => onOther(event.target.value === "" ? undefined : event.target.value)}
+            >
               <option value="">Choose another run of {run.workflow}</option>
               {others.map((one) => (
                 <option key={one.id} value={one.id}>
@@ -50,7 +54,11 @@ export function Compare({ run, other, onOther, step, onStep }: CompareProps) {
         </Field>
       </div>
       {other === undefined ? (
-        <EmptyState title={runs.isPending || others.length > 0 ? "Choose a run to compare with" : `There is no other run of ${run.workflow}`}>Steps stand side by side by their keys: how they ended, how long they took, and where their outputs differ.</EmptyState>
+        <EmptyState
+          title={runs.isPending || others.length > 0 ? "Choose a run to compare with" : `There is no other run of ${run.workflow}`}
+        >
+          Steps stand side by side by their keys: how they ended, how long they took, and where their outputs differ.
+        </EmptyState>
       ) : (
         <Pairs key={other} run={run} otherId={other} open={step} onOpen={onStep} />
       )}
@@ -58,7 +66,17 @@ export function Compare({ run, other, onOther, step, onStep }: CompareProps) {
   );
 }
 
-function Pairs({ run, otherId, open, onOpen }: { run: Run; otherId: string; open: string | undefined; onOpen: (key: string | undefined) => void }) {
+function Pairs({
+  run,
+  otherId,
+  open,
+  onOpen,
+}: {
+  run: Run;
+  otherId: string;
+  open: string | undefined;
+  onOpen: (key: string | undefined) => void;
+}) {
   const { run: other } = useRun(otherId);
   const [left, right] = [useSteps(run.id), useSteps(otherId)];
   const [ours, theirs] = [left.rows, right.rows];
@@ -91,7 +109,15 @@ function columnsOf(run: Run, other: Run | undefined): Column<Pair>[] {
     { key: "right", header: "The other", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.right} run={other ?? run} /> },
     { key: "took", header: "Took", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.left) },
     { key: "tookOther", header: "The other", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.right) },
-    { key: "slower", header: "Slower by", width: "96px", align: "end", wideOnly: true, cell: (pair) => (pair.slower === undefined || Math.abs(pair.slower) < 1 ? "" : `${pair.slower < 0 ? "−" : "+"}${duration(Math.abs(pair.slower))}`) },
+    {
+      key: "slower",
+      header: "Slower by",
+      width: "96px",
+      align: "end",
+      wideOnly: true,
+      cell: (pair) =>
+        pair.slower === undefined || Math.abs(pair.slower) < 1 ? "" : `${pair.slower < 0 ? "−" : "+"}${duration(Math.abs(pair.slower))}`,
+    },
     {
       key: "verdict",
       header: "Output",
@@ -151,7 +177,11 @@ function Side({ title, step }: { title: string; step: Step | undefined }) {
   return (
     <div className={styles.side}>
       <h3>{title}</h3>
-      {step === undefined ? <p className="quiet">It did not come to this step.</p> : <JsonView label={`output of ${title.toLowerCase()}`} value={outcomeOf(step)} />}
+      {step === undefined ? (
+        <p className="quiet">It did not come to this step.</p>
+      ) : (
+        <JsonView label={`output of ${title.toLowerCase()}`} value={outcomeOf(step)} />
+      )}
     </div>
   );
 }

@@ -28,7 +28,13 @@ export function EventList({ happenings, selected, onSelect, lit, onLight }: Even
   const active = happenings.findIndex((one) => one.key === activeKey);
   // The compiler of React leaves this function alone: what the virtualizer returns changes without a new identity.
   // eslint-disable-next-line react-hooks/incompatible-library
-  const virtualizer = useVirtualizer({ count: happenings.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 10, getItemKey: (index) => happenings[index]?.key ?? index });
+  const virtualizer = useVirtualizer({
+    count: happenings.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 10,
+    getItemKey: (index) => happenings[index]?.key ?? index,
+  });
 
   const chosen = happenings.findIndex((one) => one.step !== null && one.step.id === selected);
   useEffect(() => {
@@ -51,7 +57,14 @@ export function EventList({ happenings, selected, onSelect, lit, onLight }: Even
   useShortcut("k", "Event before", () => moveTo(active - 1));
   useShortcut("Enter", "Open the step", enter, active >= 0);
   const onKeyDown = (event: KeyboardEvent): void => {
-    const moves: Record<string, number> = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: happenings.length - 1, PageDown: active + 10, PageUp: active - 10 };
+    const moves: Record<string, number> = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      Home: 0,
+      End: happenings.length - 1,
+      PageDown: active + 10,
+      PageUp: active - 10,
+    };
     const next = moves[event.key];
     if (next === undefined) return;
     event.preventDefault();
@@ -85,7 +98,13 @@ export function EventList({ happenings, selected, onSelect, lit, onLight }: Even
               aria-selected={step !== null && step.id === selected}
               aria-setsize={happenings.length}
               aria-posinset={item.index + 1}
-              className={cx(styles.row, step === null && styles.own, step !== null && step.node === lit && styles.lit, item.index === active && styles.active, step !== null && step.id === selected && styles.open)}
+              className={cx(
+                styles.row,
+                step === null && styles.own,
+                step !== null && step.node === lit && styles.lit,
+                item.index === active && styles.active,
+                step !== null && step.id === selected && styles.open,
+              )}
               style={{ transform: `translateY(${item.start}px)` }}
               onClick={() => {
                 setActiveKey(one.key);

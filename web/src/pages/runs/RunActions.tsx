@@ -66,7 +66,11 @@ export function RunVerbDialog({ runId, verb, onClose }: { runId: string; verb: R
       open
       onClose={onClose}
       title={cancels ? "Cancel this run?" : "Retry this run?"}
-      description={cancels ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing." : "Steps that are recorded keep their results; it goes on with the one that failed."}
+      description={
+        cancels
+          ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing."
+          : "Steps that are recorded keep their results; it goes on with the one that failed."
+      }
       action={cancels ? "Cancel the run" : "Retry the run"}
       danger={cancels}
       busy={change.isPending}
@@ -84,7 +88,13 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
   const [context, setContext] = useState("{}");
   const value = objectOf(context);
   const send = useMutation({
-    mutationFn: async () => (await client.POST("/api/v1/runs/{run_id}/signal", { params: { path: { run_id: runId }, query: { tenant } }, body: { name: name.trim(), context: value ?? {} } })).data,
+    mutationFn: async () =>
+      (
+        await client.POST("/api/v1/runs/{run_id}/signal", {
+          params: { path: { run_id: runId }, query: { tenant } },
+          body: { name: name.trim(), context: value ?? {} },
+        })
+      ).data,
     onSuccess: (sent) => {
       toast(sent?.woken === 0 ? "Sent; nothing waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`);
       onClose();
@@ -105,7 +115,11 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
       <Field label="Event" required>
         {(control) => <Input {...control} value={name} placeholder="order.paid" onChange={(event) => setName(event.target.value)} />}
       </Field>
-      <Field label="Context" hint="A JSON object that the step receives" error={value === null ? "This is not a JSON object yet." : undefined}>
+      <Field
+        label="Context"
+        hint="A JSON object that the step receives"
+        error={value === null ? "This is not a JSON object yet." : undefined}
+      >
         {(control) => <TextArea {...control} value={context} onChange={(event) => setContext(event.target.value)} />}
       </Field>
     </ConfirmDialog>

@@ -31,8 +31,10 @@ export function RunGraph({ run, selected, onSelect, show }: RunGraphProps) {
   const picture = useMemo(() => (data === undefined ? undefined : graphOfRun(data, open, known)), [data, open, known]);
   const happenings = useMemo(() => (picture === undefined ? [] : happeningsOf(run, picture)), [run, picture]);
 
-  if (picture === undefined) return first?.isError === true ? <ProblemView error={first.error} onRetry={() => void first.refetch()} /> : <Skeleton height={320} />;
-  if (picture.steps.size === 0 && data?.document == null) return <EmptyState title="No step is recorded yet">Each step appears here once it is recorded.</EmptyState>;
+  if (picture === undefined)
+    return first?.isError === true ? <ProblemView error={first.error} onRetry={() => void first.refetch()} /> : <Skeleton height={320} />;
+  if (picture.steps.size === 0 && data?.document == null)
+    return <EmptyState title="No step is recorded yet">Each step appears here once it is recorded.</EmptyState>;
 
   const toggle = (id: string): void => {
     const next = new Map(open);
@@ -44,12 +46,25 @@ export function RunGraph({ run, selected, onSelect, show }: RunGraphProps) {
   const close = (): void => onSelect(undefined);
   return (
     <div className={styles.split} data-show={show}>
-      {show !== "events" && <GraphView label={`Graph of ${run.workflow}`} nodes={picture.nodes} edges={picture.edges} selected={shown?.node ?? node?.id} onSelect={onSelect} lit={lit} onLight={setLit} onToggle={toggle} />}
+      {show !== "events" && (
+        <GraphView
+          label={`Graph of ${run.workflow}`}
+          nodes={picture.nodes}
+          edges={picture.edges}
+          selected={shown?.node ?? node?.id}
+          onSelect={onSelect}
+          lit={lit}
+          onLight={setLit}
+          onToggle={toggle}
+        />
+      )}
       {(show !== "graph" || shown !== undefined || node !== undefined) && (
         <div className={styles.side}>
           {show !== "graph" && <EventList happenings={happenings} selected={selected} onSelect={onSelect} lit={lit} onLight={setLit} />}
           {shown !== undefined && <StepPanel key={shown.id} shown={shown} onClose={close} />}
-          {node !== undefined && <NodePanel node={node} onClose={close} onToggle={node.folds === true ? () => toggle(node.id) : undefined} />}
+          {node !== undefined && (
+            <NodePanel node={node} onClose={close} onToggle={node.folds === true ? () => toggle(node.id) : undefined} />
+          )}
         </div>
       )}
     </div>

@@ -54,7 +54,14 @@ function Known({ run }: { run: Run }) {
         { key: "events", label: "Events", content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="events" /> },
         { key: "graph", label: "Graph", content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="graph" /> },
       ]
-    : [{ key: "graph", label: "Graph", count: first?.isSuccess === true ? steps.length : undefined, content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="both" /> }];
+    : [
+        {
+          key: "graph",
+          label: "Graph",
+          count: first?.isSuccess === true ? steps.length : undefined,
+          content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="both" />,
+        },
+      ];
   return (
     <Page
       title={run.workflow}
@@ -76,10 +83,40 @@ function Known({ run }: { run: Run }) {
         onChange={(next) => set({ tab: next })}
         tabs={[
           ...both,
-          { key: "timeline", label: "Timeline", content: () => <Scrolled><Timeline run={run} steps={first?.data?.steps} open={step} onOpen={onSelect} /></Scrolled> },
-          { key: "input", label: "Input", content: () => <Scrolled><JsonView label="input" value={run.input} /></Scrolled> },
-          { key: "output", label: run.status === "failed" ? "Error" : "Output", content: () => <Scrolled><JsonView label="output" value={run.status === "failed" ? run.error : run.output} /></Scrolled> },
-          { key: "compare", label: "Compare", content: () => <Compare run={run} other={other} onOther={(id) => set({ with: id, step: undefined })} step={step} onStep={onSelect} /> },
+          {
+            key: "timeline",
+            label: "Timeline",
+            content: () => (
+              <Scrolled>
+                <Timeline run={run} steps={first?.data?.steps} open={step} onOpen={onSelect} />
+              </Scrolled>
+            ),
+          },
+          {
+            key: "input",
+            label: "Input",
+            content: () => (
+              <Scrolled>
+                <JsonView label="input" value={run.input} />
+              </Scrolled>
+            ),
+          },
+          {
+            key: "output",
+            label: run.status === "failed" ? "Error" : "Output",
+            content: () => (
+              <Scrolled>
+                <JsonView label="output" value={run.status === "failed" ? run.error : run.output} />
+              </Scrolled>
+            ),
+          },
+          {
+            key: "compare",
+            label: "Compare",
+            content: () => (
+              <Compare run={run} other={other} onOther={(id) => set({ with: id, step: undefined })} step={step} onStep={onSelect} />
+            ),
+          },
         ]}
       />
     </Page>
@@ -90,7 +127,17 @@ function Scrolled({ children }: { children: ReactNode }) {
   return <div className={styles.scrolled}>{children}</div>;
 }
 
-function Timeline({ run, steps, open, onOpen }: { run: Run; steps: readonly ListedStep[] | undefined; open: string | undefined; onOpen: (key: string | undefined) => void }) {
+function Timeline({
+  run,
+  steps,
+  open,
+  onOpen,
+}: {
+  run: Run;
+  steps: readonly ListedStep[] | undefined;
+  open: string | undefined;
+  onOpen: (key: string | undefined) => void;
+}) {
   if (steps === undefined) return <Skeleton height={160} />;
   if (steps.length === 0) return <EmptyState title="No step is recorded yet" />;
   return <Steps run={run} steps={steps} open={open} onOpen={onOpen} />;

@@ -24,7 +24,13 @@ import { StartRunDialog } from "./StartRunDialog";
 
 function runColumns(tenants: ReadonlyMap<string, string> | null): Column<Run>[] {
   const [status, workflow, ...others] = COLUMNS;
-  const tenant: Column<Run> = { key: "tenant", header: "Tenant", width: "minmax(64px, 0.5fr)", wideOnly: true, cell: (run) => <span className="truncate quiet">{tenants?.get(run.tenant_id) ?? shortId(run.tenant_id)}</span> };
+  const tenant: Column<Run> = {
+    key: "tenant",
+    header: "Tenant",
+    width: "minmax(64px, 0.5fr)",
+    wideOnly: true,
+    cell: (run) => <span className="truncate quiet">{tenants?.get(run.tenant_id) ?? shortId(run.tenant_id)}</span>,
+  };
   return tenants === null ? COLUMNS : [status, workflow, tenant, ...others];
 }
 
@@ -43,9 +49,22 @@ const COLUMNS: [Column<Run>, Column<Run>, ...Column<Run>[]] = [
   },
   { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
   { key: "waits", header: "Next", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <Next run={run} /> },
-  { key: "by", header: "Asked for by", width: "minmax(150px, 1.1fr)", wideOnly: true, cell: (run) => <span className="truncate">{run.requested_by}</span> },
+  {
+    key: "by",
+    header: "Asked for by",
+    width: "minmax(150px, 1.1fr)",
+    wideOnly: true,
+    cell: (run) => <span className="truncate">{run.requested_by}</span>,
+  },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (run) => <Time at={run.created_at} /> },
-  { key: "duration", header: "Took", width: "96px", align: "end", wideOnly: true, cell: (run) => <Duration from={run.created_at} to={run.finished_at} /> },
+  {
+    key: "duration",
+    header: "Took",
+    width: "96px",
+    align: "end",
+    wideOnly: true,
+    cell: (run) => <Duration from={run.created_at} to={run.finished_at} />,
+  },
 ];
 
 /** All runs of workflows. */
@@ -94,15 +113,28 @@ export function RunsPage() {
         onMore={() => void runs.fetchNextPage()}
         empty={
           isFiltered ? (
-            <EmptyState title={`No ${search.status ?? ""} runs${search.workflow === undefined ? "" : ` of ${search.workflow}`}`} action={<Button onClick={() => set({ status: undefined, workflow: undefined })}>Clear filters</Button>} />
+            <EmptyState
+              title={`No ${search.status ?? ""} runs${search.workflow === undefined ? "" : ` of ${search.workflow}`}`}
+              action={<Button onClick={() => set({ status: undefined, workflow: undefined })}>Clear filters</Button>}
+            />
           ) : (
-            <EmptyState title="No runs yet" command={`atlas workflow run daily-brief --tenant demo --input '{"to": "team@example.com", "topic": "tea"}'`} action={start}>
-              A workflow is work in steps that survives any crash, and that may wait for days: for time, an event, a person. Each execution is a run.
+            <EmptyState
+              title="No runs yet"
+              command={`atlas workflow run daily-brief --tenant demo --input '{"to": "team@example.com", "topic": "tea"}'`}
+              action={start}
+            >
+              A workflow is work in steps that survives any crash, and that may wait for days: for time, an event, a person. Each execution
+              is a run.
             </EmptyState>
           )
         }
       />
-      {search.new !== undefined && <StartRunDialog onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })} onStarted={open} />}
+      {search.new !== undefined && (
+        <StartRunDialog
+          onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })}
+          onStarted={open}
+        />
+      )}
       {retried !== null && <RunVerbDialog runId={retried} verb="retry" onClose={() => setRetried(null)} />}
     </Page>
   );
@@ -119,7 +151,13 @@ function Next({ run }: { run: Run }) {
   }
   if (run.parent_run_id === null) return null;
   return (
-    <Link to="/runs/$runId" params={{ runId: run.parent_run_id }} search={({ tenant }) => ({ tenant })} onClick={(event) => event.stopPropagation()} className="truncate">
+    <Link
+      to="/runs/$runId"
+      params={{ runId: run.parent_run_id }}
+      search={({ tenant }) => ({ tenant })}
+      onClick={(event) => event.stopPropagation()}
+      className="truncate"
+    >
       part of another run
     </Link>
   );
@@ -148,7 +186,9 @@ function Filters({ search, onChange }: { search: RunsSearch; onChange: (changes:
       </FilterMenu>
       <TextFilter label="Workflow" placeholder="its key" onSet={(workflow) => onChange({ workflow })} />
       {search.status !== undefined && <FilterChip name="Status" value={search.status} onRemove={() => onChange({ status: undefined })} />}
-      {search.workflow !== undefined && <FilterChip name="Workflow" value={search.workflow} onRemove={() => onChange({ workflow: undefined })} />}
+      {search.workflow !== undefined && (
+        <FilterChip name="Workflow" value={search.workflow} onRemove={() => onChange({ workflow: undefined })} />
+      )}
     </>
   );
 }

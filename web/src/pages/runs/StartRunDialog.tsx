@@ -27,15 +27,35 @@ interface StartRunDialogProps {
 export function StartRunDialog({ first, onClose, onStarted }: StartRunDialogProps) {
   const chosenTenant = useTenant();
   const [tenant, setTenant] = useState(chosenTenant);
-  const { data, isSuccess } = api.useQuery("get", "/api/v1/workflows", { params: { query: { tenant, limit: MOST } } }, { refetchInterval: (query) => (query.state.data?.items.length === 0 ? EMPTY_MS : false) });
+  const { data, isSuccess } = api.useQuery(
+    "get",
+    "/api/v1/workflows",
+    { params: { query: { tenant, limit: MOST } } },
+    { refetchInterval: (query) => (query.state.data?.items.length === 0 ? EMPTY_MS : false) },
+  );
   const known = newest(data?.items ?? []);
   const [key, setKey] = useState(first);
   const workflow = known.find((one) => one.key === key) ?? known[0];
   if (workflow === undefined) {
-    const words = isSuccess ? "No workflow is published yet: a worker with --app publishes those in code, POST /workflows declared ones." : "Loading the workflows.";
-    return <ConfirmDialog open onClose={onClose} title="Start a workflow" description={words} action="Start" disabled onConfirm={onClose} />;
+    const words = isSuccess
+      ? "No workflow is published yet: a worker with --app publishes those in code, POST /workflows declared ones."
+      : "Loading the workflows.";
+    return (
+      <ConfirmDialog open onClose={onClose} title="Start a workflow" description={words} action="Start" disabled onConfirm={onClose} />
+    );
   }
-  return <RunForm key={workflow.id} workflow={workflow} keys={known.map((one) => one.key)} onKey={setKey} tenant={tenant} onTenant={setTenant} onClose={onClose} onStarted={onStarted} />;
+  return (
+    <RunForm
+      key={workflow.id}
+      workflow={workflow}
+      keys={known.map((one) => one.key)}
+      onKey={setKey}
+      tenant={tenant}
+      onTenant={setTenant}
+      onClose={onClose}
+      onStarted={onStarted}
+    />
+  );
 }
 
 /** The newest version of each workflow that may be started. */
@@ -71,7 +91,7 @@ function RunForm({ workflow, keys, onKey, tenant, onTenant, onClose, onStarted }
     },
   });
   const reasonOf = (path: string): string | undefined =>
-    start.error instanceof Problem ? start.error.reasonOf(path) ?? start.error.reasonOf(`input.${path}`) : undefined;
+    start.error instanceof Problem ? (start.error.reasonOf(path) ?? start.error.reasonOf(`input.${path}`)) : undefined;
   return (
     <ConfirmDialog
       open

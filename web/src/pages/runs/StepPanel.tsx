@@ -57,7 +57,8 @@ export function StepDetail({ runId, step, hasRunEnded }: { runId: string; step: 
     <>
       {wait !== undefined && <p className={styles.wait}>Waits for {wait}.</p>}
       <p className="quiet">
-        {capitalized(KIND_WORDS[step.kind as GraphNode["kind"]])}, started <Time at={step.started_at} />, {step.finished_at === null ? "for " : "took "}
+        {capitalized(KIND_WORDS[step.kind as GraphNode["kind"]])}, started <Time at={step.started_at} />,{" "}
+        {step.finished_at === null ? "for " : "took "}
         <Duration from={step.started_at} to={step.finished_at} />
         {step.attempts > 1 && `, ${plural(step.attempts, "attempt")}`}
         {decision !== undefined && `, ${decision}`}. Key <code>{step.key}</code> <CopyButton text={step.key} label="Copy the key" />

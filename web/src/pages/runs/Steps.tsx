@@ -36,7 +36,12 @@ export function Steps({ run, steps, open, onOpen }: StepsProps) {
               </span>
               <StatusChip status={statusOf(step, run)} />
               <span className={styles.track} aria-hidden>
-                {bar !== undefined && <span className={styles.bar} style={{ left: `${bar.left}%`, width: `${bar.width}%`, background: statusColour(statusOf(step, run)) }} />}
+                {bar !== undefined && (
+                  <span
+                    className={styles.bar}
+                    style={{ left: `${bar.left}%`, width: `${bar.width}%`, background: statusColour(statusOf(step, run)) }}
+                  />
+                )}
               </span>
               <span className={styles.took}>
                 <Duration from={step.started_at} to={step.finished_at} />

@@ -54,15 +54,25 @@ export function pairsOf(left: readonly Step[], right: readonly Step[]): Pair[] {
 }
 
 function pairOf(key: string, left: Step | undefined, right: Step | undefined): Pair {
-  const [took, tookOther] = [left, right].map((step) => (step === undefined || step.finished_at === null ? undefined : instant(step.finished_at) - instant(step.started_at)));
+  const [took, tookOther] = [left, right].map((step) =>
+    step === undefined || step.finished_at === null ? undefined : instant(step.finished_at) - instant(step.started_at),
+  );
   const slower = took === undefined || tookOther === undefined ? undefined : tookOther - took;
-  return { key, left, right, slower, outputs: left === undefined || right === undefined ? [] : differences(outcomeOf(left), outcomeOf(right)) };
+  return {
+    key,
+    left,
+    right,
+    slower,
+    outputs: left === undefined || right === undefined ? [] : differences(outcomeOf(left), outcomeOf(right)),
+  };
 }
 
 /** What came of a step, without the lines of code that an error went through. */
 export function outcomeOf(step: Step): unknown {
   if (step.error === null) return step.output ?? null;
-  return { error: Object.fromEntries(["message", "type"].flatMap((name) => (step.error?.[name] === undefined ? [] : [[name, step.error[name]]]))) };
+  return {
+    error: Object.fromEntries(["message", "type"].flatMap((name) => (step.error?.[name] === undefined ? [] : [[name, step.error[name]]]))),
+  };
 }
 
 /** What is said of a pair in a word or two. */

@@ -23,9 +23,16 @@ export function happeningsOf(run: Run, picture: RunPicture): Happening[] {
   const found = [...picture.steps.values()].flatMap(ofStep);
   const own = { step: null, title: run.workflow };
   found.push({ ...own, key: "^requested", at: Date.parse(run.created_at), status: "requested", words: `asked for by ${run.requested_by}` });
-  if (run.cancel_requested_at !== null) found.push({ ...own, key: "^cancel", at: instant(run.cancel_requested_at), status: "canceled", words: "asked to stop" });
+  if (run.cancel_requested_at !== null)
+    found.push({ ...own, key: "^cancel", at: instant(run.cancel_requested_at), status: "canceled", words: "asked to stop" });
   if (run.finished_at !== null && hasEnded(run)) {
-    found.push({ ...own, key: "^ended", at: instant(run.finished_at), status: run.status, words: `${run.status} after ${duration(instant(run.finished_at) - instant(run.created_at))}` });
+    found.push({
+      ...own,
+      key: "^ended",
+      at: instant(run.finished_at),
+      status: run.status,
+      words: `${run.status} after ${duration(instant(run.finished_at) - instant(run.created_at))}`,
+    });
   }
   // Sorting keeps the order of those of one time.
   return found.sort((one, other) => one.at - other.at);
@@ -42,7 +49,9 @@ function ofStep(shown: ShownStep): Happening[] {
   }
   const took = duration(Math.max(0, instant(step.finished_at) - instant(step.started_at)));
   const message = step.error === null ? undefined : step.error["message"];
-  const outcome = decisionOf(step) ?? (step.status === "failed" ? `failed${typeof message === "string" ? `: ${message}` : ""}` : `${step.status} after ${took}`);
+  const outcome =
+    decisionOf(step) ??
+    (step.status === "failed" ? `failed${typeof message === "string" ? `: ${message}` : ""}` : `${step.status} after ${took}`);
   const ended = { key: `${id} ended`, at: instant(step.finished_at), step: shown, title, status, words: outcome };
   if (AT_ONCE.has(step.kind)) return [ended];
   return [{ ...began, status: "waiting", words: step.child_name === null ? `began to wait` : `began ${step.child_name}` }, ended];

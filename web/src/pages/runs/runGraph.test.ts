@@ -14,8 +14,30 @@ function step(key: string, rest: Partial<ListedStep> = {}): ListedStep {
   clock += 1;
   const at = new Date(T0 + clock).toISOString();
   return {
-    ...{ key, branch, position: clock, name, kind: "step", status: "succeeded", attempts: 1, started_at: at, finished_at: at, wake_at: null, waits_for: null },
-    ...{ child_id: null, child_status: null, child_name: null, approval_id: null, approval_status: null, decided_by: null, event_name: null, event_match: null, error: null },
+    ...{
+      key,
+      branch,
+      position: clock,
+      name,
+      kind: "step",
+      status: "succeeded",
+      attempts: 1,
+      started_at: at,
+      finished_at: at,
+      wake_at: null,
+      waits_for: null,
+    },
+    ...{
+      child_id: null,
+      child_status: null,
+      child_name: null,
+      approval_id: null,
+      approval_status: null,
+      decided_by: null,
+      event_name: null,
+      event_match: null,
+      error: null,
+    },
     ...rest,
   };
 }
@@ -24,24 +46,47 @@ function step(key: string, rest: Partial<ListedStep> = {}): ListedStep {
 const declared = (key: string, rest: Partial<ListedStep> = {}): ListedStep => ({ ...step(key, rest), branch: `${key}/` });
 const waiting: Partial<ListedStep> = { status: "waiting", finished_at: null };
 
-const run = (steps: ListedStep[], status: Run["status"] = "succeeded", document: object | null = null): RunData => ({ run: { id: "r", status, claimed_by: null }, steps, document });
+const run = (steps: ListedStep[], status: Run["status"] = "succeeded", document: object | null = null): RunData => ({
+  run: { id: "r", status, claimed_by: null },
+  steps,
+  document,
+});
 const draw = (data: RunData, open: string[] = [], known: [string, RunData][] = []) => graphOfRun(data, new Set(open), new Map(known));
-const edges = (graph: Graph): string[] => graph.edges.map(({ from, to }) => `${from}-${to}`.replaceAll("^start", "S").replaceAll("^end", "E"));
+const edges = (graph: Graph): string[] =>
+  graph.edges.map(({ from, to }) => `${from}-${to}`.replaceAll("^start", "S").replaceAll("^end", "E"));
 const statuses = (graph: Graph): Record<string, unknown> => Object.fromEntries([...allNodes(graph)].map((node) => [node.id, node.status]));
 
 describe("a run of a workflow in code", () => {
   it("is its steps in order, with branches side by side where they began", () => {
     const picture = draw(run([step("a"), step("gather[0]/x"), step("gather[1]/y"), step("gather[0]/z"), step("b")]));
-    expect(edges(picture)).toEqual(["S-a", "a-gather[0]/x", "gather[0]/x-gather[0]/z", "a-gather[1]/y", "gather[0]/z-b", "gather[1]/y-b", "b-E"]);
+    expect(edges(picture)).toEqual([
+      "S-a",
+      "a-gather[0]/x",
+      "gather[0]/x-gather[0]/z",
+      "a-gather[1]/y",
+      "gather[0]/z-b",
+      "gather[1]/y-b",
+      "b-E",
+    ]);
   });
 
   it("knows branches within branches that have no step of their own", () => {
     const picture = draw(run([step("gather[0]/inner[0]/x"), step("gather[0]/inner[1]/y"), step("gather[1]/z")]));
-    expect(edges(picture)).toEqual(["S-gather[0]/inner[0]/x", "S-gather[0]/inner[1]/y", "S-gather[1]/z", "gather[0]/inner[0]/x-E", "gather[0]/inner[1]/y-E", "gather[1]/z-E"]);
+    expect(edges(picture)).toEqual([
+      "S-gather[0]/inner[0]/x",
+      "S-gather[0]/inner[1]/y",
+      "S-gather[1]/z",
+      "gather[0]/inner[0]/x-E",
+      "gather[0]/inner[1]/y-E",
+      "gather[1]/z-E",
+    ]);
   });
 
   it("folds loops and wide groups with a count, and opens them in place", () => {
-    const rounds = [1, 2, 3, 4].flatMap((round) => [step(round === 1 ? "fetch" : `fetch#${round}`), step(round === 1 ? "store" : `store#${round}`, round === 3 ? { status: "failed" } : {})]);
+    const rounds = [1, 2, 3, 4].flatMap((round) => [
+      step(round === 1 ? "fetch" : `fetch#${round}`),
+      step(round === 1 ? "store" : `store#${round}`, round === 3 ? { status: "failed" } : {}),
+    ]);
     const wide = Array.from({ length: 12 }, (_, number) => step(`gather[${number}]/send`));
     const data = run([...rounds, ...wide, step("end")]);
     const folded = draw(data);
@@ -61,14 +106,23 @@ describe("a run of a workflow in code", () => {
   });
 
   it("shows how a step stands by what it waits for, and by its run", () => {
-    const steps = [step("job", { ...waiting, kind: "job", child_status: "running" }), step("sub", { ...waiting, kind: "child", child_status: "queued" }), step("again", { ...waiting, status: "retrying" })];
+    const steps = [
+      step("job", { ...waiting, kind: "job", child_status: "running" }),
+      step("sub", { ...waiting, kind: "child", child_status: "queued" }),
+      step("again", { ...waiting, status: "retrying" }),
+    ];
     expect(Object.values(statuses(draw(run(steps, "waiting")))).slice(1, 4)).toEqual(["running", "waiting", "retrying"]);
     expect(Object.values(statuses(draw(run(steps, "canceled")))).slice(1, 4)).toEqual(["canceled", "canceled", "canceled"]);
     expect(statuses(draw(run([step("a")], "running")))["^work"]).toBe("running");
   });
 
   it("draws what was undone after what failed", () => {
-    const picture = draw(run([step("a"), step("b", { status: "failed" }), step("undo/failure", { kind: "failure" }), step("undo/refund", { kind: "undo" })], "failed"));
+    const picture = draw(
+      run(
+        [step("a"), step("b", { status: "failed" }), step("undo/failure", { kind: "failure" }), step("undo/refund", { kind: "undo" })],
+        "failed",
+      ),
+    );
     expect(edges(picture)).toEqual(["S-a", "a-b", "b-undo/failure", "undo/failure-undo/refund", "undo/refund-E"]);
   });
 
@@ -76,7 +130,14 @@ describe("a run of a workflow in code", () => {
     const outer = run([step("sub", { kind: "child", child_id: "c1" }), step("end")]);
     const inner = run([step("deep", { kind: "child", child_id: "c2" })]);
     expect(draw(outer, ["sub", "sub>deep"]).nodes[1]?.inner).toEqual({ nodes: [], edges: [] });
-    const second = draw(outer, ["sub", "sub>deep"], [["c1", inner], ["c2", run([step("x")])]]);
+    const second = draw(
+      outer,
+      ["sub", "sub>deep"],
+      [
+        ["c1", inner],
+        ["c2", run([step("x")])],
+      ],
+    );
     expect([...allNodes(second)].map((node) => node.id)).toEqual(["^start", "sub", "sub>deep", "sub>deep>x", "end", "^end"]);
     expect(second.steps.get("sub>deep>x")?.title).toBe("sub › deep › x");
   });
@@ -93,13 +154,25 @@ describe("a run of a declared workflow", () => {
       { id: "undo", workflow: "tidy" },
     ],
   };
-  const items = [0, 1].map((number) => step(`each/each[${number}]/each`, { kind: "job", ...(number === 1 ? { ...waiting, child_status: "running" } : {}) }));
+  const items = [0, 1].map((number) =>
+    step(`each/each[${number}]/each`, { kind: "job", ...(number === 1 ? { ...waiting, child_status: "running" } : {}) }),
+  );
 
   it("draws what was not reached, and what was skipped", () => {
     const begun = statuses(draw(run([declared("ask", { ...waiting, kind: "approval" })], "waiting", document)));
     expect([begun["ask"], begun["mail"], begun["log"], begun["last"]]).toEqual(["waiting", "unreached", "unreached", "unreached"]);
-    const further = draw(run([declared("ask"), ...items, { ...step("undo", { kind: "child", child_id: "c" }), branch: "undo-/" }], "waiting", document));
-    expect(statuses(further)).toMatchObject({ ask: "succeeded", mail: "skipped", log: "skipped", "^all each": "running", last: "skipped", undo: "succeeded", "^end": "unreached" });
+    const further = draw(
+      run([declared("ask"), ...items, { ...step("undo", { kind: "child", child_id: "c" }), branch: "undo-/" }], "waiting", document),
+    );
+    expect(statuses(further)).toMatchObject({
+      ask: "succeeded",
+      mail: "skipped",
+      log: "skipped",
+      "^all each": "running",
+      last: "skipped",
+      undo: "succeeded",
+      "^end": "unreached",
+    });
     expect(statuses(draw(run([declared("ask")], "succeeded", document)))["last"]).toBe("skipped");
     expect(statuses(draw(run([declared("ask")], "failed", document)))["mail"]).toBe("unreached");
     expect(edges(further)).toContain("^all each-last");
@@ -116,9 +189,25 @@ describe("a run of a declared workflow", () => {
 
 it("lists what happened in the order of time, with what is waited for", () => {
   const wake = new Date(T0 + 3_600_000).toISOString();
-  const data = run([step("check"), step("ask", { ...waiting, kind: "approval", wake_at: wake }), step("mail", { kind: "job", child_name: "EMAIL_SEND", finished_at: wake })], "waiting");
-  const facts = { workflow: "payout", requested_by: "dana", created_at: new Date(T0).toISOString(), cancel_requested_at: null, finished_at: null, status: "waiting" } as Run;
-  expect(happeningsOf(facts, draw(data)).map((one) => `${one.title}: ${one.words.replace(/\d\d:\d\d$/, "…").replace(/\d{4}-\d\d-\d\d /, "")}`)).toEqual([
+  const data = run(
+    [
+      step("check"),
+      step("ask", { ...waiting, kind: "approval", wake_at: wake }),
+      step("mail", { kind: "job", child_name: "EMAIL_SEND", finished_at: wake }),
+    ],
+    "waiting",
+  );
+  const facts = {
+    workflow: "payout",
+    requested_by: "dana",
+    created_at: new Date(T0).toISOString(),
+    cancel_requested_at: null,
+    finished_at: null,
+    status: "waiting",
+  } as Run;
+  expect(
+    happeningsOf(facts, draw(data)).map((one) => `${one.title}: ${one.words.replace(/\d\d:\d\d$/, "…").replace(/\d{4}-\d\d-\d\d /, "")}`),
+  ).toEqual([
     "payout: asked for by dana",
     "check: succeeded after 0 ms",
     "ask: waits for a person's decision until …",

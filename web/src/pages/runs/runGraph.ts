@@ -29,8 +29,8 @@ const ALL = "^all ";
 const AT_WORK = "^work";
 
 /**
- * A run as a graph: what it recorded and, of a declared workflow, also what it has not reached. Loops, wide groups and sub-runs are folded until
- * their node is in `open`; `known` are the sub-runs that were read.
+ * A run as a graph: what it recorded and, of a declared workflow, also what it has not reached. Loops, wide groups and sub-runs are
+ * folded until their node is in `open`; `known` are the sub-runs that were read.
  */
 export function graphOfRun(data: RunData, open: { has: (id: string) => boolean }, known: ReadonlyMap<string, RunData>): RunPicture {
   const steps = new Map<string, ShownStep>();
@@ -65,7 +65,8 @@ class Drawing {
     const first = this.isInner ? [] : [this.dot(START, "start", "Start")];
     const ends = this.data.document === null ? this.code(first) : this.declared(first);
     const last = this.sequence(treeOf(this.data.steps, UNDO), ends);
-    if (!this.isInner) this.link(last, this.dot(END, "end", `End: ${this.data.run.status}`, hasEnded(this.data.run) ? (this.data.run.status) : "unreached"));
+    if (!this.isInner)
+      this.link(last, this.dot(END, "end", `End: ${this.data.run.status}`, hasEnded(this.data.run) ? this.data.run.status : "unreached"));
     return this;
   }
 
@@ -85,7 +86,8 @@ class Drawing {
     return items.reduce((ends, item) => {
       if (item.type === "step") return [this.step(item.step, ends)];
       if (item.type === "loop") return [this.fold(`${LOOP}${item.id}`, item.name, item.rounds, plural(item.rounds.length, "round"), ends)];
-      if (item.branches.length > BESIDE) return [this.fold(`${ALL}${item.id}`, item.name, item.branches, `${item.branches.length} side by side`, ends)];
+      if (item.branches.length > BESIDE)
+        return [this.fold(`${ALL}${item.id}`, item.name, item.branches, `${item.branches.length} side by side`, ends)];
       return [...new Set(item.branches.flatMap((branch) => this.sequence(branch, ends)))];
     }, from);
   }
@@ -111,7 +113,8 @@ class Drawing {
     if (step.kind !== "child" || step.child_id === null) return {};
     if (!this.shared.open.has(id)) return { folds: true };
     const data = this.shared.known.get(step.child_id);
-    const inner = data === undefined ? { nodes: [], edges: [] } : new Drawing(data, this.shared, `${id}>`, [...this.within, step.name]).whole();
+    const inner =
+      data === undefined ? { nodes: [], edges: [] } : new Drawing(data, this.shared, `${id}>`, [...this.within, step.name]).whole();
     return { folds: true, inner };
   }
 
@@ -143,7 +146,10 @@ class Drawing {
   /** The steps of a document, with what is recorded of each. */
   private declared(first: readonly string[]): readonly string[] {
     const definition = graphOfDefinition(this.data.document);
-    const recorded = grouped(this.data.steps.filter((step) => !step.branch.startsWith(UNDO)), declaredId);
+    const recorded = grouped(
+      this.data.steps.filter((step) => !step.branch.startsWith(UNDO)),
+      declaredId,
+    );
     const needs = grouped(definition.edges, (edge) => edge.to);
     // A step that was done for several items, or more than once, is a group of steps.
     const isOne = (id: string): boolean => recorded.get(id)?.length === 1 && recorded.get(id)?.[0]?.key === id;
@@ -154,7 +160,11 @@ class Drawing {
       if (known !== undefined) return known;
       // A circle has no end; a document that runs has none.
       left.set(id, "unreached");
-      const found = this.leftOut((needs.get(id) ?? []).map((edge) => edge.from).filter((need) => need !== START), recorded, statusOfLeft);
+      const found = this.leftOut(
+        (needs.get(id) ?? []).map((edge) => edge.from).filter((need) => need !== START),
+        recorded,
+        statusOfLeft,
+      );
       left.set(id, found);
       return found;
     };
@@ -184,7 +194,11 @@ class Drawing {
   }
 
   /** How a declared step stands of which nothing is recorded: its turn has not come, or it is skipped. */
-  private leftOut(needs: readonly string[], recorded: ReadonlyMap<string, readonly ListedStep[]>, statusOfLeft: (id: string) => NodeStatus): NodeStatus {
+  private leftOut(
+    needs: readonly string[],
+    recorded: ReadonlyMap<string, readonly ListedStep[]>,
+    statusOfLeft: (id: string) => NodeStatus,
+  ): NodeStatus {
     const { status } = this.data.run;
     if (status === "succeeded" || needs.some((need) => !recorded.has(need) && statusOfLeft(need) === "skipped")) return "skipped";
     // A run that waits has begun all that it can begin: the condition of what is left was false.

@@ -15,7 +15,11 @@ const LIVE = { meta: { live: ["run", "job"] } };
 /** The runs of a search, newest first. */
 export function useRuns(search: RunsSearch) {
   const query = { ...search, tenant: useTenant(), limit: PAGE };
-  return usePages(["runs", query], async (at) => (await client.GET("/api/v1/runs", { params: { query: { ...query, ...at } } })).data, LIVE.meta);
+  return usePages(
+    ["runs", query],
+    async (at) => (await client.GET("/api/v1/runs", { params: { query: { ...query, ...at } } })).data,
+    LIVE.meta,
+  );
 }
 
 /** A run; where policy has not let it begin, the request for it. */
@@ -23,7 +27,12 @@ export function useRun(runId: string) {
   const query = { tenant: useTenant() };
   const run = api.useQuery("get", "/api/v1/runs/{run_id}", { params: { path: { run_id: runId }, query } }, LIVE);
   const missing = isStatus(run.error, 404);
-  const intent = api.useQuery("get", "/api/v1/intents/{intent_id}", { params: { path: { intent_id: runId }, query } }, { ...LIVE, enabled: missing });
+  const intent = api.useQuery(
+    "get",
+    "/api/v1/intents/{intent_id}",
+    { params: { path: { intent_id: runId }, query } },
+    { ...LIVE, enabled: missing },
+  );
   return { run, intent, missing };
 }
 
@@ -37,7 +46,10 @@ const POLL_MS = 2000;
 const MANY_STEPS = 1000;
 
 /** Runs with their steps, by their ids: that of the page, and those of its sub-runs that are open. */
-export function useWholeRuns(ids: readonly string[]): { known: ReadonlyMap<string, WholeRun>; first: UseQueryResult<WholeRun> | undefined } {
+export function useWholeRuns(ids: readonly string[]): {
+  known: ReadonlyMap<string, WholeRun>;
+  first: UseQueryResult<WholeRun> | undefined;
+} {
   const tenant = useTenant();
   const queries = useQueryClient();
   return useQueries({
@@ -52,13 +64,20 @@ export function useWholeRuns(ids: readonly string[]): { known: ReadonlyMap<strin
   });
 }
 
-function combine(results: UseQueryResult<WholeRun>[]): { known: ReadonlyMap<string, WholeRun>; first: UseQueryResult<WholeRun> | undefined } {
+function combine(results: UseQueryResult<WholeRun>[]): {
+  known: ReadonlyMap<string, WholeRun>;
+  first: UseQueryResult<WholeRun> | undefined;
+} {
   return { known: new Map(results.flatMap(({ data }) => (data === undefined ? [] : [[data.run.id, data]]))), first: results[0] };
 }
 
 async function readWholeRun(queries: QueryClient, id: string, tenant: string | undefined): Promise<WholeRun> {
   const params = { path: { run_id: id }, query: { tenant } };
-  const [run, steps, document] = await Promise.all([client.GET("/api/v1/runs/{run_id}", { params }), readSteps(id, tenant), readDocument(queries, id, tenant)]);
+  const [run, steps, document] = await Promise.all([
+    client.GET("/api/v1/runs/{run_id}", { params }),
+    readSteps(id, tenant),
+    readDocument(queries, id, tenant),
+  ]);
   return { run: run.data as Run, steps, document };
 }
 
@@ -78,7 +97,9 @@ async function readSteps(id: string, tenant: string | undefined): Promise<Listed
 function readDocument(queries: QueryClient, id: string, tenant: string | undefined): Promise<object | null> {
   const read = async (): Promise<object | null> => {
     try {
-      return (await client.GET("/api/v1/runs/{run_id}/workflow", { params: { path: { run_id: id }, query: { tenant } } })).data?.document ?? null;
+      return (
+        (await client.GET("/api/v1/runs/{run_id}/workflow", { params: { path: { run_id: id }, query: { tenant } } })).data?.document ?? null
+      );
     } catch (error) {
       // No worker publishes its code any more.
       if (isStatus(error, 404)) return null;
@@ -99,7 +120,8 @@ export function useStep(runId: string, key: string) {
 export function useSteps(runId: string) {
   const query = { tenant: useTenant(), limit: STEPS };
   const path = { run_id: runId };
-  const read = async (at: object) => (await client.GET("/api/v1/runs/{run_id}/steps", { params: { path, query: { ...query, ...at } } })).data;
+  const read = async (at: object) =>
+    (await client.GET("/api/v1/runs/{run_id}/steps", { params: { path, query: { ...query, ...at } } })).data;
   const steps = usePages(["steps", runId, query], read, LIVE.meta);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = steps;
   useEffect(() => {
@@ -110,14 +132,20 @@ export function useSteps(runId: string) {
 
 export type RunVerb = "cancel" | "retry";
 
-const DONE: Record<string, string> = { canceled: "The run is canceled", requested: "The run stops at its next step", rejected: "The request is withdrawn" };
+const DONE: Record<string, string> = {
+  canceled: "The run is canceled",
+  requested: "The run stops at its next step",
+  rejected: "The request is withdrawn",
+};
 
 /** Asks for a new run that reuses what was recorded when a step began. */
 export function useFork(runId: string, onForked: (runId: string) => void) {
   const tenant = useTenant();
   const toast = useToast();
   return useMutation({
-    mutationFn: async (step: string) => (await client.POST("/api/v1/runs/{run_id}/fork", { params: { path: { run_id: runId }, query: { tenant } }, body: { step } })).data as Schemas["RunId"],
+    mutationFn: async (step: string) =>
+      (await client.POST("/api/v1/runs/{run_id}/fork", { params: { path: { run_id: runId }, query: { tenant } }, body: { step } }))
+        .data as Schemas["RunId"],
     onSuccess: ({ id }) => {
       toast("The fork is asked for");
       onForked(id);

@@ -41,7 +41,10 @@ export function waitOf(step: ListedStep): string | undefined {
 /** The second line of a step's node: until when it waits, how long it took, what it is about. */
 export function detailOf(step: ListedStep): string {
   const took = step.finished_at === null ? undefined : duration(Math.max(0, instant(step.finished_at) - instant(step.started_at)));
-  const until = step.finished_at !== null || step.wake_at === null ? undefined : `${step.status === "retrying" ? "again at" : "until"} ${clockTime(new Date(step.wake_at))}`;
+  const until =
+    step.finished_at !== null || step.wake_at === null
+      ? undefined
+      : `${step.status === "retrying" ? "again at" : "until"} ${clockTime(new Date(step.wake_at))}`;
   const awaited = step.finished_at === null ? step.event_name : null;
   return [awaited, until, took, decisionOf(step), step.child_name].filter((part) => part !== undefined && part !== null).join(" · ");
 }
@@ -53,7 +56,17 @@ export function decisionOf(step: ListedStep): string | undefined {
 }
 
 /** What is worst comes first: a group is as its worst member. */
-const WORST: readonly NodeStatus[] = ["failed", "running", "retrying", "waiting", "queued", "canceled", "unreached", "succeeded", "skipped"];
+const WORST: readonly NodeStatus[] = [
+  "failed",
+  "running",
+  "retrying",
+  "waiting",
+  "queued",
+  "canceled",
+  "unreached",
+  "succeeded",
+  "skipped",
+];
 
 export function worstOf(statuses: readonly NodeStatus[]): NodeStatus {
   return WORST.find((status) => statuses.includes(status)) ?? "unreached";
@@ -61,7 +74,9 @@ export function worstOf(statuses: readonly NodeStatus[]): NodeStatus {
 
 /** "12 items · 3 failed": how many a group has, and how many of its steps have not succeeded. */
 export function tallyOf(statuses: readonly NodeStatus[], counted: string): string {
-  const others = WORST.filter((status) => status !== "succeeded").map((status) => [statuses.filter((each) => each === status).length, status] as const);
+  const others = WORST.filter((status) => status !== "succeeded").map(
+    (status) => [statuses.filter((each) => each === status).length, status] as const,
+  );
   return [counted, ...others.filter(([number]) => number > 0).map(([number, status]) => `${number} ${statusWord(status)}`)].join(" · ");
 }
 

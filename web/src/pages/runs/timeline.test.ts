@@ -17,7 +17,10 @@ it("draws steps to scale, and those that last to the end", () => {
 });
 
 it("keeps every bar within the line, also for a run that took no time or a clock that differs", () => {
-  for (const bar of barsOf(5000, 5000, [{ started_at: at(5), finished_at: at(5) }, { started_at: at(99), finished_at: null }])) {
+  for (const bar of barsOf(5000, 5000, [
+    { started_at: at(5), finished_at: at(5) },
+    { started_at: at(99), finished_at: null },
+  ])) {
     expect(bar.left).toBeGreaterThanOrEqual(0);
     expect(bar.left + bar.width).toBeLessThanOrEqual(100);
   }

@@ -2,7 +2,10 @@ import type { ListedStep } from "./model";
 import { instant } from "./states";
 
 /** A part of what a run did: a step, branches side by side, or rounds of the same one after another. */
-export type Item = { type: "step"; step: ListedStep } | { type: "parallel"; id: string; name: string; branches: Item[][] } | { type: "loop"; id: string; name: string; rounds: Item[][] };
+export type Item =
+  | { type: "step"; step: ListedStep }
+  | { type: "parallel"; id: string; name: string; branches: Item[][] }
+  | { type: "loop"; id: string; name: string; rounds: Item[][] };
 
 /** From so many rounds on it is a loop. */
 const LOOP = 3;
@@ -14,8 +17,8 @@ const BRANCH = /^(?<parent>(?:.*\/)?)(?<name>[^/]+)\[(?<key>[^\]]*)\]\/$/;
 export const UNDO = "undo/";
 
 /**
- * What a run recorded under a branch, as a tree. A branch does one thing at a time, so its own steps and what it did side by side lie in the
- * order in which they began.
+ * What a run recorded under a branch, as a tree. A branch does one thing at a time, so its own steps and what it did side by side lie in
+ * the order in which they began.
  */
 export function treeOf(steps: readonly ListedStep[], root = ""): Item[] {
   const own = new Map<string, ListedStep[]>();
@@ -63,7 +66,7 @@ function byKey(one: string, other: string): number {
 export function loopsOf(items: readonly Item[]): Item[] {
   const shapes = items.map(shapeOf);
   const folded: Item[] = [];
-  for (let at = 0; at < items.length; ) {
+  for (let at = 0; at < items.length;) {
     const [size, rounds] = roundsAt(shapes, at);
     if (rounds < LOOP) {
       folded.push(items[at] as Item);
@@ -81,7 +84,12 @@ export function loopsOf(items: readonly Item[]): Item[] {
 function roundsAt(shapes: readonly string[], from: number): [size: number, rounds: number] {
   for (let size = 1; size <= LONGEST_ROUND; size++) {
     let rounds = 1;
-    while (Array.from({ length: size }, (_, at) => shapes[from + rounds * size + at]).every((shape, at) => shape !== undefined && shape === shapes[from + at])) rounds++;
+    while (
+      Array.from({ length: size }, (_, at) => shapes[from + rounds * size + at]).every(
+        (shape, at) => shape !== undefined && shape === shapes[from + at],
+      )
+    )
+      rounds++;
     if (rounds >= LOOP) return [size, rounds];
   }
   return [1, 1];
@@ -103,5 +111,7 @@ function idOf(item: Item): string {
 
 /** All steps of a part. */
 export function stepsOf(items: readonly Item[]): ListedStep[] {
-  return items.flatMap((item) => (item.type === "step" ? [item.step] : stepsOf(item.type === "parallel" ? item.branches.flat() : item.rounds.flat())));
+  return items.flatMap((item) =>
+    item.type === "step" ? [item.step] : stepsOf(item.type === "parallel" ? item.branches.flat() : item.rounds.flat()),
+  );
 }

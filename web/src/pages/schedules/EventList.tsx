@@ -26,9 +26,27 @@ type Event = Schemas["EventRecord"];
 const COLUMNS: readonly Column<Event>[] = [
   { key: "at", header: "When", width: "104px", cell: (one) => <Time at={one.created_at} /> },
   { key: "name", header: "Event", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.name}</span> },
-  { key: "by", header: "By", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.created_by}</span> },
-  { key: "to", header: "To", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => (one.run_id === null ? <span className="quiet">everyone who waits</span> : <Id value={one.run_id} />) },
-  { key: "correlation", header: "Correlation", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="mono truncate">{one.correlation_id}</span> },
+  {
+    key: "by",
+    header: "By",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{one.created_by}</span>,
+  },
+  {
+    key: "to",
+    header: "To",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => (one.run_id === null ? <span className="quiet">everyone who waits</span> : <Id value={one.run_id} />),
+  },
+  {
+    key: "correlation",
+    header: "Correlation",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="mono truncate">{one.correlation_id}</span>,
+  },
 ];
 
 /** The events that came, newest first. */
@@ -37,11 +55,13 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
   const may = useCan(JOB_MAKERS);
   const [publishing, setPublishing] = useState(false);
   const query = { tenant, name: search.name, limit: 100 };
-  const pages = usePages(["get", "/api/v1/events", query], async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
-  const open = pages.rows?.find((one) => one.id === search.event);
-  const publish = may && (
-    <Button onClick={() => setPublishing(true)}>Publish an event</Button>
+  const pages = usePages(
+    ["get", "/api/v1/events", query],
+    async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: 5000 },
   );
+  const open = pages.rows?.find((one) => one.id === search.event);
+  const publish = may && <Button onClick={() => setPublishing(true)}>Publish an event</Button>;
   return (
     <>
       <div className={styles.line}>
@@ -65,11 +85,14 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
         onMore={() => void pages.fetchNextPage()}
         empty={
           search.name === undefined ? (
-            <EmptyState title="No events yet" command={'atlas event publish invoice.paid --context \'{"invoice": 4711}\''}>
+            <EmptyState title="No events yet" command={"atlas event publish invoice.paid --context '{\"invoice\": 4711}'"}>
               An event wakes the workflow runs that wait for it and fires the triggers on its name.
             </EmptyState>
           ) : (
-            <EmptyState title={`No events named ${search.name}`} action={<Button onClick={() => onChange({ name: undefined })}>Clear the filter</Button>} />
+            <EmptyState
+              title={`No events named ${search.name}`}
+              action={<Button onClick={() => onChange({ name: undefined })}>Clear the filter</Button>}
+            />
           )
         }
       />
@@ -117,7 +140,8 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("{}");
   const context = readObject(text);
   const publish = useMutation({
-    mutationFn: async () => (await client.POST("/api/v1/events", { params: { query: { tenant } }, body: { name: name.trim(), context: context ?? {} } })).data,
+    mutationFn: async () =>
+      (await client.POST("/api/v1/events", { params: { query: { tenant } }, body: { name: name.trim(), context: context ?? {} } })).data,
     onSuccess: async (published) => {
       await queries.invalidateQueries({ predicate: (query) => query.queryKey[1] === "/api/v1/events" });
       toast(`${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} went on`);
@@ -137,7 +161,9 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
       onConfirm={() => publish.mutate()}
     >
       <Field label="Name" required>
-        {(control) => <Input {...control} className="mono" value={name} placeholder="invoice.paid" onChange={(event) => setName(event.target.value)} />}
+        {(control) => (
+          <Input {...control} className="mono" value={name} placeholder="invoice.paid" onChange={(event) => setName(event.target.value)} />
+        )}
       </Field>
       <Field label="Context" hint="A JSON object." error={context === null ? "This is not a JSON object." : undefined}>
         {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}

@@ -21,7 +21,10 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
       {
         onSuccess: (fired) => {
           const jobId = fired?.job_id;
-          const open = jobId === undefined || kind === "workflow" ? undefined : { label: "Open the job", run: () => void navigate({ to: "/jobs/$jobId", params: { jobId } }) };
+          const open =
+            jobId === undefined || kind === "workflow"
+              ? undefined
+              : { label: "Open the job", run: () => void navigate({ to: "/jobs/$jobId", params: { jobId } }) };
           toast(`${trigger.label} has fired`, open && { action: open });
           onClose();
         },
@@ -41,7 +44,11 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
       onConfirm={send}
     >
       {trigger.trigger_type === "event" && (
-        <Field label="Context" hint="What the event would hold, as a JSON object." error={context === null ? "This is not a JSON object." : undefined}>
+        <Field
+          label="Context"
+          hint="What the event would hold, as a JSON object."
+          error={context === null ? "This is not a JSON object." : undefined}
+        >
           {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
         </Field>
       )}

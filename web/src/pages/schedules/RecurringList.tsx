@@ -15,11 +15,22 @@ type Recurring = Schemas["RecurringFunction"];
 type RecurringRun = Schemas["RecurringRunShown"];
 
 const COLUMNS: readonly Column<Recurring>[] = [
-  { key: "last", header: "Last run", width: "120px", cell: (one) => <Outcome outcome={one.last_outcome} isRunning={one.worker_id !== null} /> },
+  {
+    key: "last",
+    header: "Last run",
+    width: "120px",
+    cell: (one) => <Outcome outcome={one.last_outcome} isRunning={one.worker_id !== null} />,
+  },
   { key: "id", header: "Function", width: "minmax(160px, 2fr)", cell: (one) => <span className="mono truncate">{one.id}</span> },
   { key: "every", header: "Every", width: "96px", cell: (one) => (one.repeat_seconds > 0 ? duration(one.repeat_seconds * 1000) : "once") },
   { key: "next", header: "Next", width: "104px", wideOnly: true, cell: (one) => <Time at={one.next_run_at} /> },
-  { key: "ended", header: "Ended", width: "104px", wideOnly: true, cell: (one) => (one.last_finished_at === null ? <span className="quiet">–</span> : <Time at={one.last_finished_at} />) },
+  {
+    key: "ended",
+    header: "Ended",
+    width: "104px",
+    wideOnly: true,
+    cell: (one) => (one.last_finished_at === null ? <span className="quiet">–</span> : <Time at={one.last_finished_at} />),
+  },
   { key: "runs", header: "Runs", width: "80px", align: "end", wideOnly: true, cell: (one) => whole(one.run_count) },
 ];
 
@@ -27,7 +38,11 @@ const COLUMNS: readonly Column<Recurring>[] = [
 export function RecurringList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const tenant = useTenant();
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/recurring", query], async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
+  const pages = usePages(
+    ["get", "/api/v1/recurring", query],
+    async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: 5000 },
+  );
   const shown = pages.rows?.find((one) => keyOf(one) === open);
   return (
     <>
@@ -62,14 +77,32 @@ const LOOKS: Record<string, string> = { timeout: "failed", stopped: "canceled", 
 
 function Outcome({ outcome, isRunning = false }: { outcome: string | null; isRunning?: boolean }) {
   if (isRunning) return <StatusChip status="running" />;
-  return outcome === null ? <StatusChip status="queued" label="not yet" /> : <StatusChip status={LOOKS[outcome] ?? outcome} label={outcome} />;
+  return outcome === null ? (
+    <StatusChip status="queued" label="not yet" />
+  ) : (
+    <StatusChip status={LOOKS[outcome] ?? outcome} label={outcome} />
+  );
 }
 
 const RUNS: readonly Column<RecurringRun>[] = [
-  { key: "outcome", header: "Outcome", width: "112px", cell: (one) => <Outcome outcome={one.outcome} isRunning={one.finished_at === null} /> },
+  {
+    key: "outcome",
+    header: "Outcome",
+    width: "112px",
+    cell: (one) => <Outcome outcome={one.outcome} isRunning={one.finished_at === null} />,
+  },
   { key: "at", header: "Started", width: "104px", cell: (one) => <Time at={one.started_at} /> },
   { key: "took", header: "Took", width: "80px", align: "end", cell: (one) => (one.duration_ms === null ? "" : duration(one.duration_ms)) },
-  { key: "error", header: "Error", width: "minmax(96px, 1fr)", cell: (one) => <span className="truncate" title={one.error ?? ""}>{one.error}</span> },
+  {
+    key: "error",
+    header: "Error",
+    width: "minmax(96px, 1fr)",
+    cell: (one) => (
+      <span className="truncate" title={one.error ?? ""}>
+        {one.error}
+      </span>
+    ),
+  },
 ];
 
 function RecurringPanel({ one, onClose }: { one: Recurring; onClose: () => void }) {
@@ -89,7 +122,15 @@ function RecurringPanel({ one, onClose }: { one: Recurring; onClose: () => void 
           {one.worker_id !== null && <Fact name="Runs in">{one.worker_id}</Fact>}
         </Facts>
         <Section title="Runs">
-          <DataTable inline label="Runs" rows={query.data?.items} rowKey={(run) => run.id} columns={RUNS} query={query} empty={<EmptyState title="It has not run yet" />} />
+          <DataTable
+            inline
+            label="Runs"
+            rows={query.data?.items}
+            rowKey={(run) => run.id}
+            columns={RUNS}
+            query={query}
+            empty={<EmptyState title="It has not run yet" />}
+          />
         </Section>
       </div>
     </SidePanel>

@@ -37,9 +37,17 @@ export function SchedulesPage() {
         value={tab}
         onChange={(next) => show({ tab: next, trigger: undefined, event: undefined, recurring: undefined })}
         tabs={[
-          { key: "triggers", label: "Triggers", content: () => <TriggerList open={search.trigger} onOpen={(trigger) => show({ trigger })} onAdd={add} /> },
+          {
+            key: "triggers",
+            label: "Triggers",
+            content: () => <TriggerList open={search.trigger} onOpen={(trigger) => show({ trigger })} onAdd={add} />,
+          },
           { key: "events", label: "Events", content: () => <EventList search={search} onChange={show} /> },
-          { key: "recurring", label: "Recurring functions", content: () => <RecurringList open={search.recurring} onOpen={(recurring) => show({ recurring })} /> },
+          {
+            key: "recurring",
+            label: "Recurring functions",
+            content: () => <RecurringList open={search.recurring} onOpen={(recurring) => show({ recurring })} />,
+          },
         ]}
       />
       {adding && (

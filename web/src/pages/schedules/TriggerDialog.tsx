@@ -51,7 +51,15 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
       onConfirm={submit}
     >
       <Field label="Name" required error={reasonOf("label")}>
-        {(control) => <Input {...control} value={draft.label} maxLength={200} placeholder="Morning report" onChange={(event) => set({ label: event.target.value })} />}
+        {(control) => (
+          <Input
+            {...control}
+            value={draft.label}
+            maxLength={200}
+            placeholder="Morning report"
+            onChange={(event) => set({ label: event.target.value })}
+          />
+        )}
       </Field>
       <Field label="Starts when">
         {(control) => (
@@ -61,10 +69,20 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
           </Select>
         )}
       </Field>
-      {draft.type === "schedule" ? <ScheduleFields draft={draft} set={set} reasonOf={reasonOf} /> : <EventFields draft={draft} set={set} reasonOf={reasonOf} />}
+      {draft.type === "schedule" ? (
+        <ScheduleFields draft={draft} set={set} reasonOf={reasonOf} />
+      ) : (
+        <EventFields draft={draft} set={set} reasonOf={reasonOf} />
+      )}
       <TargetFields draft={draft} set={set} reasonOf={reasonOf} />
-      <Field label="Input" hint="A JSON object. {{ event.… }} and {{ fire.due_at }} are filled in." error={body === null ? "This is not a JSON object." : reasonOf("payload_template")}>
-        {(control) => <TextArea {...control} className="mono" value={draft.template} onChange={(event) => set({ template: event.target.value })} />}
+      <Field
+        label="Input"
+        hint="A JSON object. {{ event.… }} and {{ fire.due_at }} are filled in."
+        error={body === null ? "This is not a JSON object." : reasonOf("payload_template")}
+      >
+        {(control) => (
+          <TextArea {...control} className="mono" value={draft.template} onChange={(event) => set({ template: event.target.value })} />
+        )}
       </Field>
     </ConfirmDialog>
   );
@@ -82,10 +100,26 @@ function ScheduleFields({ draft, set, reasonOf }: FieldsProps) {
     <>
       <div className={styles.pair}>
         <Field label="Cron expression" required hint="Minute, hour, day, month, weekday." error={reasonOf("cron_expr")}>
-          {(control) => <Input {...control} className="mono" value={draft.cron} placeholder="0 7 * * 1-5" onChange={(event) => set({ cron: event.target.value })} />}
+          {(control) => (
+            <Input
+              {...control}
+              className="mono"
+              value={draft.cron}
+              placeholder="0 7 * * 1-5"
+              onChange={(event) => set({ cron: event.target.value })}
+            />
+          )}
         </Field>
         <Field label="Time zone" hint="The tenant's own if empty." error={reasonOf("timezone")}>
-          {(control) => <Input {...control} list={zones} value={draft.zone} placeholder="Europe/Berlin" onChange={(event) => set({ zone: event.target.value })} />}
+          {(control) => (
+            <Input
+              {...control}
+              list={zones}
+              value={draft.zone}
+              placeholder="Europe/Berlin"
+              onChange={(event) => set({ zone: event.target.value })}
+            />
+          )}
         </Field>
         <datalist id={zones}>
           {Intl.supportedValuesOf("timeZone").map((zone) => (
@@ -144,10 +178,31 @@ function EventFields({ draft, set, reasonOf }: FieldsProps) {
   return (
     <div className={styles.pair}>
       <Field label="Event" required error={reasonOf("event_name")}>
-        {(control) => <Input {...control} className="mono" value={draft.event} placeholder="invoice.paid" onChange={(event) => set({ event: event.target.value })} />}
+        {(control) => (
+          <Input
+            {...control}
+            className="mono"
+            value={draft.event}
+            placeholder="invoice.paid"
+            onChange={(event) => set({ event: event.target.value })}
+          />
+        )}
       </Field>
-      <Field label="At most once in" hint="Seconds in which the same input is left out; 0 for never." error={reasonOf("dedupe_window_seconds")}>
-        {(control) => <Input {...control} type="number" min={0} max={2_592_000} value={draft.window} onChange={(event) => set({ window: event.target.value })} />}
+      <Field
+        label="At most once in"
+        hint="Seconds in which the same input is left out; 0 for never."
+        error={reasonOf("dedupe_window_seconds")}
+      >
+        {(control) => (
+          <Input
+            {...control}
+            type="number"
+            min={0}
+            max={2_592_000}
+            value={draft.window}
+            onChange={(event) => set({ window: event.target.value })}
+          />
+        )}
       </Field>
     </div>
   );
@@ -159,9 +214,15 @@ function TargetFields({ draft, set, reasonOf }: FieldsProps) {
   const names = useId();
   const tenant = useTenant();
   const query = { tenant, limit: 200 };
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query } }, { enabled: draft.kind === "job_type" }).data?.items.map((one) => one.key);
-  const keys = api.useQuery("get", "/api/v1/admin/jobs/definitions", { params: { query } }, { enabled: draft.kind === "definition_key", retry: false }).data?.items.map((one) => one.key);
-  const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query } }, { enabled: draft.kind === "workflow" }).data?.items.map((one) => one.key);
+  const types = api
+    .useQuery("get", "/api/v1/job-types", { params: { query } }, { enabled: draft.kind === "job_type" })
+    .data?.items.map((one) => one.key);
+  const keys = api
+    .useQuery("get", "/api/v1/admin/jobs/definitions", { params: { query } }, { enabled: draft.kind === "definition_key", retry: false })
+    .data?.items.map((one) => one.key);
+  const workflows = api
+    .useQuery("get", "/api/v1/workflows", { params: { query } }, { enabled: draft.kind === "workflow" })
+    .data?.items.map((one) => one.key);
   const known = { job_type: types, definition_key: keys, workflow: workflows }[draft.kind] ?? [];
   return (
     <div className={styles.pair}>
@@ -179,7 +240,13 @@ function TargetFields({ draft, set, reasonOf }: FieldsProps) {
       <Field label={`Name of the ${KINDS[draft.kind]}`} required error={reasonOf(draft.kind)}>
         {(control) => (
           <>
-            <Input {...control} list={names} className="mono" value={draft.target} onChange={(event) => set({ target: event.target.value })} />
+            <Input
+              {...control}
+              list={names}
+              className="mono"
+              value={draft.target}
+              onChange={(event) => set({ target: event.target.value })}
+            />
             <datalist id={names}>
               {known.map((name) => (
                 <option key={name} value={name} />

@@ -18,16 +18,34 @@ const COLUMNS: readonly Column<Trigger>[] = [
   { key: "label", header: "Name", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
   { key: "when", header: "When", width: "minmax(150px, 2fr)", cell: (one) => <When trigger={one} /> },
   { key: "starts", header: "Starts", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Target trigger={one} /> },
-  { key: "next", header: "Next", width: "96px", wideOnly: true, cell: (one) => (one.next_fire_at === null || !one.is_enabled ? <span className="quiet">–</span> : <Time at={one.next_fire_at} />) },
+  {
+    key: "next",
+    header: "Next",
+    width: "96px",
+    wideOnly: true,
+    cell: (one) => (one.next_fire_at === null || !one.is_enabled ? <span className="quiet">–</span> : <Time at={one.next_fire_at} />),
+  },
   { key: "last", header: "Last", width: "168px", wideOnly: true, cell: (one) => <LastFire trigger={one} /> },
 ];
 
 /** The triggers; one of them is open beside the list. */
-export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined; onOpen: (id: string | undefined) => void; onAdd: () => void }) {
+export function TriggerList({
+  open,
+  onOpen,
+  onAdd,
+}: {
+  open: string | undefined;
+  onOpen: (id: string | undefined) => void;
+  onAdd: () => void;
+}) {
   const tenant = useTenant();
   const may = useCan(MANAGERS);
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers", query], async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data, { live: ["trigger"], refetchInterval: 30_000 });
+  const pages = usePages(
+    ["get", "/api/v1/jobs/triggers", query],
+    async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data,
+    { live: ["trigger"], refetchInterval: 30_000 },
+  );
   return (
     <>
       <DataTable
@@ -65,7 +83,13 @@ export function TriggerList({ open, onOpen, onAdd }: { open: string | undefined;
 export function TriggerState({ trigger }: { trigger: Trigger }) {
   if (!trigger.is_enabled) return <StatusChip status="disabled" />;
   const trouble = troubleOf(trigger);
-  return trouble === null ? <StatusChip status="active" /> : <span title={trouble}><StatusChip status="blocked" /></span>;
+  return trouble === null ? (
+    <StatusChip status="active" />
+  ) : (
+    <span title={trouble}>
+      <StatusChip status="blocked" />
+    </span>
+  );
 }
 
 function When({ trigger }: { trigger: Trigger }) {

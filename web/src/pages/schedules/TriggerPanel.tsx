@@ -27,11 +27,26 @@ import { targetOf, useEnableTrigger, useRemoveTrigger, type Fire, type Trigger }
 /** One trigger: why it does not fire, when it is due next, and what came of it. */
 export function TriggerPanel({ id, onClose }: { id: string; onClose: () => void }) {
   const path = { trigger_id: id };
-  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}", { params: { path } }, { meta: { live: ["trigger"] }, refetchInterval: 30_000 });
+  const query = api.useQuery(
+    "get",
+    "/api/v1/jobs/triggers/{trigger_id}",
+    { params: { path } },
+    { meta: { live: ["trigger"] }, refetchInterval: 30_000 },
+  );
   const trigger = query.data;
   return (
-    <SidePanel title={trigger?.label ?? "Trigger"} onClose={onClose} actions={trigger !== undefined && <Actions trigger={trigger} onRemoved={onClose} />}>
-      {trigger !== undefined ? <Details trigger={trigger} /> : query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />}
+    <SidePanel
+      title={trigger?.label ?? "Trigger"}
+      onClose={onClose}
+      actions={trigger !== undefined && <Actions trigger={trigger} onRemoved={onClose} />}
+    >
+      {trigger !== undefined ? (
+        <Details trigger={trigger} />
+      ) : query.isError ? (
+        <ProblemView error={query.error} onRetry={() => void query.refetch()} />
+      ) : (
+        <Skeleton width="60%" />
+      )}
     </SidePanel>
   );
 }
@@ -48,7 +63,12 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
   if (!may) return null;
   return (
     <>
-      <Switch on={trigger.is_enabled} disabled={enable.isPending} label={`${trigger.label} is enabled`} onChange={() => enable.mutate(trigger)} />
+      <Switch
+        on={trigger.is_enabled}
+        disabled={enable.isPending}
+        label={`${trigger.label} is enabled`}
+        onChange={() => enable.mutate(trigger)}
+      />
       <Button icon={<Play size={14} aria-hidden />} onClick={() => setOpen("fire")}>
         Fire now
       </Button>
@@ -87,7 +107,12 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
 function Details({ trigger }: { trigger: Trigger }) {
   const { kind, name } = targetOf(trigger);
   const params = { path: { trigger_id: trigger.id } };
-  const why = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}/explain", { params }, { refetchInterval: 10_000, meta: { live: ["atlas"] } });
+  const why = api.useQuery(
+    "get",
+    "/api/v1/jobs/triggers/{trigger_id}/explain",
+    { params },
+    { refetchInterval: 10_000, meta: { live: ["atlas"] } },
+  );
   const isSchedule = trigger.trigger_type === "schedule";
   return (
     <div className={styles.stack}>
@@ -125,9 +150,7 @@ function Due({ trigger }: { trigger: Trigger }) {
   const params = { path: { trigger_id: trigger.id }, query: { count: 10 } };
   const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}/preview", { params }, { refetchInterval: 60_000 });
   return (
-    <Section title="Next times">
-      {query.data === undefined ? <Skeleton width="60%" /> : <NextTimes times={query.data.items} />}
-    </Section>
+    <Section title="Next times">{query.data === undefined ? <Skeleton width="60%" /> : <NextTimes times={query.data.items} />}</Section>
   );
 }
 
@@ -138,7 +161,12 @@ const FIRES: readonly Column<Fire>[] = [
 ];
 
 function Started({ fire }: { fire: Fire }) {
-  if (fire.job_id === null) return <span className="truncate" title={fire.error ?? ""}>{fire.error ?? "nothing"}</span>;
+  if (fire.job_id === null)
+    return (
+      <span className="truncate" title={fire.error ?? ""}>
+        {fire.error ?? "nothing"}
+      </span>
+    );
   return (
     <Link to="/jobs/$jobId" params={{ jobId: fire.job_id }}>
       <Id value={fire.job_id} />
@@ -148,10 +176,27 @@ function Started({ fire }: { fire: Fire }) {
 
 function Fires({ trigger }: { trigger: Trigger }) {
   const query = { limit: 20 };
-  const pages = usePages(["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }], async (at) => (await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", { params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } } })).data, { live: ["trigger", "job"], refetchInterval: 30_000 });
+  const pages = usePages(
+    ["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }],
+    async (at) =>
+      (
+        await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", {
+          params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } },
+        })
+      ).data,
+    { live: ["trigger", "job"], refetchInterval: 30_000 },
+  );
   return (
     <>
-      <DataTable inline label="Firings" rows={pages.rows} rowKey={(one) => one.id} columns={FIRES} query={pages} empty={<EmptyState title="It has not fired yet" />} />
+      <DataTable
+        inline
+        label="Firings"
+        rows={pages.rows}
+        rowKey={(one) => one.id}
+        columns={FIRES}
+        query={pages}
+        empty={<EmptyState title="It has not fired yet" />}
+      />
       {pages.hasNextPage && (
         <Button kind="ghost" busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
           Show older firings

@@ -18,7 +18,8 @@ export function targetOf(trigger: Pick<Trigger, "definition_key" | "job_type" | 
 /** Why a trigger does not start anything, or null. */
 export function troubleOf(trigger: Trigger): string | null {
   if (!trigger.is_enabled) return "It is disabled: nothing fires until it is enabled again.";
-  if (!trigger.target_exists) return `Nothing runs ${targetOf(trigger).name}: no worker has published it. Start a worker that has it, or name another.`;
+  if (!trigger.target_exists)
+    return `Nothing runs ${targetOf(trigger).name}: no worker has published it. Start a worker that has it, or name another.`;
   const message: unknown = trigger.last_error?.["message"] ?? trigger.last_error?.["error"];
   return typeof message === "string" ? `It could not fire last time: ${message}` : null;
 }
@@ -46,7 +47,8 @@ export function useEnableTrigger() {
   return useMutation({
     mutationFn: async (trigger: Trigger) => {
       const path = { trigger_id: trigger.id };
-      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path }, body: { is_enabled: !trigger.is_enabled } })).data;
+      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path }, body: { is_enabled: !trigger.is_enabled } }))
+        .data;
     },
     onSuccess: async (changed) => {
       await refresh();
@@ -60,7 +62,8 @@ export function useFireTrigger() {
   const refresh = useRefresh();
   return useMutation({
     mutationFn: async ({ id, context }: { id: string; context: Record<string, unknown> }) => {
-      return (await client.POST("/api/v1/jobs/triggers/{trigger_id}/fire", { params: { path: { trigger_id: id } }, body: { context } })).data;
+      return (await client.POST("/api/v1/jobs/triggers/{trigger_id}/fire", { params: { path: { trigger_id: id } }, body: { context } }))
+        .data;
     },
     onSuccess: refresh,
   });

@@ -25,15 +25,31 @@ export function DefinitionsTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Definition | "new" | null>(null);
   const filters = { limit: 100 };
-  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
-  const toggle = useChange((one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }), {
-    done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
-    lists: [LIST],
-  });
+  const { rows, ...query } = usePages(
+    ["get", LIST, filters],
+    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
+  );
+  const toggle = useChange(
+    (one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }),
+    {
+      done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
+      lists: [LIST],
+    },
+  );
   const columns: Column<Definition>[] = [
     { key: "key", header: "Key", width: "minmax(120px, 1fr)", cell: (one) => <span className="mono truncate">{one.key}</span> },
     { key: "state", header: "State", width: "100px", cell: (one) => <StatusChip status={one.is_active ? "active" : "disabled"} /> },
-    { key: "argv", header: "Command", width: "minmax(180px, 2fr)", wideOnly: true, cell: (one) => <span className="mono truncate quiet">{visible(one.argv.map((part) => (typeof part === "string" ? part : JSON.stringify(part))).join(" "))}</span> },
+    {
+      key: "argv",
+      header: "Command",
+      width: "minmax(180px, 2fr)",
+      wideOnly: true,
+      cell: (one) => (
+        <span className="mono truncate quiet">
+          {visible(one.argv.map((part) => (typeof part === "string" ? part : JSON.stringify(part))).join(" "))}
+        </span>
+      ),
+    },
     { key: "timeout", header: "Timeout", width: "90px", align: "end", wideOnly: true, cell: (one) => `${one.timeout_seconds} s` },
     { key: "retries", header: "Retries", width: "76px", align: "end", wideOnly: true, cell: (one) => one.max_retries },
     {
@@ -55,7 +71,16 @@ export function DefinitionsTab() {
     },
   ];
   return (
-    <Section title="Commands" actions={isOperator && <Button kind="primary" icon={<SquareTerminal size={14} aria-hidden />} onClick={() => setEditing("new")}>New command</Button>}>
+    <Section
+      title="Commands"
+      actions={
+        isOperator && (
+          <Button kind="primary" icon={<SquareTerminal size={14} aria-hidden />} onClick={() => setEditing("new")}>
+            New command
+          </Button>
+        )
+      }
+    >
       <DataTable
         label="commands"
         inline
@@ -66,7 +91,11 @@ export function DefinitionsTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No commands yet" command="atlas definition add backup.json">Jobs run programs only if they stand in this list, with exactly these arguments.</EmptyState>}
+        empty={
+          <EmptyState title="No commands yet" command="atlas definition add backup.json">
+            Jobs run programs only if they stand in this list, with exactly these arguments.
+          </EmptyState>
+        }
       />
       {editing !== null && <EditDefinition definition={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
     </Section>
@@ -84,7 +113,13 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
   const parsed = parseObject(schema);
   const save = useChange(
     () => {
-      const body = { description, argv: parts ?? [], arg_schema: parsed ?? {}, timeout_seconds: Number(timeout), max_retries: Number(retries) };
+      const body = {
+        description,
+        argv: parts ?? [],
+        arg_schema: parsed ?? {},
+        timeout_seconds: Number(timeout),
+        max_retries: Number(retries),
+      };
       if (definition === null) return client.POST(LIST, { body: { key, ...body } });
       return client.PATCH(ONE, { params: { path: { key: definition.key } }, body });
     },
@@ -111,7 +146,11 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       <Field label="Description" error={reason("description")}>
         {(control) => <Input {...control} value={description} onChange={(event) => setDescription(event.target.value)} />}
       </Field>
-      <Field label="Program and arguments" hint="A JSON list; {{ name }} is filled from the payload. Never a shell." error={parts === null ? "is not a list of texts" : reason("argv")}>
+      <Field
+        label="Program and arguments"
+        hint="A JSON list; {{ name }} is filled from the payload. Never a shell."
+        error={parts === null ? "is not a list of texts" : reason("argv")}
+      >
         {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
       </Field>
       <Field label="Schema of the payload" error={parsed === null ? "is not a JSON object" : reason("arg_schema")}>

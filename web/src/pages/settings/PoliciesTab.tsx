@@ -34,17 +34,35 @@ export function PoliciesTab() {
   const [editing, setEditing] = useState<Rule | "new" | null>(null);
   const [removing, setRemoving] = useState<Rule | null>(null);
   const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
-  const remove = useChange((rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }), {
-    done: (rule) => `The rule ${rule.label} is removed`,
-    lists: [LIST],
-    onDone: () => setRemoving(null),
-  });
+  const { rows, ...query } = usePages(
+    ["get", LIST, filters],
+    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
+  );
+  const remove = useChange(
+    (rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }),
+    {
+      done: (rule) => `The rule ${rule.label} is removed`,
+      lists: [LIST],
+      onDone: () => setRemoving(null),
+    },
+  );
   const columns: Column<Rule>[] = [
     { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{visible(one.label)}</span> },
     { key: "effect", header: "Effect", width: "100px", cell: (one) => <StatusChip {...CHIPS[one.effect]} /> },
-    { key: "workflow", header: "Workflow", width: "minmax(100px, 1fr)", wideOnly: true, cell: (one) => <span className="mono truncate">{visible(one.workflow)}</span> },
-    { key: "when", header: "When", width: "minmax(160px, 2fr)", wideOnly: true, cell: (one) => <span className="truncate">{condition(one)}</span> },
+    {
+      key: "workflow",
+      header: "Workflow",
+      width: "minmax(100px, 1fr)",
+      wideOnly: true,
+      cell: (one) => <span className="mono truncate">{visible(one.workflow)}</span>,
+    },
+    {
+      key: "when",
+      header: "When",
+      width: "minmax(160px, 2fr)",
+      wideOnly: true,
+      cell: (one) => <span className="truncate">{condition(one)}</span>,
+    },
     { key: "for", header: "For", width: "100px", wideOnly: true, cell: (one) => (one.tenant_id === null ? "all tenants" : "one tenant") },
     {
       key: "edit",
@@ -65,7 +83,16 @@ export function PoliciesTab() {
     },
   ];
   return (
-    <Section title="Policies" actions={isOperator && <Button kind="primary" icon={<Scale size={14} aria-hidden />} onClick={() => setEditing("new")}>New rule</Button>}>
+    <Section
+      title="Policies"
+      actions={
+        isOperator && (
+          <Button kind="primary" icon={<Scale size={14} aria-hidden />} onClick={() => setEditing("new")}>
+            New rule
+          </Button>
+        )
+      }
+    >
       <DataTable
         label="policies"
         inline
@@ -76,7 +103,11 @@ export function PoliciesTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No rules: every request for a workflow is allowed">A rule sends requests to a person, or blocks them, by workflow, cost or number of runs.</EmptyState>}
+        empty={
+          <EmptyState title="No rules: every request for a workflow is allowed">
+            A rule sends requests to a person, or blocks them, by workflow, cost or number of runs.
+          </EmptyState>
+        }
       />
       {editing !== null && <EditRule rule={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
       {removing !== null && (
@@ -123,16 +154,39 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
   const save = useChange(
     () => {
       const bounds = { spend_above_cents: number(spend), spend_per_day_cents: number(perDay), runs_per_day: number(runs) };
-      const body = { effect, workflow, except_workflows: except.split(",").map((one) => one.trim()).filter((one) => one !== ""), ...bounds };
+      const body = {
+        effect,
+        workflow,
+        except_workflows: except
+          .split(",")
+          .map((one) => one.trim())
+          .filter((one) => one !== ""),
+        ...bounds,
+      };
       if (rule === null) return client.POST(LIST, { params: { query: { tenant } }, body: { label, ...body } });
       return client.PATCH(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } }, body });
     },
     { done: () => `The rule ${label} is saved`, lists: [LIST], onDone: onClose },
   );
   const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
-  const about = rule === null ? (tenant === undefined ? "It holds for all tenants." : `It holds for ${tenant}.`) : "It holds for requests that are decided from now on.";
+  const about =
+    rule === null
+      ? tenant === undefined
+        ? "It holds for all tenants."
+        : `It holds for ${tenant}.`
+      : "It holds for requests that are decided from now on.";
   return (
-    <ConfirmDialog open onClose={onClose} title={rule === null ? "New rule" : `Edit ${visible(rule.label)}`} description={about} action="Save" busy={save.isPending} error={save.error} onConfirm={() => save.mutate(undefined)} disabled={label === "" || workflow === ""}>
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={rule === null ? "New rule" : `Edit ${visible(rule.label)}`}
+      description={about}
+      action="Save"
+      busy={save.isPending}
+      error={save.error}
+      onConfirm={() => save.mutate(undefined)}
+      disabled={label === "" || workflow === ""}
+    >
       {rule === null && (
         <Field label="Label" required error={reason("label")}>
           {(control) => <Input {...control} value={label} maxLength={200} onChange={(event) => setLabel(event.target.value)} />}

@@ -37,7 +37,19 @@ export function RetentionTab() {
       wideOnly: at > 0,
       cell: (one: Tenant) => <Days tenant={one} kind={kind} />,
     })),
-    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
+    {
+      key: "edit",
+      header: "",
+      width: "72px",
+      align: "end",
+      cell: (one) =>
+        isOperator &&
+        one.removing_at === null && (
+          <Button kind="ghost" onClick={() => setEditing(one)}>
+            Edit
+          </Button>
+        ),
+    },
   ];
   return (
     <Section title="Retention">
@@ -62,7 +74,13 @@ export function RetentionTab() {
 function Days({ tenant, kind }: { tenant: Tenant; kind: string }) {
   const days = tenant.retention_days[kind];
   const shown = days === null || days === undefined ? "for ever" : `${days} d`;
-  return kind in tenant.retention ? <span>{shown}</span> : <span className="quiet" title="The default">{shown}</span>;
+  return kind in tenant.retention ? (
+    <span>{shown}</span>
+  ) : (
+    <span className="quiet" title="The default">
+      {shown}
+    </span>
+  );
 }
 
 function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
@@ -77,7 +95,8 @@ function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => voi
     },
     { done: () => `The retention of ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
   );
-  const reason = (kind: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(`retention.${kind}`) : undefined);
+  const reason = (kind: string): string | undefined =>
+    edit.error instanceof Problem ? edit.error.reasonOf(`retention.${kind}`) : undefined;
   return (
     <ConfirmDialog
       open

@@ -20,20 +20,46 @@ export function SessionsTab() {
   const tenant = useTenant();
   const [ending, setEnding] = useState<OpenSession | null>(null);
   const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
-  const end = useChange((one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }), {
-    done: (one) => `A session of ${one.subject} has ended`,
-    lists: [LIST],
-    onDone: () => setEnding(null),
-  });
+  const { rows, ...query } = usePages(
+    ["get", LIST, filters],
+    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
+  );
+  const end = useChange(
+    (one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }),
+    {
+      done: (one) => `A session of ${one.subject} has ended`,
+      lists: [LIST],
+      onDone: () => setEnding(null),
+    },
+  );
   const columns: Column<OpenSession>[] = [
-    { key: "subject", header: "Who", width: "minmax(140px, 1.4fr)", cell: (one) => <><span className="truncate">{visible(one.subject)}</span>{one.is_current && <span className="quiet">this browser</span>}</> },
+    {
+      key: "subject",
+      header: "Who",
+      width: "minmax(140px, 1.4fr)",
+      cell: (one) => (
+        <>
+          <span className="truncate">{visible(one.subject)}</span>
+          {one.is_current && <span className="quiet">this browser</span>}
+        </>
+      ),
+    },
     { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
     { key: "prefix", header: "Token", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
     { key: "since", header: "Signed in", width: "110px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     { key: "seen", header: "Last seen", width: "110px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
     { key: "ends", header: "Ends", width: "100px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
-    { key: "end", header: "", width: "72px", align: "end", cell: (one) => <Button kind="ghost" onClick={() => setEnding(one)}>End</Button> },
+    {
+      key: "end",
+      header: "",
+      width: "72px",
+      align: "end",
+      cell: (one) => (
+        <Button kind="ghost" onClick={() => setEnding(one)}>
+          End
+        </Button>
+      ),
+    },
   ];
   return (
     <Section title="Sessions">

@@ -22,7 +22,10 @@ export const TENANTS = "/api/v1/tenants";
 /** All tenants, by slug, page by page. */
 export function useTenants() {
   const filters = { limit: 100 };
-  const { rows, ...query } = usePages(["get", TENANTS, filters], async (at) => (await client.GET(TENANTS, { params: { query: { ...filters, ...at } } })).data);
+  const { rows, ...query } = usePages(
+    ["get", TENANTS, filters],
+    async (at) => (await client.GET(TENANTS, { params: { query: { ...filters, ...at } } })).data,
+  );
   return { query, rows };
 }
 
@@ -36,13 +39,44 @@ export function TenantsTab() {
     { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
     { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
     { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
-    { key: "limits", header: "Limits", wideOnly: true, cell: (one) => <span className="mono truncate quiet">{Object.keys(one.limits).length === 0 ? "defaults" : visible(JSON.stringify(one.limits))}</span> },
+    {
+      key: "limits",
+      header: "Limits",
+      wideOnly: true,
+      cell: (one) => (
+        <span className="mono truncate quiet">
+          {Object.keys(one.limits).length === 0 ? "defaults" : visible(JSON.stringify(one.limits))}
+        </span>
+      ),
+    },
     { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <StatusChip {...stateOf(one)} /> },
     { key: "made", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
-    { key: "edit", header: "", width: "72px", align: "end", cell: (one) => isOperator && one.removing_at === null && one.moving_at === null && <Button kind="ghost" onClick={() => setEditing(one)}>Edit</Button> },
+    {
+      key: "edit",
+      header: "",
+      width: "72px",
+      align: "end",
+      cell: (one) =>
+        isOperator &&
+        one.removing_at === null &&
+        one.moving_at === null && (
+          <Button kind="ghost" onClick={() => setEditing(one)}>
+            Edit
+          </Button>
+        ),
+    },
   ];
   return (
-    <Section title="Tenants" actions={isOperator && <Button kind="primary" icon={<Building2 size={14} aria-hidden />} onClick={() => setAdding(true)}>New tenant</Button>}>
+    <Section
+      title="Tenants"
+      actions={
+        isOperator && (
+          <Button kind="primary" icon={<Building2 size={14} aria-hidden />} onClick={() => setAdding(true)}>
+            New tenant
+          </Button>
+        )
+      }
+    >
       <DataTable
         label="tenants"
         inline
@@ -53,7 +87,11 @@ export function TenantsTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No tenants yet" command="atlas tenant add acme --name Acme">Jobs, tokens and audit rows belong to a tenant.</EmptyState>}
+        empty={
+          <EmptyState title="No tenants yet" command="atlas tenant add acme --name Acme">
+            Jobs, tokens and audit rows belong to a tenant.
+          </EmptyState>
+        }
       />
       {adding && <NewTenant onClose={() => setAdding(false)} />}
       {editing !== null && <EditTenant tenant={editing} onClose={() => setEditing(null)} />}
@@ -71,10 +109,23 @@ function NewTenant({ onClose }: { onClose: () => void }) {
   const [slug, setSlug] = useState("");
   const [name, setName] = useState("");
   const [timezone, setTimezone] = useState("UTC");
-  const add = useChange(() => client.POST(TENANTS, { body: { slug, name, timezone } }), { done: () => `The tenant ${slug} is there`, lists: [TENANTS], onDone: onClose });
+  const add = useChange(() => client.POST(TENANTS, { body: { slug, name, timezone } }), {
+    done: () => `The tenant ${slug} is there`,
+    lists: [TENANTS],
+    onDone: onClose,
+  });
   const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog open onClose={onClose} title="New tenant" action="Add the tenant" busy={add.isPending} error={add.error} onConfirm={() => add.mutate(undefined)} disabled={slug === "" || name === ""}>
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title="New tenant"
+      action="Add the tenant"
+      busy={add.isPending}
+      error={add.error}
+      onConfirm={() => add.mutate(undefined)}
+      disabled={slug === "" || name === ""}
+    >
       <Field label="Slug" hint="Its short name in addresses and commands; it stays." required error={reason("slug")}>
         {(control) => <Input {...control} value={slug} maxLength={63} onChange={(event) => setSlug(event.target.value)} />}
       </Field>
@@ -94,19 +145,36 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
   const [limits, setLimits] = useState(JSON.stringify(tenant.limits, null, 2));
   const parsed = parseObject(limits);
   const edit = useChange(
-    () => client.PATCH("/api/v1/tenants/{slug_or_id}", { params: { path: { slug_or_id: tenant.slug } }, body: { name, timezone, limits: parsed ?? {} } }),
+    () =>
+      client.PATCH("/api/v1/tenants/{slug_or_id}", {
+        params: { path: { slug_or_id: tenant.slug } },
+        body: { name, timezone, limits: parsed ?? {} },
+      }),
     { done: () => `The tenant ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
   );
   const reason = (field: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog open onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" busy={edit.isPending} error={edit.error} onConfirm={() => edit.mutate(undefined)} disabled={name === "" || parsed === null}>
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={`Edit ${tenant.slug}`}
+      action="Save"
+      busy={edit.isPending}
+      error={edit.error}
+      onConfirm={() => edit.mutate(undefined)}
+      disabled={name === "" || parsed === null}
+    >
       <Field label="Name" required error={reason("name")}>
         {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
       </Field>
       <Field label="Time zone" hint="Its schedules move to this clock." error={reason("timezone")}>
         {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
       </Field>
-      <Field label="Limits" hint="in_flight, rate, burst, requests_per_second, email, quotas. What is not named has its default." error={parsed === null ? "is not a JSON object" : reason("limits")}>
+      <Field
+        label="Limits"
+        hint="in_flight, rate, burst, requests_per_second, email, quotas. What is not named has its default."
+        error={parsed === null ? "is not a JSON object" : reason("limits")}
+      >
         {(control) => <TextArea {...control} rows={6} value={limits} onChange={(event) => setLimits(event.target.value)} />}
       </Field>
     </ConfirmDialog>

@@ -37,24 +37,64 @@ export function TokensTab() {
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(["get", LIST, filters], async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data);
-  const revoke = useChange((token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }), {
-    done: (token) => `The token ${token.prefix} is revoked`,
-    lists: [LIST],
-    onDone: () => setRevoking(null),
-  });
+  const { rows, ...query } = usePages(
+    ["get", LIST, filters],
+    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
+  );
+  const revoke = useChange(
+    (token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }),
+    {
+      done: (token) => `The token ${token.prefix} is revoked`,
+      lists: [LIST],
+      onDone: () => setRevoking(null),
+    },
+  );
   const columns: Column<Token>[] = [
-    { key: "subject", header: "Subject", width: "minmax(140px, 1.4fr)", cell: (one) => <span className="truncate">{visible(one.subject)}</span> },
+    {
+      key: "subject",
+      header: "Subject",
+      width: "minmax(140px, 1.4fr)",
+      cell: (one) => <span className="truncate">{visible(one.subject)}</span>,
+    },
     { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
-    { key: "state", header: "State", width: "110px", cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} /> },
+    {
+      key: "state",
+      header: "State",
+      width: "110px",
+      cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} />,
+    },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
     { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{visible(one.created_by)}</span> },
     { key: "made", header: "Made", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
-    { key: "used", header: "Last used", width: "100px", wideOnly: true, cell: (one) => (one.last_used_at === null ? <span className="quiet">never</span> : <Time at={one.last_used_at} />) },
-    { key: "revoke", header: "", width: "84px", align: "end", cell: (one) => one.revoked_at === null && <Button kind="ghost" onClick={() => setRevoking(one)}>Revoke</Button> },
+    {
+      key: "used",
+      header: "Last used",
+      width: "100px",
+      wideOnly: true,
+      cell: (one) => (one.last_used_at === null ? <span className="quiet">never</span> : <Time at={one.last_used_at} />),
+    },
+    {
+      key: "revoke",
+      header: "",
+      width: "84px",
+      align: "end",
+      cell: (one) =>
+        one.revoked_at === null && (
+          <Button kind="ghost" onClick={() => setRevoking(one)}>
+            Revoke
+          </Button>
+        ),
+    },
   ];
   return (
-    <Section title="Tokens" actions={<Button kind="primary" icon={<KeyRound size={14} aria-hidden />} onClick={() => setAdding(true)}>New token</Button>}>
+    <Section
+      title="Tokens"
+      actions={
+        <Button kind="primary" icon={<KeyRound size={14} aria-hidden />} onClick={() => setAdding(true)}>
+          New token
+        </Button>
+      }
+    >
       <DataTable
         label="tokens"
         inline
@@ -65,7 +105,11 @@ export function TokensTab() {
         hasMore={query.hasNextPage}
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
-        empty={<EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer --subject billing`}>A token is what a person or a program signs in with.</EmptyState>}
+        empty={
+          <EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer --subject billing`}>
+            A token is what a person or a program signs in with.
+          </EmptyState>
+        }
       />
       {adding && <NewToken onClose={() => setAdding(false)} />}
       {revoking !== null && (
@@ -101,7 +145,10 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const add = useChange(
     async () => {
       const expires_at = days === "" ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
-      const { data } = await client.POST("/api/v1/tokens", { params: { query: { tenant } }, body: { subject, role, scopes: {}, expires_at } });
+      const { data } = await client.POST("/api/v1/tokens", {
+        params: { query: { tenant } },
+        body: { subject, role, scopes: {}, expires_at },
+      });
       setMade(data ?? null);
     },
     { done: () => "The token is made", lists: [LIST] },
@@ -120,8 +167,22 @@ function NewToken({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <ConfirmDialog open onClose={onClose} title="New token" action="Make the token" busy={add.isPending} error={add.error} onConfirm={() => add.mutate(undefined)} disabled={subject.trim() === ""}>
-      <Field label="Subject" hint="The person or program that acts with it. The audit log shows this name." required error={reason("subject")}>
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title="New token"
+      action="Make the token"
+      busy={add.isPending}
+      error={add.error}
+      onConfirm={() => add.mutate(undefined)}
+      disabled={subject.trim() === ""}
+    >
+      <Field
+        label="Subject"
+        hint="The person or program that acts with it. The audit log shows this name."
+        required
+        error={reason("subject")}
+      >
         {(control) => <Input {...control} value={subject} maxLength={200} onChange={(event) => setSubject(event.target.value)} />}
       </Field>
       <Field label="Role" hint={ROLES[role]} error={reason("role")}>
@@ -136,7 +197,9 @@ function NewToken({ onClose }: { onClose: () => void }) {
         )}
       </Field>
       <Field label="Valid for days" hint="Empty: until it is revoked." error={reason("expires_at")}>
-        {(control) => <Input {...control} type="number" min={1} max={3650} value={days} onChange={(event) => setDays(event.target.value)} />}
+        {(control) => (
+          <Input {...control} type="number" min={1} max={3650} value={days} onChange={(event) => setDays(event.target.value)} />
+        )}
       </Field>
     </ConfirmDialog>
   );

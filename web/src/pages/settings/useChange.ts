@@ -2,7 +2,10 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useToast } from "@/components/Toast";
 
 /** A change that is said in a corner when it is done, after which the lists at these addresses are read again. */
-export function useChange<Input>(change: (input: Input) => Promise<unknown>, options: { done: (input: Input) => string; lists: string[]; onDone?: () => void }) {
+export function useChange<Input>(
+  change: (input: Input) => Promise<unknown>,
+  options: { done: (input: Input) => string; lists: string[]; onDone?: () => void },
+) {
   const queries = useQueryClient();
   const toast = useToast();
   return useMutation({

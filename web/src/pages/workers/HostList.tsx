@@ -24,10 +24,28 @@ import styles from "./workers.module.css";
 const COLUMNS: readonly Column<Host>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <State host={one} /> },
   { key: "name", header: "Host", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.name}</span> },
-  { key: "running", header: "Running", width: "136px", wideOnly: true, cell: (one) => (one.running_job_id === null ? <span className="quiet">nothing</span> : <RunningJob id={one.running_job_id} />) },
+  {
+    key: "running",
+    header: "Running",
+    width: "136px",
+    wideOnly: true,
+    cell: (one) => (one.running_job_id === null ? <span className="quiet">nothing</span> : <RunningJob id={one.running_job_id} />),
+  },
   { key: "waiting", header: "Waiting", width: "80px", align: "end", cell: (one) => whole(one.waiting_count) },
-  { key: "servers", header: "Servers", width: "minmax(120px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.instances.join(", ")}</span> },
-  { key: "seen", header: "Last call", width: "104px", wideOnly: true, cell: (one) => (one.last_seen_at === null ? <span className="quiet">never</span> : <Time at={one.last_seen_at} />) },
+  {
+    key: "servers",
+    header: "Servers",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{one.instances.join(", ")}</span>,
+  },
+  {
+    key: "seen",
+    header: "Last call",
+    width: "104px",
+    wideOnly: true,
+    cell: (one) => (one.last_seen_at === null ? <span className="quiet">never</span> : <Time at={one.last_seen_at} />),
+  },
   { key: "version", header: "Agent", width: "88px", wideOnly: true, cell: (one) => one.agent_version ?? "" },
 ];
 
@@ -37,7 +55,11 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
   const may = useCan(MANAGERS);
   const [adding, setAdding] = useState(false);
   const query = { tenant, limit: 100 };
-  const pages = usePages(["get", "/api/v1/hosts", query], async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data, { refetchInterval: 5000 });
+  const pages = usePages(
+    ["get", "/api/v1/hosts", query],
+    async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: 5000 },
+  );
   const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
   return (
     <>
@@ -103,9 +125,18 @@ function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
   const host = query.data;
   const now = useNow();
   return (
-    <SidePanel title={host?.name ?? "Host"} about={host && <State host={host} />} onClose={onClose} actions={host && <Actions host={host} onRemoved={onClose} />}>
+    <SidePanel
+      title={host?.name ?? "Host"}
+      about={host && <State host={host} />}
+      onClose={onClose}
+      actions={host && <Actions host={host} onRemoved={onClose} />}
+    >
       {host === undefined ? (
-        query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />
+        query.isError ? (
+          <ProblemView error={query.error} onRetry={() => void query.refetch()} />
+        ) : (
+          <Skeleton width="60%" />
+        )
       ) : (
         <div className={styles.stack}>
           <p>{HOST_SENTENCES[hostState(host, now)]}</p>
@@ -121,7 +152,17 @@ function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
               <Id value={host.id} />
             </Fact>
           </Facts>
-          <Section title="Servers on it">{host.instances.length === 0 ? <p className="quiet">None.</p> : <ul className={styles.types}>{host.instances.map((one) => <li key={one}>{one}</li>)}</ul>}</Section>
+          <Section title="Servers on it">
+            {host.instances.length === 0 ? (
+              <p className="quiet">None.</p>
+            ) : (
+              <ul className={styles.types}>
+                {host.instances.map((one) => (
+                  <li key={one}>{one}</li>
+                ))}
+              </ul>
+            )}
+          </Section>
         </div>
       )}
     </SidePanel>
@@ -136,7 +177,8 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
   const path = { host_id: host.id };
   const close = (): void => setOpen(null);
   const activate = useMutation({
-    mutationFn: async () => (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { is_active: !host.is_active } })).data,
+    mutationFn: async () =>
+      (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { is_active: !host.is_active } })).data,
     onSuccess: async (changed) => {
       await refresh();
       toast(changed?.is_active === true ? `${host.name} fetches jobs again` : `${host.name} fetches nothing new`);
@@ -217,7 +259,9 @@ function NameDialog({ title, description, action, name: before = "", save, onClo
       onConfirm={() => change.mutate()}
     >
       <Field label="Name" required>
-        {(control) => <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />}
+        {(control) => (
+          <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />
+        )}
       </Field>
     </ConfirmDialog>
   );

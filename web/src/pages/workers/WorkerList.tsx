@@ -26,8 +26,23 @@ const HEARTBEAT_MS = 3000;
 
 const COLUMNS: readonly Column<Worker>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <State worker={one} /> },
-  { key: "id", header: "Worker", width: "minmax(160px, 2fr)", cell: (one) => <span className="mono truncate" title={one.worker_id}>{one.worker_id}</span> },
-  { key: "host", header: "Machine", width: "minmax(110px, 1fr)", wideOnly: true, cell: (one) => <span className="truncate">{one.hostname}</span> },
+  {
+    key: "id",
+    header: "Worker",
+    width: "minmax(160px, 2fr)",
+    cell: (one) => (
+      <span className="mono truncate" title={one.worker_id}>
+        {one.worker_id}
+      </span>
+    ),
+  },
+  {
+    key: "host",
+    header: "Machine",
+    width: "minmax(110px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{one.hostname}</span>,
+  },
   { key: "types", header: "Runs", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Types types={one.job_types} /> },
   { key: "running", header: "Running", width: "80px", align: "end", cell: (one) => whole(one.running_count) },
   { key: "seen", header: "Heartbeat", width: "104px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
@@ -38,7 +53,11 @@ const COLUMNS: readonly Column<Worker>[] = [
 /** The worker processes of the last day. */
 export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const query = { limit: 100 };
-  const pages = usePages(["get", "/api/v1/workers", query], async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data, { refetchInterval: HEARTBEAT_MS });
+  const pages = usePages(
+    ["get", "/api/v1/workers", query],
+    async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: HEARTBEAT_MS },
+  );
   return (
     <>
       <DataTable
@@ -73,7 +92,11 @@ function State({ worker }: { worker: Worker }) {
 function Types({ types }: { types: readonly string[] }) {
   return (
     <span className="truncate" title={types.join("\n")}>
-      {types.length === 0 ? <span className="quiet">every type</span> : types.slice(0, 3).join(", ") + (types.length > 3 ? ` and ${types.length - 3} more` : "")}
+      {types.length === 0 ? (
+        <span className="quiet">every type</span>
+      ) : (
+        types.slice(0, 3).join(", ") + (types.length > 3 ? ` and ${types.length - 3} more` : "")
+      )}
     </span>
   );
 }
@@ -95,13 +118,32 @@ const JOBS: readonly Column<WorkerJob>[] = [
 ];
 
 function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
-  const query = api.useQuery("get", "/api/v1/workers/{worker_id}", { params: { path: { worker_id: id } } }, { refetchInterval: HEARTBEAT_MS });
-  const why = api.useQuery("get", "/api/v1/workers/{worker_id}/explain", { params: { path: { worker_id: id } } }, { refetchInterval: HEARTBEAT_MS, meta: { live: ["atlas"] } });
+  const query = api.useQuery(
+    "get",
+    "/api/v1/workers/{worker_id}",
+    { params: { path: { worker_id: id } } },
+    { refetchInterval: HEARTBEAT_MS },
+  );
+  const why = api.useQuery(
+    "get",
+    "/api/v1/workers/{worker_id}/explain",
+    { params: { path: { worker_id: id } } },
+    { refetchInterval: HEARTBEAT_MS, meta: { live: ["atlas"] } },
+  );
   const worker = query.data;
   return (
-    <SidePanel title={worker?.hostname ?? "Worker"} about={worker && <State worker={worker} />} onClose={onClose} actions={worker && <Drain worker={worker} />}>
+    <SidePanel
+      title={worker?.hostname ?? "Worker"}
+      about={worker && <State worker={worker} />}
+      onClose={onClose}
+      actions={worker && <Drain worker={worker} />}
+    >
       {worker === undefined ? (
-        query.isError ? <ProblemView error={query.error} onRetry={() => void query.refetch()} /> : <Skeleton width="60%" />
+        query.isError ? (
+          <ProblemView error={query.error} onRetry={() => void query.refetch()} />
+        ) : (
+          <Skeleton width="60%" />
+        )
       ) : (
         <div className={styles.stack}>
           <Explanation found={why.data} />
@@ -121,7 +163,15 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
             </Fact>
           </Facts>
           <Section title="Running jobs">
-            <DataTable inline label="Running jobs" rows={worker.jobs} rowKey={(one) => one.id} columns={JOBS} query={query} empty={<EmptyState title="It runs nothing now" />} />
+            <DataTable
+              inline
+              label="Running jobs"
+              rows={worker.jobs}
+              rowKey={(one) => one.id}
+              columns={JOBS}
+              query={query}
+              empty={<EmptyState title="It runs nothing now" />}
+            />
           </Section>
           <Section title="Job types">
             <ul className={styles.types}>
@@ -144,7 +194,8 @@ function Drain({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const toast = useToast();
   const [open, setOpen] = useState(false);
   const drain = useMutation({
-    mutationFn: async () => (await client.POST("/api/v1/workers/{worker_id}/drain", { params: { path: { worker_id: worker.worker_id } } })).data,
+    mutationFn: async () =>
+      (await client.POST("/api/v1/workers/{worker_id}/drain", { params: { path: { worker_id: worker.worker_id } } })).data,
     onSuccess: async () => {
       await queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/workers") });
       toast("The worker takes nothing new");

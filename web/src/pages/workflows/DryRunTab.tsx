@@ -46,13 +46,20 @@ interface DryRunTabProps {
 export function DryRunTab({ document, given, onGiven, run, onRun }: DryRunTabProps) {
   const schema = (typeof document?.["inputSchema"] === "object" ? document["inputSchema"] : {}) as Schema;
   const found = run.data;
-  const reasonOf = (path: string): string | undefined => found?.errors.find((one) => one.field === (path === "" ? "input" : `input.${path}`))?.reason;
+  const reasonOf = (path: string): string | undefined =>
+    found?.errors.find((one) => one.field === (path === "" ? "input" : `input.${path}`))?.reason;
   const wrong = Object.values(given.outputs).some((text) => text.trim() !== "" && parsed(text) === undefined);
   return (
     <div className={styles.panel}>
       <p className="quiet">Decides which steps would run with an input, and fills in their templates. Nothing is started.</p>
       <Section title="Input">
-        <SchemaForm key={JSON.stringify(schema)} schema={schema} value={given.input} onChange={(input) => onGiven({ ...given, input })} reasonOf={reasonOf} />
+        <SchemaForm
+          key={JSON.stringify(schema)}
+          schema={schema}
+          value={given.input}
+          onChange={(input) => onGiven({ ...given, input })}
+          reasonOf={reasonOf}
+        />
       </Section>
       <div>
         <Button kind="primary" busy={run.isPending} disabled={document === null || wrong} onClick={onRun}>
@@ -92,11 +99,18 @@ function Result({ found, given, onGiven }: { found: DryRun; given: DryInput; onG
   const said = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
   return (
     <Section title="What would happen">
-      <p role="status">{found.steps.length === 0 ? "Nothing: it is refused." : `Of ${plural(found.steps.length, "step")}, ${said.join(", ")}.`}</p>
+      <p role="status">
+        {found.steps.length === 0 ? "Nothing: it is refused." : `Of ${plural(found.steps.length, "step")}, ${said.join(", ")}.`}
+      </p>
       <Reasons list={found.errors} wrong />
       <div>
         {found.steps.map((step) => (
-          <Step key={step.id} step={step} supposed={given.outputs[step.id]} onSuppose={(text) => onGiven({ ...given, outputs: { ...given.outputs, [step.id]: text } })} />
+          <Step
+            key={step.id}
+            step={step}
+            supposed={given.outputs[step.id]}
+            onSuppose={(text) => onGiven({ ...given, outputs: { ...given.outputs, [step.id]: text } })}
+          />
         ))}
       </div>
       {found.steps.length > 0 && found.ok && (
@@ -124,13 +138,16 @@ function Step({ step, supposed, onSuppose }: { step: DryStep; supposed: string |
       <div className={styles.dryBody}>
         <p>
           {step.reason}
-          {step.items !== null && ` It is done for each of ${plural(step.items, "item")}${step.items > step.inputs.length ? `, of which the first ${step.inputs.length} are shown` : ""}.`}
+          {step.items !== null &&
+            ` It is done for each of ${plural(step.items, "item")}${step.items > step.inputs.length ? `, of which the first ${step.inputs.length} are shown` : ""}.`}
         </p>
         <Reasons list={step.errors} wrong />
         <Reasons list={step.warnings} wrong />
         {inputs !== undefined && JSON.stringify(inputs) !== "{}" && <JsonView label={`input of ${step.id}`} value={inputs} />}
         <Reasons list={step.pending} />
-        {step.kind !== "sleep" && step.decision !== "skipped" && step.decision !== "unreached" && <Suppose step={step} text={supposed ?? ""} onChange={onSuppose} />}
+        {step.kind !== "sleep" && step.decision !== "skipped" && step.decision !== "unreached" && (
+          <Suppose step={step} text={supposed ?? ""} onChange={onSuppose} />
+        )}
       </div>
     </details>
   );
@@ -139,8 +156,20 @@ function Step({ step, supposed, onSuppose }: { step: DryStep; supposed: string |
 function Suppose({ step, text, onChange }: { step: DryStep; text: string; onChange: (text: string) => void }) {
   const wrong = text.trim() !== "" && parsed(text) === undefined;
   return (
-    <Field label={`Suppose ${step.id} returns`} hint="JSON; the next dry run goes on with it" error={wrong ? "This is not JSON yet." : undefined}>
-      {(control) => <TextArea {...control} rows={2} value={text} placeholder={step.kind === "approval" ? '{"approved": true, "by": "ben"}' : "{}"} onChange={(event) => onChange(event.target.value)} />}
+    <Field
+      label={`Suppose ${step.id} returns`}
+      hint="JSON; the next dry run goes on with it"
+      error={wrong ? "This is not JSON yet." : undefined}
+    >
+      {(control) => (
+        <TextArea
+          {...control}
+          rows={2}
+          value={text}
+          placeholder={step.kind === "approval" ? '{"approved": true, "by": "ben"}' : "{}"}
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
     </Field>
   );
 }

@@ -37,9 +37,19 @@ export function EditPage() {
   const title = `Edit ${key}`;
   const manages = useCan(MANAGERS);
   if (!manages) return <NotForRole title={title} />;
-  if (versions.isError || schema.isError) return <Page title={title}>{<ProblemView error={versions.error ?? schema.error} onRetry={() => void versions.refetch()} />}</Page>;
+  if (versions.isError || schema.isError)
+    return <Page title={title}>{<ProblemView error={versions.error ?? schema.error} onRetry={() => void versions.refetch()} />}</Page>;
   if (newest === undefined || order.document.length === 0) return <Loading title={title} />;
-  if (newest.document === null) return <Page title={title}>{<EmptyState title="This workflow is code">It is a function in the code of workers: change it there and start them anew.</EmptyState>}</Page>;
+  if (newest.document === null)
+    return (
+      <Page title={title}>
+        {
+          <EmptyState title="This workflow is code">
+            It is a function in the code of workers: change it there and start them anew.
+          </EmptyState>
+        }
+      </Page>
+    );
   return <Workbench key={`${tenant ?? ""} ${key}`} tenant={tenant} base={newest} text={layOut(newest.document, order)} />;
 }
 

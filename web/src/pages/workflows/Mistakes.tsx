@@ -12,8 +12,22 @@ export function Mistakes({ checked, isChanged, onGoTo }: { checked: Checked; isC
   return (
     <>
       <p className={cx(styles.checked, state === "ok" && styles.ok, mistakes.length > 0 && styles.wrong)} role="status">
-        {mistakes.length > 0 ? <CircleAlert size={14} aria-hidden /> : state === "ok" ? <Check size={14} aria-hidden /> : <Loader size={14} aria-hidden />}
-        {mistakes.length > 0 ? plural(mistakes.length, "mistake") : state === "ok" ? (isChanged ? "Ready to publish" : "No mistakes, and nothing changed yet") : state === "stale" ? "Checking" : "Not checked"}
+        {mistakes.length > 0 ? (
+          <CircleAlert size={14} aria-hidden />
+        ) : state === "ok" ? (
+          <Check size={14} aria-hidden />
+        ) : (
+          <Loader size={14} aria-hidden />
+        )}
+        {mistakes.length > 0
+          ? plural(mistakes.length, "mistake")
+          : state === "ok"
+            ? isChanged
+              ? "Ready to publish"
+              : "No mistakes, and nothing changed yet"
+            : state === "stale"
+              ? "Checking"
+              : "Not checked"}
       </p>
       {state === "unknown" && <ProblemLine error={error} />}
       {mistakes.length > 0 && (

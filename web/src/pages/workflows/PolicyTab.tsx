@@ -25,15 +25,20 @@ export function PolicyTab({ workflow }: { workflow: string }) {
   const isNumber = /^\d{1,10}$/.test(cents) && Number(cents) <= 2_000_000_000;
   const verdict = useQuery({
     queryKey: ["policy-check", tenant, workflow, cents],
-    queryFn: async () => (await client.POST("/api/v1/policies/check", { params: { query: { tenant } }, body: { workflow, spend_cents: Number(cents) } })).data ?? null,
+    queryFn: async () =>
+      (await client.POST("/api/v1/policies/check", { params: { query: { tenant } }, body: { workflow, spend_cents: Number(cents) } }))
+        .data ?? null,
     enabled: isNumber && workflow !== "",
   });
   const [status, words] = WORDS[verdict.data?.effect ?? ""] ?? ["pending", ""];
   return (
     <div className={styles.panel}>
       <p className="quiet">
-        Every request for a run is judged by the rules of policy{actsForAll && ", here for Atlas's own tenant: choose another at the top"}. A rule may count the runs and costs of a day, so the
-        verdict can change. <Link to="/settings" search={({ tenant: chosen }) => ({ tenant: chosen, tab: "policies" })} className={styles.counts}>Show the rules</Link>
+        Every request for a run is judged by the rules of policy{actsForAll && ", here for Atlas's own tenant: choose another at the top"}.
+        A rule may count the runs and costs of a day, so the verdict can change.{" "}
+        <Link to="/settings" search={({ tenant: chosen }) => ({ tenant: chosen, tab: "policies" })} className={styles.counts}>
+          Show the rules
+        </Link>
       </p>
       <Field label="What a run may cost, in cents" error={isNumber ? undefined : "This is not a whole number of cents."}>
         {(control) => <Input {...control} inputMode="numeric" value={cents} onChange={(event) => setCents(event.target.value.trim())} />}

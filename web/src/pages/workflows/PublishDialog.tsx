@@ -34,21 +34,32 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
   const isNext = base !== null && base.key === key && actsForAll === (base.tenant_id === null);
   const expected_version = isNext ? begun : 0;
   const publish = useMutation({
-    mutationFn: async () => (await client.POST("/api/v1/workflows", { params: { query: { tenant } }, body: { document, expected_version } })).data,
+    mutationFn: async () =>
+      (await client.POST("/api/v1/workflows", { params: { query: { tenant } }, body: { document, expected_version } })).data,
     onSuccess: async (saved) => {
       onPublished();
-      toast(saved?.is_new === false ? `Version ${saved.version} of ${key} holds this already` : `Version ${saved?.version ?? ""} of ${key} is published`);
+      toast(
+        saved?.is_new === false
+          ? `Version ${saved.version} of ${key} holds this already`
+          : `Version ${saved?.version ?? ""} of ${key} is published`,
+      );
       await queries.invalidateQueries();
       onClose();
       void navigate({ to: "/workflows/$key", params: { key }, search: ({ tenant: chosen }) => ({ tenant: chosen }) });
     },
     onError: (error) => {
-      if (error instanceof Problem) onRefused(error.body.errors.map(({ field, reason }) => ({ field: field.replace(/^document\.?/, ""), reason })));
+      if (error instanceof Problem)
+        onRefused(error.body.errors.map(({ field, reason }) => ({ field: field.replace(/^document\.?/, ""), reason })));
       // Who was faster is shown beside the text.
       void queries.invalidateQueries({ queryKey: ["workflow-versions"] });
     },
   });
-  const lines = [changes.added > 0 && `${plural(changes.added, "line")} added`, changes.removed > 0 && `${plural(changes.removed, "line")} removed`].filter(Boolean).join(", ");
+  const lines = [
+    changes.added > 0 && `${plural(changes.added, "line")} added`,
+    changes.removed > 0 && `${plural(changes.removed, "line")} removed`,
+  ]
+    .filter(Boolean)
+    .join(", ");
   return (
     <ConfirmDialog
       open
@@ -56,8 +67,12 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
       title={isNext ? `Publish version ${begun + 1} of ${key}?` : `Publish ${key}?`}
       description={
         <>
-          {isNext ? `${lines}. Runs that start from now on use it. Runs that have begun keep their version.` : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started at once.`}
-          {base !== null && base.key !== key && ` The key is not ${base.key} any more: this is a workflow of its own, and ${base.key} stays as it is.`}
+          {isNext
+            ? `${lines}. Runs that start from now on use it. Runs that have begun keep their version.`
+            : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started at once.`}
+          {base !== null &&
+            base.key !== key &&
+            ` The key is not ${base.key} any more: this is a workflow of its own, and ${base.key} stays as it is.`}
         </>
       }
       action="Publish"

@@ -28,13 +28,21 @@ export function Versions({ newest }: { newest: Workflow }) {
   const listed = versions.rows ?? [];
   const to = search.to ?? newest.version;
   const from = search.from ?? listed.find((one) => one.version < to && one.document !== null)?.version ?? to;
-  const compare = (changes: { from?: number; to?: number }): void => void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
+  const compare = (changes: { from?: number; to?: number }): void =>
+    void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
   return (
     <div className={styles.compare}>
       <div>
         <ol className={styles.versions} aria-label="Versions">
           {listed.map((one) => (
-            <Version key={one.id} one={one} newest={newest} isShown={one.version === to || one.version === from} onCompare={() => compare({ from: one.version, to: newest.version })} onRestore={() => setRestored(one)} />
+            <Version
+              key={one.id}
+              one={one}
+              newest={newest}
+              isShown={one.version === to || one.version === from}
+              onCompare={() => compare({ from: one.version, to: newest.version })}
+              onRestore={() => setRestored(one)}
+            />
           ))}
         </ol>
         {versions.hasNextPage && (
@@ -102,7 +110,9 @@ function Comparison({ workflowKey, versions, from, to, onCompare }: ComparisonPr
   const before = useVersion(workflowKey, from);
   const after = useVersion(workflowKey, to);
   const order = useFieldOrder();
-  const numbers = [...new Set([...versions.filter((one) => one.document !== null).map((one) => one.version), from, to])].sort((a, b) => b - a);
+  const numbers = [...new Set([...versions.filter((one) => one.document !== null).map((one) => one.version), from, to])].sort(
+    (a, b) => b - a,
+  );
   const choice = (label: string, value: number, onChange: (version: number) => void) => (
     <Field label={label}>
       {(control) => (
@@ -124,7 +134,11 @@ function Comparison({ workflowKey, versions, from, to, onCompare }: ComparisonPr
       </div>
       <ProblemLine error={before.error ?? after.error} />
       {before.data !== undefined && after.data !== undefined ? (
-        <DiffView label={`Differences between ${versionWord(from)} and ${versionWord(to)}`} before={layOut(before.data.document, order)} after={layOut(after.data.document, order)} />
+        <DiffView
+          label={`Differences between ${versionWord(from)} and ${versionWord(to)}`}
+          before={layOut(before.data.document, order)}
+          after={layOut(after.data.document, order)}
+        />
       ) : (
         before.error === null && after.error === null && <Skeleton height={200} />
       )}

@@ -69,7 +69,8 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
 
   const { tab = "graph" } = editSearch(useSearch({ strict: false }));
   const navigate = useNavigate();
-  const show = (next: TryTab): void => void navigate({ to: ".", search: ({ tenant: chosen }) => ({ tenant: chosen, ...(next !== "graph" && { tab: next }) }), replace: true });
+  const show = (next: TryTab): void =>
+    void navigate({ to: ".", search: ({ tenant: chosen }) => ({ tenant: chosen, ...(next !== "graph" && { tab: next }) }), replace: true });
 
   const [given, setGiven] = useState<DryInput>(() => ({ input: firstInput(objectOf(text)), outputs: {} }));
   const dryRun = useDryRun();
@@ -77,7 +78,9 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
     const document = objectOf(text);
     show("dry-run");
     if (document === null) return;
-    const outputs = Object.fromEntries(Object.entries(given.outputs).flatMap(([id, written]) => (parsed(written) === undefined ? [] : [[id, parsed(written)]])));
+    const outputs = Object.fromEntries(
+      Object.entries(given.outputs).flatMap(([id, written]) => (parsed(written) === undefined ? [] : [[id, parsed(written)]])),
+    );
     dryRun.mutate({ document, input: given.input, outputs });
   };
   const publish = (): void => {
@@ -87,11 +90,27 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
   const key = typeof checked.document?.["key"] === "string" ? checked.document["key"] : "";
   const changes = useMemo(() => countChanges(diffLines(published, text)), [published, text]);
   const tabs: Tab<TryTab>[] = [
-    { key: "graph", label: "Graph", content: () => <LiveGraph text={text} mistakes={checked.mistakes} cursor={cursor} onSelect={(position) => editor.current?.goTo(position)} /> },
-    { key: "dry-run", label: "Dry run", content: () => <DryRunTab document={checked.document} given={given} onGiven={setGiven} run={dryRun} onRun={tryOut} /> },
+    {
+      key: "graph",
+      label: "Graph",
+      content: () => (
+        <LiveGraph text={text} mistakes={checked.mistakes} cursor={cursor} onSelect={(position) => editor.current?.goTo(position)} />
+      ),
+    },
+    {
+      key: "dry-run",
+      label: "Dry run",
+      content: () => <DryRunTab document={checked.document} given={given} onGiven={setGiven} run={dryRun} onRun={tryOut} />,
+    },
     { key: "policy", label: "Policy", content: () => <PolicyTab workflow={key} /> },
   ];
-  if (base !== null) tabs.push({ key: "changes", label: "Changes", count: changes.added + changes.removed || undefined, content: () => <Changes before={published} after={text} version={base.version} /> });
+  if (base !== null)
+    tabs.push({
+      key: "changes",
+      label: "Changes",
+      count: changes.added + changes.removed || undefined,
+      content: () => <Changes before={published} after={text} version={base.version} />,
+    });
 
   return (
     <Page
@@ -131,11 +150,28 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
       {base !== null && <SharedNotice base={base} />}
       <div className={styles.workbench}>
         <div className={styles.writing}>
-          <CodeEditor ref={editor} className={styles.editor} label="The definition as JSON" initial={text} onChange={change} mistakes={checked.mistakes} known={known} onSave={publish} onRun={tryOut} onCursor={setCursor} />
+          <CodeEditor
+            ref={editor}
+            className={styles.editor}
+            label="The definition as JSON"
+            initial={text}
+            onChange={change}
+            mistakes={checked.mistakes}
+            known={known}
+            onSave={publish}
+            onRun={tryOut}
+            onCursor={setCursor}
+          />
           <Mistakes checked={checked} isChanged={isDirty || base === null} onGoTo={(one) => editor.current?.goTo(one.from)} />
         </div>
         <div className={styles.trying}>
-          <Tabs label="What is shown beside it" value={tabs.some((one) => one.key === tab) ? tab : "graph"} onChange={show} tabs={tabs} fill />
+          <Tabs
+            label="What is shown beside it"
+            value={tabs.some((one) => one.key === tab) ? tab : "graph"}
+            onChange={show}
+            tabs={tabs}
+            fill
+          />
         </div>
       </div>
       {publishing && checked.document !== null && (
@@ -185,7 +221,8 @@ function LiveGraph({ text, mistakes, cursor, onSelect }: LiveGraphProps) {
   const json = useMemo(() => readTree(text), [text]);
   const graph = useMemo(() => {
     const drawn = graphOfDefinition(valueOf(json, rootOf(json)));
-    const problemOf = (path: string | undefined): string | undefined => mistakes.find((one) => path !== undefined && (one.field === path || one.field.startsWith(`${path}.`)))?.reason;
+    const problemOf = (path: string | undefined): string | undefined =>
+      mistakes.find((one) => path !== undefined && (one.field === path || one.field.startsWith(`${path}.`)))?.reason;
     return { edges: drawn.edges, nodes: drawn.nodes.map((node) => ({ ...node, problem: problemOf(node.path) })) };
   }, [json, mistakes]);
   const path = useMemo(() => pathOf(json, json.tree.resolveInner(Math.min(cursor, text.length), 0)), [json, cursor, text]);
@@ -210,7 +247,11 @@ function Changes({ before, after, version }: { before: string; after: string; ve
 
 /** Asks before a text that is not published is left. It stays in this tab all the same. */
 function LeaveDialog({ isDirty }: { isDirty: boolean }) {
-  const blocker = useBlocker({ shouldBlockFn: ({ current, next }) => isDirty && current.pathname !== next.pathname, enableBeforeUnload: () => isDirty, withResolver: true });
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) => isDirty && current.pathname !== next.pathname,
+    enableBeforeUnload: () => isDirty,
+    withResolver: true,
+  });
   return (
     <ConfirmDialog
       open={blocker.status === "blocked"}

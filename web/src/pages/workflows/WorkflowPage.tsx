@@ -32,15 +32,21 @@ export function WorkflowPage() {
   const versions = useVersions(key);
   const newest = versions.rows?.[0];
   if (newest !== undefined) return <Known workflow={newest} />;
-  return <Page title={key}>{versions.isError ? <ProblemView error={versions.error} onRetry={() => void versions.refetch()} /> : <Skeleton height={320} />}</Page>;
+  return (
+    <Page title={key}>
+      {versions.isError ? <ProblemView error={versions.error} onRetry={() => void versions.refetch()} /> : <Skeleton height={320} />}
+    </Page>
+  );
 }
 
 function Known({ workflow }: { workflow: Workflow }) {
   const { tab = "definition" } = useSearch({ from: "/workflows/$key" });
   const navigate = useNavigate({ from: "/workflows/$key" });
-  const show = (next: WorkflowTab): void => void navigate({ search: ({ tenant }) => ({ tenant, ...(next !== "definition" && { tab: next }) }), replace: true });
+  const show = (next: WorkflowTab): void =>
+    void navigate({ search: ({ tenant }) => ({ tenant, ...(next !== "definition" && { tab: next }) }), replace: true });
   const tabs: Tab<WorkflowTab>[] = [{ key: "definition", label: "Definition", content: () => <Definition workflow={workflow} /> }];
-  if (workflow.kind === "declared") tabs.push({ key: "versions", label: "Versions", count: workflow.version, content: () => <Versions newest={workflow} /> });
+  if (workflow.kind === "declared")
+    tabs.push({ key: "versions", label: "Versions", count: workflow.version, content: () => <Versions newest={workflow} /> });
   return (
     <Page title={workflow.key} about={<About workflow={workflow} />} actions={<Actions workflow={workflow} />}>
       {workflow.description !== "" && <p>{workflow.description}</p>}
@@ -85,7 +91,13 @@ function Actions({ workflow }: { workflow: Workflow }) {
           Edit
         </Button>
       )}
-      {asked === "start" && <StartRunDialog first={key} onClose={close} onStarted={(runId) => void navigate({ to: "/runs/$runId", params: { runId }, search: ({ tenant }) => ({ tenant }) })} />}
+      {asked === "start" && (
+        <StartRunDialog
+          first={key}
+          onClose={close}
+          onStarted={(runId) => void navigate({ to: "/runs/$runId", params: { runId }, search: ({ tenant }) => ({ tenant }) })}
+        />
+      )}
       {asked === "switch" && <SwitchDialog workflow={workflow} onClose={close} />}
     </>
   );
@@ -107,7 +119,11 @@ function SwitchDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =
       open
       onClose={onClose}
       title={isOn ? `Disable ${key}?` : `Enable ${key}?`}
-      description={isOn ? "No new run of it starts, in any version. Runs that have begun go on." : "New runs of it start again. What was asked for meanwhile was blocked, and stays so."}
+      description={
+        isOn
+          ? "No new run of it starts, in any version. Runs that have begun go on."
+          : "New runs of it start again. What was asked for meanwhile was blocked, and stays so."
+      }
       action={isOn ? "Disable" : "Enable"}
       danger={isOn}
       busy={change.isPending}
@@ -166,8 +182,16 @@ function InCode({ workflow }: { workflow: Workflow }) {
           <JsonView label="input schema" value={workflow.input_schema} />
         </Section>
       )}
-      <EmptyState title="This workflow is code" action={<Link to="/runs" search={({ tenant }) => ({ tenant, workflow: workflow.key })}>Show its runs</Link>}>
-        It is a function in the code of workers, which published it. Its steps are what the code asks for: each run shows those that it took.
+      <EmptyState
+        title="This workflow is code"
+        action={
+          <Link to="/runs" search={({ tenant }) => ({ tenant, workflow: workflow.key })}>
+            Show its runs
+          </Link>
+        }
+      >
+        It is a function in the code of workers, which published it. Its steps are what the code asks for: each run shows those that it
+        took.
       </EmptyState>
     </>
   );

@@ -48,8 +48,8 @@ export function WorkflowsPage() {
         onMore={() => void workflows.fetchNextPage()}
         empty={
           <EmptyState title="No workflows yet" command="atlas workflow save order.json" action={action}>
-            A workflow is work in steps that survives any crash. It is written here or saved as JSON, or it is a function in the code of a worker, which
-            publishes it when it starts.
+            A workflow is work in steps that survives any crash. It is written here or saved as JSON, or it is a function in the code of a
+            worker, which publishes it when it starts.
           </EmptyState>
         }
       />
@@ -60,12 +60,45 @@ export function WorkflowsPage() {
 function columnsOf(counts: readonly RunCounts[], slugs: ReadonlyMap<string, string> | null): Column<Workflow>[] {
   return [
     { key: "key", header: "Workflow", width: "minmax(140px, 2fr)", cell: (one) => <Name workflow={one} /> },
-    { key: "description", header: "What it does", width: "minmax(160px, 3fr)", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.description}</span> },
-    { key: "version", header: "Version", width: "84px", cell: (one) => <span className={one.version === 0 ? "quiet" : undefined}>{one.version === 0 ? "in code" : `v${one.version}`}</span> },
-    { key: "owner", header: "For", width: "112px", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.tenant_id === null ? "all tenants" : (slugs?.get(one.tenant_id) ?? "this tenant")}</span> },
+    {
+      key: "description",
+      header: "What it does",
+      width: "minmax(160px, 3fr)",
+      wideOnly: true,
+      cell: (one) => <span className="truncate quiet">{one.description}</span>,
+    },
+    {
+      key: "version",
+      header: "Version",
+      width: "84px",
+      cell: (one) => <span className={one.version === 0 ? "quiet" : undefined}>{one.version === 0 ? "in code" : `v${one.version}`}</span>,
+    },
+    {
+      key: "owner",
+      header: "For",
+      width: "112px",
+      wideOnly: true,
+      cell: (one) => (
+        <span className="truncate quiet">{one.tenant_id === null ? "all tenants" : (slugs?.get(one.tenant_id) ?? "this tenant")}</span>
+      ),
+    },
     { key: "runs", header: "Runs lately", width: "minmax(96px, 1fr)", cell: (one) => <Lately workflow={one} counts={counts} /> },
-    { key: "last", header: "Last run", width: "104px", align: "end", wideOnly: true, cell: (one) => <Last at={sumOf(counts, one.key).last} /> },
-    { key: "changed", header: "Published", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.version === 0 ? one.last_seen_at : one.created_at} /> },
+    {
+      key: "last",
+      header: "Last run",
+      width: "104px",
+      align: "end",
+      wideOnly: true,
+      cell: (one) => <Last at={sumOf(counts, one.key).last} />,
+    },
+    {
+      key: "changed",
+      header: "Published",
+      width: "104px",
+      align: "end",
+      wideOnly: true,
+      cell: (one) => <Time at={one.version === 0 ? one.last_seen_at : one.created_at} />,
+    },
   ];
 }
 
@@ -84,7 +117,13 @@ function Lately({ workflow, counts }: { workflow: Workflow; counts: readonly Run
   const sum = sumOf(counts, workflow.key);
   if (sum.total === 0) return <Runs sum={sum} />;
   return (
-    <Link to="/runs" search={({ tenant }) => ({ tenant, workflow: workflow.key })} className={styles.counts} aria-label={`Runs of ${workflow.key}`} onClick={(event) => event.stopPropagation()}>
+    <Link
+      to="/runs"
+      search={({ tenant }) => ({ tenant, workflow: workflow.key })}
+      className={styles.counts}
+      aria-label={`Runs of ${workflow.key}`}
+      onClick={(event) => event.stopPropagation()}
+    >
       <Runs sum={sum} />
     </Link>
   );

@@ -27,7 +27,13 @@ it("gives both texts back whatever they are", () => {
 });
 
 it("numbers the lines of both sides", () => {
-  expect(diffLines("a\nb\nc", "a\nx\ny\nc").map((one) => [one.before, one.after])).toEqual([[1, 1], [2, null], [null, 2], [null, 3], [3, 4]]);
+  expect(diffLines("a\nb\nc", "a\nx\ny\nc").map((one) => [one.before, one.after])).toEqual([
+    [1, 1],
+    [2, null],
+    [null, 2],
+    [null, 3],
+    [3, 4],
+  ]);
 });
 
 it("folds what is far from a change, and counts", () => {

@@ -23,9 +23,14 @@ export function diffLines(before: string, after: string): DiffLine[] {
   while (start < a.length && start < b.length && a[start] === b[start]) start++;
   let end = 0;
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
-  const same = (from: number, count: number, shift: number): DiffLine[] => a.slice(from, from + count).map((text, at) => ({ sign: " ", text, before: from + at + 1, after: from + at + shift + 1 }));
+  const same = (from: number, count: number, shift: number): DiffLine[] =>
+    a.slice(from, from + count).map((text, at) => ({ sign: " ", text, before: from + at + 1, after: from + at + shift + 1 }));
   const changed = changes(a.slice(start, a.length - end), b.slice(start, b.length - end));
-  const numbered = changed.map((line) => ({ ...line, before: line.before === null ? null : line.before + start, after: line.after === null ? null : line.after + start }));
+  const numbered = changed.map((line) => ({
+    ...line,
+    before: line.before === null ? null : line.before + start,
+    after: line.after === null ? null : line.after + start,
+  }));
   return [...same(0, start, 0), ...numbered, ...same(a.length - end, end, b.length - a.length)];
 }
 

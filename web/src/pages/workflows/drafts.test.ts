@@ -28,7 +28,14 @@ it("keeps a draft until it is published", () => {
 });
 
 it("keeps drafts of other workflows and tenants apart", () => {
-  const names = [draftName(undefined, undefined), draftName("acme", undefined), draftName("acme", "order"), draftName(undefined, "order"), draftName("acme:=order", undefined), draftName("acme", ":")];
+  const names = [
+    draftName(undefined, undefined),
+    draftName("acme", undefined),
+    draftName("acme", "order"),
+    draftName(undefined, "order"),
+    draftName("acme:=order", undefined),
+    draftName("acme", ":"),
+  ];
   expect(new Set(names).size).toBe(names.length);
 });
 

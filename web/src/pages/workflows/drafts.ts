@@ -29,5 +29,12 @@ export function keepDraft(name: string, draft: Draft | null, storage: Storage = 
 }
 
 function isDraft(value: unknown): value is Draft {
-  return typeof value === "object" && value !== null && "text" in value && typeof value.text === "string" && "version" in value && typeof value.version === "number";
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "text" in value &&
+    typeof value.text === "string" &&
+    "version" in value &&
+    typeof value.version === "number"
+  );
 }

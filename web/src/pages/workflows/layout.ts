@@ -22,7 +22,8 @@ export function orderOf(schema: { properties?: Record<string, unknown>; $defs?: 
 export function layOut(document: unknown, order: FieldOrder): string {
   if (!isObject(document)) return write(document, 0);
   const whole = sorted(document, order.document);
-  if (Array.isArray(whole["steps"])) whole["steps"] = whole["steps"].map((step: unknown) => (isObject(step) ? sortedStep(step, order.step) : step));
+  if (Array.isArray(whole["steps"]))
+    whole["steps"] = whole["steps"].map((step: unknown) => (isObject(step) ? sortedStep(step, order.step) : step));
   return `${writeLong(whole, 0)}\n`;
 }
 
@@ -48,7 +49,10 @@ function write(value: unknown, indent: number, column = indent): string {
 
 function writeShort(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(writeShort).join(", ")}]`;
-  if (isObject(value)) return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${writeShort(one)}`).join(", ")}}`;
+  if (isObject(value))
+    return `{${Object.entries(value)
+      .map(([name, one]) => `${JSON.stringify(name)}: ${writeShort(one)}`)
+      .join(", ")}}`;
   return JSON.stringify(value);
 }
 
@@ -56,7 +60,9 @@ function writeLong(value: object, indent: number): string {
   const inner = " ".repeat(indent + 2);
   const lines = Array.isArray(value)
     ? value.map((one: unknown) => inner + write(one, indent + 2))
-    : Object.entries(value as Record<string, unknown>).map(([name, one]) => `${inner}${JSON.stringify(name)}: ${write(one, indent + 2, indent + 6 + name.length)}`);
+    : Object.entries(value as Record<string, unknown>).map(
+        ([name, one]) => `${inner}${JSON.stringify(name)}: ${write(one, indent + 2, indent + 6 + name.length)}`,
+      );
   const [begin, end] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
   return lines.length === 0 ? begin + end : `${begin}\n${lines.join(",\n")}\n${" ".repeat(indent)}${end}`;
 }

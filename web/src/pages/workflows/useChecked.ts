@@ -27,7 +27,7 @@ function useRested(text: string): string {
   return rested;
 }
 
-/** Checks a text as it is typed: whether it is JSON here, everything else by the server's own checker. `refused` is what publishing found. */
+/** Checks a text as it is typed: here whether it is JSON, the rest by the server's own checker. `refused` is what publishing found. */
 export function useChecked(text: string, refused: readonly FieldReason[]): Checked {
   const tenant = useTenant();
   const rested = useRested(text);
@@ -35,7 +35,9 @@ export function useChecked(text: string, refused: readonly FieldReason[]): Check
   const { document } = read;
   const query = useQuery({
     queryKey: ["workflow-check", tenant, rested],
-    queryFn: async ({ signal }) => (await client.POST("/api/v1/workflows/check", { params: { query: { tenant } }, body: { document: document ?? {} }, signal })).data?.errors ?? [],
+    queryFn: async ({ signal }) =>
+      (await client.POST("/api/v1/workflows/check", { params: { query: { tenant } }, body: { document: document ?? {} }, signal })).data
+        ?.errors ?? [],
     enabled: document !== null && read.mistakes.length === 0,
     gcTime: 30_000,
     staleTime: Infinity,
@@ -44,7 +46,10 @@ export function useChecked(text: string, refused: readonly FieldReason[]): Check
     retryDelay: 1000,
   });
   const errors = query.data;
-  const mistakes = useMemo(() => (read.mistakes.length > 0 ? read.mistakes : placed(rested, [...(errors ?? []), ...refused])), [read, rested, errors, refused]);
+  const mistakes = useMemo(
+    () => (read.mistakes.length > 0 ? read.mistakes : placed(rested, [...(errors ?? []), ...refused])),
+    [read, rested, errors, refused],
+  );
   const isStale = rested !== text || (query.isEnabled && query.isFetching);
   const state = isStale ? "stale" : mistakes.length > 0 ? "wrong" : query.isError ? "unknown" : "ok";
   return { document, mistakes, state, error: query.error };

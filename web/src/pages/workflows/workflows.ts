@@ -18,14 +18,22 @@ const STEADY = { staleTime: 300_000 };
 /** All workflows, by key, each in its newest version. */
 export function useWorkflows() {
   const query = { tenant: useTenant(), limit: PAGE };
-  return usePages(["workflows", query], async (at) => (await client.GET("/api/v1/workflows", { params: { query: { ...query, ...at } } })).data, { refetchInterval: EVERY_MS });
+  return usePages(
+    ["workflows", query],
+    async (at) => (await client.GET("/api/v1/workflows", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: EVERY_MS },
+  );
 }
 
 /** The versions of one workflow, newest first. */
 export function useVersions(key: string) {
   const query = { tenant: useTenant(), limit: PAGE };
   const read = async ({ cursor }: { cursor?: string }) =>
-    (await client.GET("/api/v1/workflows/{key}/versions", { params: { path: { key }, query: { ...query, ...(cursor !== undefined && { cursor: Number(cursor) }) } } })).data;
+    (
+      await client.GET("/api/v1/workflows/{key}/versions", {
+        params: { path: { key }, query: { ...query, ...(cursor !== undefined && { cursor: Number(cursor) }) } },
+      })
+    ).data;
   return usePages(["workflow-versions", key, query], read, { refetchInterval: EVERY_MS });
 }
 
@@ -37,7 +45,12 @@ export function useVersion(key: string, version: number | undefined) {
 
 /** How the newest runs of each workflow and version went. */
 export function useRunCounts(): readonly RunCounts[] {
-  const { data } = api.useQuery("get", "/api/v1/runs/summary", { params: { query: { tenant: useTenant() } } }, { meta: { live: ["run"] }, refetchInterval: EVERY_MS });
+  const { data } = api.useQuery(
+    "get",
+    "/api/v1/runs/summary",
+    { params: { query: { tenant: useTenant() } } },
+    { meta: { live: ["run"] }, refetchInterval: EVERY_MS },
+  );
   return data?.items ?? NONE;
 }
 
@@ -68,7 +81,7 @@ export function useKnowledge(): Knowledge {
   const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query: { limit: MOST, tenant: useTenant() } } }, STEADY).data;
   return useMemo(
     () => ({
-      schema: (schema?.document_schema ?? {}),
+      schema: schema?.document_schema ?? {},
       filters: schema?.template_filters ?? [],
       tests: schema?.template_tests ?? [],
       jobTypes: (types?.items ?? []).filter((one) => one.key !== "ENGINE_RUN"),
@@ -96,8 +109,19 @@ export interface Sum {
 export function sumOf(counts: readonly RunCounts[], key: string, version?: number): Sum {
   const own = counts.filter((one) => one.workflow === key && (version === undefined || one.version === version));
   const add = (name: "total" | "active" | "succeeded" | "failed" | "canceled"): number => own.reduce((sum, one) => sum + one[name], 0);
-  const last = own.map((one) => one.last_created_at).sort().at(-1) ?? null;
-  return { total: add("total"), active: add("active"), succeeded: add("succeeded"), failed: add("failed"), canceled: add("canceled"), last };
+  const last =
+    own
+      .map((one) => one.last_created_at)
+      .sort()
+      .at(-1) ?? null;
+  return {
+    total: add("total"),
+    active: add("active"),
+    succeeded: add("succeeded"),
+    failed: add("failed"),
+    canceled: add("canceled"),
+    last,
+  };
 }
 
 /** A workflow's version in words. */

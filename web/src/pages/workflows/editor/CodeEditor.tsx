@@ -1,10 +1,26 @@
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type Completion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { bracketMatching, foldGutter, foldKeymap, indentOnInput, indentUnit, syntaxTree } from "@codemirror/language";
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { EditorState, Prec, type Extension, type Transaction } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers, type Command } from "@codemirror/view";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+  type Command,
+} from "@codemirror/view";
 import { useEffect, useEffectEvent, useImperativeHandle, useRef, type Ref } from "react";
 import type { Choice } from "./choices";
 import { completionsAt } from "./complete";
@@ -59,7 +75,11 @@ export function CodeEditor({ label, initial, onChange, mistakes, known, onSave, 
       run: () => run(),
       complete: (context: CompletionContext) => complete(context),
     };
-    const made = (view.current = new EditorView({ state: EditorState.create({ doc, extensions: extensionsOf(name, on) }), parent: root, root }));
+    const made = (view.current = new EditorView({
+      state: EditorState.create({ doc, extensions: extensionsOf(name, on) }),
+      parent: root,
+      root,
+    }));
     return () => {
       view.current = null;
       made.destroy();
@@ -70,7 +90,12 @@ export function CodeEditor({ label, initial, onChange, mistakes, known, onSave, 
     const { current } = view;
     if (current === null) return;
     const end = current.state.doc.length;
-    const shown = mistakes.map(({ from, to, field, reason }): Diagnostic => ({ from: Math.min(from, end), to: Math.min(to, end), severity: "error", message: field === "" ? reason : `${field} ${reason}` }));
+    const shown = mistakes.map(({ from, to, field, reason }): Diagnostic => ({
+      from: Math.min(from, end),
+      to: Math.min(to, end),
+      severity: "error",
+      message: field === "" ? reason : `${field} ${reason}`,
+    }));
     current.dispatch(setDiagnostics(current.state, shown));
   }, [mistakes]);
 
@@ -99,7 +124,18 @@ interface Listeners {
 function extensionsOf(label: string, on: Listeners): Extension {
   return [
     Prec.high(keymap.of([does("Mod-s", on.save), does("Mod-Enter", on.run)])),
-    [lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightActiveLine(), highlightActiveLineGutter()],
+    [
+      lineNumbers(),
+      foldGutter(),
+      lintGutter(),
+      history(),
+      drawSelection(),
+      indentOnInput(),
+      bracketMatching(),
+      closeBrackets(),
+      highlightActiveLine(),
+      highlightActiveLineGutter(),
+    ],
     [json(), indentUnit.of("  "), EditorState.tabSize.of(2), EditorView.lineWrapping, THEME],
     autocompletion({ override: [on.complete], icons: false, activateOnTypingDelay: 60 }),
     // Tab is left alone: it leads on to the next control, as everywhere.
@@ -149,7 +185,11 @@ function completed(context: CompletionContext, known: Knowledge): CompletionResu
   const text = context.state.doc.toString();
   const found = completionsAt(text, context.pos, known);
   // Between values nothing is offered unless it is asked for.
-  if (found === null || (!context.explicit && found.from === found.to && !/([\w.{[:"]|\{\{ )$/.test(text.slice(context.pos - 3, context.pos)))) return null;
+  if (
+    found === null ||
+    (!context.explicit && found.from === found.to && !/([\w.{[:"]|\{\{ )$/.test(text.slice(context.pos - 3, context.pos)))
+  )
+    return null;
   return { from: found.from, to: found.to, filter: false, options: found.choices.map(option) };
 }
 
@@ -160,6 +200,12 @@ function option(choice: Choice): Completion {
     type: kind,
     ...(detail !== undefined && { detail }),
     ...(info !== undefined && { info }),
-    apply: (view, _, from, to) => view.dispatch({ changes: { from, to, insert }, selection: { anchor: from + cursor }, userEvent: "input.complete", scrollIntoView: true }),
+    apply: (view, _, from, to) =>
+      view.dispatch({
+        changes: { from, to, insert },
+        selection: { anchor: from + cursor },
+        userEvent: "input.complete",
+        scrollIntoView: true,
+      }),
   };
 }

@@ -25,11 +25,22 @@ const KNOWN: Knowledge = {
     },
     type: "object",
     required: ["key", "steps"],
-    properties: { key: { type: "string" }, inputSchema: { type: "object" }, steps: { type: "array", items: { $ref: "#/$defs/Step" } }, output: {} },
+    properties: {
+      key: { type: "string" },
+      inputSchema: { type: "object" },
+      steps: { type: "array", items: { $ref: "#/$defs/Step" } },
+      output: {},
+    },
   },
   filters: ["default", "length"],
   tests: ["defined"],
-  jobTypes: [{ key: "EMAIL_SEND", description: "Sends a mail.", input_schema: { type: "object", required: ["to"], properties: { to: { type: "string" }, subject: { type: "string" } } } }],
+  jobTypes: [
+    {
+      key: "EMAIL_SEND",
+      description: "Sends a mail.",
+      input_schema: { type: "object", required: ["to"], properties: { to: { type: "string" }, subject: { type: "string" } } },
+    },
+  ],
   workflows: [{ key: "daily-brief", description: "", input_schema: { properties: { topic: { type: "string" } } } }],
 };
 
@@ -39,7 +50,10 @@ function at(marked: string) {
   const text = marked.slice(0, position) + marked.slice(position + 1);
   const found = completionsAt(text, position, KNOWN);
   const first = found?.choices[0];
-  const taken = found === null || first === undefined ? null : `${text.slice(0, found.from)}${first.insert.slice(0, first.cursor)}|${first.insert.slice(first.cursor)}${text.slice(found.to)}`;
+  const taken =
+    found === null || first === undefined
+      ? null
+      : `${text.slice(0, found.from)}${first.insert.slice(0, first.cursor)}|${first.insert.slice(first.cursor)}${text.slice(found.to)}`;
   return { labels: found?.choices.map((one) => one.label) ?? [], taken, first };
 }
 

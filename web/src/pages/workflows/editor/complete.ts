@@ -4,7 +4,22 @@ import { templateChoices } from "./expressions";
 import { kindOf, schemasAt, stubOf, type Knowledge, type Schema } from "./known";
 import { nameOf, pathOf, propertiesOf, readTree, rootOf, valueOf, type JsonTree, type Path, type Range } from "./tree";
 
-const SCHEMA_WORDS = ["type", "properties", "required", "items", "enum", "description", "default", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "additionalProperties"];
+const SCHEMA_WORDS = [
+  "type",
+  "properties",
+  "required",
+  "items",
+  "enum",
+  "description",
+  "default",
+  "format",
+  "minimum",
+  "maximum",
+  "minLength",
+  "maxLength",
+  "pattern",
+  "additionalProperties",
+];
 const SCHEMA_TYPES = ["string", "number", "integer", "boolean", "object", "array", "null"];
 /** A step has exactly one of these. */
 const KINDS = ["job", "workflow", "sleep", "event", "approval"];
@@ -51,14 +66,27 @@ function pathInto(json: JsonTree, property: SyntaxNode): Path {
 export function draftOf(json: JsonTree): Draft {
   const value = valueOf(json, rootOf(json));
   const whole = (typeof value === "object" && value !== null ? value : {}) as { inputSchema?: unknown; steps?: unknown };
-  const steps = Array.isArray(whole.steps) ? whole.steps.map((one: unknown) => (typeof one === "object" && one !== null ? (one as DraftStep) : {})) : [];
+  const steps = Array.isArray(whole.steps)
+    ? whole.steps.map((one: unknown) => (typeof one === "object" && one !== null ? (one as DraftStep) : {}))
+    : [];
   return { steps, ...(typeof whole.inputSchema === "object" && whole.inputSchema !== null && { inputSchema: whole.inputSchema }) };
 }
 
 /** The fields that an object may have and has not yet. */
-function fields(json: JsonTree, object: SyntaxNode, name: SyntaxNode | null, position: number, known: Knowledge, draft: Draft): Choices | null {
+function fields(
+  json: JsonTree,
+  object: SyntaxNode,
+  name: SyntaxNode | null,
+  position: number,
+  known: Knowledge,
+  draft: Draft,
+): Choices | null {
   const path = pathOf(json, object);
-  const taken = new Set(propertiesOf(object).filter((one) => one.getChild("PropertyName")?.from !== name?.from).map((one) => nameOf(json, one)));
+  const taken = new Set(
+    propertiesOf(object)
+      .filter((one) => one.getChild("PropertyName")?.from !== name?.from)
+      .map((one) => nameOf(json, one)),
+  );
   if (path.length === 2 && path[0] === "steps" && KINDS.some((kind) => taken.has(kind))) for (const kind of KINDS) taken.add(kind);
   const typed = name === null ? "" : json.text.slice(name.from + 1, position);
   const range = name === null ? { from: position, to: position } : { from: name.from, to: name.to };
@@ -69,15 +97,30 @@ function fields(json: JsonTree, object: SyntaxNode, name: SyntaxNode | null, pos
       const stub = hasColon ? { text: "", cursor: 0 } : stubOf(root, one);
       const head = hasColon ? JSON.stringify(label) : `${JSON.stringify(label)}: `;
       const required = schema.required?.includes(label) === true ? "required" : kindOf(root, one);
-      return { label, insert: head + stub.text, cursor: head.length + stub.cursor, detail: required, kind: "property", ...(one.description !== undefined && { info: one.description }) };
+      return {
+        label,
+        insert: head + stub.text,
+        cursor: head.length + stub.cursor,
+        detail: required,
+        kind: "property",
+        ...(one.description !== undefined && { info: one.description }),
+      };
     }),
   );
-  return matching(choices.filter((one) => !taken.has(one.label)), typed, range);
+  return matching(
+    choices.filter((one) => !taken.has(one.label)),
+    typed,
+    range,
+  );
 }
 
 /** The schemas that hold at a path: the document's own, JSON Schema's within inputSchema, a job type's within `with`. */
 function schemasOf(path: Path, known: Knowledge, draft: Draft): { root: Schema; variants: Schema[] } {
-  if (path[0] === "inputSchema") return { root: {}, variants: path.at(-1) === "properties" ? [] : [{ properties: Object.fromEntries(SCHEMA_WORDS.map((word) => [word, {}])) }] };
+  if (path[0] === "inputSchema")
+    return {
+      root: {},
+      variants: path.at(-1) === "properties" ? [] : [{ properties: Object.fromEntries(SCHEMA_WORDS.map((word) => [word, {}])) }],
+    };
   const at = path.indexOf("with");
   const step = typeof path[1] === "number" ? draft.steps[path[1]] : undefined;
   if (path[0] === "steps" && step !== undefined && at !== -1) {
@@ -105,8 +148,15 @@ function strings(json: JsonTree, node: SyntaxNode, position: number, known: Know
 function values(path: Path, range: Range, typed: string, known: Knowledge, draft: Draft): Choices | null {
   const field = path.findLast((one) => typeof one === "string");
   const own = typeof path[1] === "number" ? draft.steps[path[1]] : undefined;
-  const quoted = (label: string, more: Partial<Choice>): Choice => ({ label, insert: JSON.stringify(label), cursor: label.length + 2, kind: "text", ...more });
-  const things = (list: Knowledge["jobTypes"], kind: Choice["kind"]): Choice[] => list.map((one) => quoted(one.key, { kind, ...(one.description !== "" && { info: one.description }) }));
+  const quoted = (label: string, more: Partial<Choice>): Choice => ({
+    label,
+    insert: JSON.stringify(label),
+    cursor: label.length + 2,
+    kind: "text",
+    ...more,
+  });
+  const things = (list: Knowledge["jobTypes"], kind: Choice["kind"]): Choice[] =>
+    list.map((one) => quoted(one.key, { kind, ...(one.description !== "" && { info: one.description }) }));
   const choices = ((): Choice[] => {
     if (path[0] === "inputSchema") return field === "type" ? SCHEMA_TYPES.map((one) => quoted(one, { kind: "constant" })) : [];
     if (path[0] !== "steps" || path.includes("with")) return [];
@@ -114,11 +164,14 @@ function values(path: Path, range: Range, typed: string, known: Knowledge, draft
     if (field === "workflow") return things(known.workflows, "class");
     if (field === "needs") {
       const taken = Array.isArray(own?.needs) ? own.needs : [];
-      return draft.steps.filter((one) => one !== own && typeof one.id === "string" && (one.id === typed || !taken.includes(one.id))).map((one) => quoted(String(one.id), { kind: "variable", detail: "step" }));
+      return draft.steps
+        .filter((one) => one !== own && typeof one.id === "string" && (one.id === typed || !taken.includes(one.id)))
+        .map((one) => quoted(String(one.id), { kind: "variable", detail: "step" }));
     }
     return schemasAt(known.schema, known.schema, path).flatMap((schema) => {
       const listed = schema.enum ?? (schema.const === undefined ? [] : [schema.const]);
-      if (schema.type === "boolean") return ["true", "false"].map((label): Choice => ({ label, insert: label, cursor: label.length, kind: "constant" }));
+      if (schema.type === "boolean")
+        return ["true", "false"].map((label): Choice => ({ label, insert: label, cursor: label.length, kind: "constant" }));
       return listed.map((one) => quoted(String(one), { kind: "constant" }));
     });
   })();

@@ -3,14 +3,29 @@ import { schemasAt, type Knowledge } from "./known";
 
 const RUN = { id: "The run's id.", workflow: "The key of the workflow.", requested_by: "Who asked for the run." };
 const STEP = { output: "What the step returned.", status: "succeeded, failed or skipped." };
-const DECISION = { approved: "Whether a person approved it.", by: "Who decided.", comment: "Why.", status: "approved, rejected or expired." };
+const DECISION = {
+  approved: "Whether a person approved it.",
+  by: "Who decided.",
+  comment: "Why.",
+  status: "approved, rejected or expired.",
+};
 
 /** The choices within a template, by what was written of its text; null where no expression is open. */
-export function templateChoices(written: string, draft: Draft, step: number | null, known: Knowledge, isCondition: boolean): { choices: Choice[]; typed: string } | null {
+export function templateChoices(
+  written: string,
+  draft: Draft,
+  step: number | null,
+  known: Knowledge,
+  isCondition: boolean,
+): { choices: Choice[]; typed: string } | null {
   const expression = openExpression(written, isCondition);
   if (expression === null) return null;
   const pipe = /(\||\bis(?: not)?)\s*([A-Za-z_]*)$/.exec(expression);
-  if (pipe !== null) return { choices: (pipe[1] === "|" ? known.filters : known.tests).map((one) => choice(one, "function", pipe[1] === "|" ? "filter" : "test")), typed: pipe[2] ?? "" };
+  if (pipe !== null)
+    return {
+      choices: (pipe[1] === "|" ? known.filters : known.tests).map((one) => choice(one, "function", pipe[1] === "|" ? "filter" : "test")),
+      typed: pipe[2] ?? "",
+    };
   const token = /[A-Za-z_][\w.]*$/.exec(expression)?.[0] ?? "";
   if (token === "" && /[\w"'\])]\s*$/.test(expression)) return null;
   const path = token.split(".");
@@ -33,7 +48,9 @@ function namesAt(path: readonly string[], draft: Draft, number: number | null): 
   if (first === "run") return second === undefined ? all(RUN) : [];
   if (first === "input") {
     const root = draft.inputSchema ?? {};
-    return schemasAt(root, root, path.slice(1)).flatMap((one) => Object.entries(one.properties ?? {}).map(([name, { type, description }]) => choice(name, "variable", type?.toString(), description)));
+    return schemasAt(root, root, path.slice(1)).flatMap((one) =>
+      Object.entries(one.properties ?? {}).map(([name, { type, description }]) => choice(name, "variable", type?.toString(), description)),
+    );
   }
   if (first !== "steps") return [];
   if (second === undefined) return before.flatMap((one) => (typeof one.id === "string" ? [choice(one.id, "variable", "step")] : []));

@@ -40,14 +40,28 @@ export function schemasAt(root: Schema, at: Schema, path: readonly (string | num
 }
 
 function variantsOf(root: Schema, schema: Schema): Schema[] {
-  const found = schema.$ref?.startsWith("#/$defs/") === true ? { ...root.$defs?.[schema.$ref.slice("#/$defs/".length)], ...(schema.description !== undefined && { description: schema.description }) } : schema;
+  const found =
+    schema.$ref?.startsWith("#/$defs/") === true
+      ? {
+          ...root.$defs?.[schema.$ref.slice("#/$defs/".length)],
+          ...(schema.description !== undefined && { description: schema.description }),
+        }
+      : schema;
   if (found.anyOf === undefined) return [found];
   return found.anyOf.filter((one) => one.type !== "null").flatMap((one) => variantsOf(root, one));
 }
 
 /** What a schema's values are called, for a list of choices. */
 export function kindOf(root: Schema, schema: Schema): string {
-  const kinds = variantsOf(root, schema).map((one) => (one.enum !== undefined ? one.enum.map(String).join(", ") : one.const !== undefined ? JSON.stringify(one.const) : one.type === "array" ? "list" : String(one.type ?? (one.properties === undefined ? "any value" : "object"))));
+  const kinds = variantsOf(root, schema).map((one) =>
+    one.enum !== undefined
+      ? one.enum.map(String).join(", ")
+      : one.const !== undefined
+        ? JSON.stringify(one.const)
+        : one.type === "array"
+          ? "list"
+          : String(one.type ?? (one.properties === undefined ? "any value" : "object")),
+  );
   return [...new Set(kinds)].filter((one) => one !== "integer" || !kinds.includes("number")).join(" or ");
 }
 

@@ -45,7 +45,8 @@ function repeatedNames(text: string): Mistake[] {
       for (const property of propertiesOf(node)) {
         const name = nameOf(json, property);
         const at = property.getChild("PropertyName") ?? property;
-        if (seen.has(name)) found.push(mistakeAt(text, { from: at.from, to: at.to }, name, "stands here twice, and only the last would count"));
+        if (seen.has(name))
+          found.push(mistakeAt(text, { from: at.from, to: at.to }, name, "stands here twice, and only the last would count"));
         seen.add(name);
       }
     },
@@ -68,7 +69,10 @@ function syntaxError(text: string): Range {
 function cause(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // Browsers add the text itself and its position, which is shown by the line.
-  return message.replace(/^JSON\.parse: /, "").replace(/(, "[\s\S]*|,? ?\.\.\.[\s\S]*| (in JSON )?at (position|line) [\s\S]*| in JSON$)/, "").replace(/\.$/, "");
+  return message
+    .replace(/^JSON\.parse: /, "")
+    .replace(/(, "[\s\S]*|,? ?\.\.\.[\s\S]*| (in JSON )?at (position|line) [\s\S]*| in JSON$)/, "")
+    .replace(/\.$/, "");
 }
 
 function mistakeAt(text: string, { from, to }: Range, field: string, reason: string): Mistake {

@@ -92,7 +92,8 @@ export function rangeOf(json: JsonTree, field: string): Range {
   let shown: Range = firstLine(json, node);
   let rest = field;
   while (rest !== "") {
-    const next: { node: SyntaxNode | null; shown: Range; rest: string } | null = node?.name === "Array" ? itemAt(json, node, rest) : node?.name === "Object" ? propertyAt(json, node, rest) : null;
+    const next: { node: SyntaxNode | null; shown: Range; rest: string } | null =
+      node?.name === "Array" ? itemAt(json, node, rest) : node?.name === "Object" ? propertyAt(json, node, rest) : null;
     // What is missing is reported where it should be.
     if (next === null) break;
     ({ node, shown, rest } = next);
@@ -117,7 +118,11 @@ function propertyAt(json: JsonTree, object: SyntaxNode, field: string) {
   const value = valuesIn(fitting.property)[0] ?? null;
   const name = fitting.property.getChild("PropertyName") ?? fitting.property;
   const isShort = value !== null && value.name !== "Object" && value.name !== "Array";
-  return { node: value, shown: isShort ? { from: value.from, to: value.to } : { from: name.from, to: name.to }, rest: field.slice(fitting.name.length).replace(/^\./, "") };
+  return {
+    node: value,
+    shown: isShort ? { from: value.from, to: value.to } : { from: name.from, to: name.to },
+    rest: field.slice(fitting.name.length).replace(/^\./, ""),
+  };
 }
 
 function firstLine({ text }: JsonTree, node: SyntaxNode): Range {
