@@ -31,8 +31,8 @@ from atlas.workers.demand import NO_JOBS, Demand, Request
 from atlas.workers.drain import Drain
 from atlas.workers.executor import Executor
 from atlas.workers.fast_lane import FastLane
-from atlas.workers.finish_outbox import CONNECTIONS
 from atlas.workers.gate_follower import GateFollower
+from atlas.workers.held_jobs import CONNECTIONS
 from atlas.workers.outcomes import NOT_STORABLE, record_one_by_one
 from atlas.workers.reconcile import Reconciler
 from atlas.workers.resume_places import ResumePlaces

@@ -156,7 +156,7 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
         return await take_turn(conn, claimant, finishes, **more)
 
     monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
-    monkeypatch.setattr("atlas.workers.finish_outbox.MAX_CALL_CHARACTERS", 50_000)
+    monkeypatch.setattr("atlas.workers.held_jobs.MAX_CALL_CHARACTERS", 50_000)
     jobs = await given("test.large", *({"n": n} for n in [20_000] * 30 + [60_000]))
     await drain(concurrency=40)
     assert await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") == len(jobs)
