@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import on_atlas
+from atlas.cli.connect import either
 from atlas.cli.output import Json, say, table
 from atlas.cli.over_http_rows import tenant_names
-from atlas.cli.runtime import open_atlas
-from atlas.cli.tenant_names import TenantNames
+from atlas.cli.runtime import caller, connected, open_atlas
+from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
 from atlas.db.pool import Connection, connect
+from atlas.engine.grants import grant_enqueue, list_grants, revoke_enqueue
+from atlas.engine.tenants import find_tenant
 from atlas.errors import NotFound
 from atlas.models.grants import EnqueueGrant
 from atlas.settings import Settings
@@ -36,11 +38,18 @@ def enqueue(
 ) -> None:
     """Let a login enqueue jobs in its own transactions. It gets no right to any table of Atlas."""
 
-    async def work(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with _owner(settings) as conn:
+            tenants = [await find_tenant(conn, name) for name in tenant]
+            await grant_enqueue(conn, login, tenants=tenants, job_types=type, actor=caller())
+            grants = await list_grants(conn, login=login)
+            return grants, await names_of(conn, grants)
+
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
         made = await atlas.create_grants(login, tenants=tenant, job_types=type)
         return made.grants, await tenant_names(atlas)
 
-    grants, names = on_atlas(work)
+    grants, names = either(work, over_http)
     _say(grants, names, f"The login {login} may call atlas.enqueue:", json=json)
 
 
@@ -52,10 +61,15 @@ def show(
 ) -> None:
     """List what the logins of other applications may enqueue."""
 
-    async def work(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with connected(settings) as conn:
+            grants = await list_grants(conn, login=login, tenant_id=await tenant_id(conn, tenant))
+            return grants, await names_of(conn, grants)
+
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
         return await _listed(atlas, login), await tenant_names(atlas)
 
-    _say(*on_atlas(work, tenant=tenant), None, json=json)
+    _say(*either(work, over_http, tenant=tenant), None, json=json)
 
 
 @app.command("revoke")
@@ -67,7 +81,15 @@ def revoke(
 ) -> None:
     """Take grants away from a login: all, or those of a tenant or a job type."""
 
-    async def work(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
+        async with _owner(settings) as conn:
+            owner = await tenant_id(conn, tenant)
+            revoked = await revoke_enqueue(conn, login, tenant_id=owner, job_type=type, actor=caller())
+            if not revoked:
+                raise _no_grant(login)
+            return revoked, await names_of(conn, revoked)
+
+    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
         revoked = [grant for grant in await _listed(atlas, login) if type in (None, grant.job_type)]
         if not revoked:
             raise _no_grant(login)
@@ -75,7 +97,7 @@ def revoke(
             await atlas.revoke_grant(grant.id)
         return revoked, await tenant_names(atlas)
 
-    _say(*on_atlas(work, tenant=tenant), f"The login {login} may no longer enqueue:", json=json)
+    _say(*either(work, over_http, tenant=tenant), f"The login {login} may no longer enqueue:", json=json)
 
 
 async def _listed(atlas: "AtlasClient", login: str | None) -> list[EnqueueGrant]:

@@ -100,7 +100,7 @@ class Tally:
 
     def _path(self, sort: str) -> Path:
         assert self._folder is not None
-        return self._folder / sha256(sort.encode()).hexdigest()
+        return self._folder / sha256(sort.encode(errors="surrogateescape")).hexdigest()
 
 
 class StateCheck:

@@ -11,7 +11,7 @@ begin
     return query
     select w.key, w.tenant_id, max(w.created_at),
       encode(sha256(convert_to(jsonb_agg(
-        case w.kind when 'code' then '{"code": "disabled"}' else to_jsonb(w) - '{last_seen_at,build}'::text[] - p_without end order by w.version)::text, 'UTF8')), 'hex')
+        case w.kind when 'code' then '{"code": "disabled"}' else to_jsonb(w) - '{last_seen_at,build,updated_at}'::text[] - p_without end order by w.version)::text, 'UTF8')), 'hex')
     from workflows w
     where (w.kind = 'declared' or not w.is_enabled)
       and (p_id is null or (w.key = p_id and w.tenant_id is not distinct from p_tenant))

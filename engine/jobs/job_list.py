@@ -94,7 +94,9 @@ class JobFilter:
     @property
     def lists_active(self) -> bool:
         """Whether the lists are those of the active jobs of all tenants, which are slow while the horizon is held."""
-        return self.tenant_id is None and set(self.lists) <= {"queued", "running"}
+        statuses = set(self.chosen_statuses or ())
+        is_active = bool(statuses) and statuses <= {"queued", "running"}
+        return self.tenant_id is None and is_active and set(self.lists) <= statuses
 
     @property
     def is_exact(self) -> bool:

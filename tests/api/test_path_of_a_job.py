@@ -9,7 +9,7 @@ from tests.api.conftest import QUICK, furnish
 from tests.pgbouncer import without_pooler
 
 ROOT = Path(__file__).parent.parent.parent
-MOST_FILES = 27
+MOST_FILES = 30
 BODY = {"job_type": "x.work", "payload": {"n": 1}}
 WITH_SCHEMA = """
 update atlas.job_types set input_schema = '{"properties": {"n": {"type": "integer"}}, "required": ["n"]}' where key = 'x.work'

@@ -1,6 +1,5 @@
 """What is refused leaves an event: wrong credentials and calls, counted, and decisions that someone may not make."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from uuid import UUID, uuid4
 
@@ -62,7 +61,7 @@ async def test_a_flood_of_refused_calls_does_not_flood_the_audit_log(world, pool
     caller = (await world.app.state.api.callers.by_token(world.tokens["acme", "enqueuer"], None)).token
     calls = world.app.state.api.refused_calls
     for credential in range(300):
-        token = replace(caller, id=uuid4(), subject=f"program {credential}")
+        token = caller.model_copy(update={"id": uuid4(), "subject": f"program {credential}"})
         for number in range(5):
             route = SimpleNamespace(path_format=f"/api/v1/{credential}/{number}")
             calls.count({"atlas.caller": Caller(token), "method": "GET", "route": route})

@@ -17,7 +17,7 @@ async def test_errors_that_differ_in_numbers_ids_and_addresses_are_one_group(con
 
     found = await group_dead_letters(conn)
     assert (found.examined, found.complete) == (7, True)
-    first, second = found.groups
+    first, second = found.items
     assert (first.job_type, first.error_type, first.error_pattern, first.count) == (
         "report.build",
         "ValueError",
@@ -34,13 +34,13 @@ async def test_a_tenant_sees_its_own_and_operators_those_of_all(conn):
     mine, other = await given_tenant(conn), await given_tenant(conn, "other")
     await given_dead(conn, 3, tenant_id=mine)
     await given_dead(conn, 3, tenant_id=other)
-    assert [group.count for group in (await group_dead_letters(conn, tenant_id=mine)).groups] == [3]
+    assert [group.count for group in (await group_dead_letters(conn, tenant_id=mine)).items] == [3]
     everything = await group_dead_letters(conn, most_read=4)
-    assert ([group.count for group in everything.groups], everything.complete) == ([4], False)
+    assert ([group.count for group in everything.items], everything.complete) == ([4], False)
 
 
 @pytest.mark.parametrize("message", [None, "", "no number"])
 async def test_an_error_without_anything_to_replace_is_its_own_pattern(conn, message):
     await given_dead(conn, message=message)
-    [group] = (await group_dead_letters(conn)).groups
+    [group] = (await group_dead_letters(conn)).items
     assert (group.message, group.error_pattern) == (message, message)

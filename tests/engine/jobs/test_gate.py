@@ -1,7 +1,6 @@
 """The gate: once turning it off has returned, no claim commits until it is on again."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -62,8 +61,13 @@ async def test_each_switch_of_the_engine_is_audited_once_and_moves_no_switch_of_
     assert (
         off
         == again
-        == replace(
-            before, engine_enabled=False, engine_by="dana", engine_reason="new rules", engine_since=off.engine_since
+        == before.model_copy(
+            update={
+                "engine_enabled": False,
+                "engine_by": "dana",
+                "engine_reason": "new rules",
+                "engine_since": off.engine_since,
+            }
         )
     )
     assert on == await read_gate(conn)
