@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from operator import attrgetter
+from time import time
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +44,9 @@ ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 # What the jobs of a batch share most of the time.
 _all_but_input = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
 
+# A job in history may have an id that is older than this: `enqueue_many` looks there. Jobs are moved after two hours.
+FRESH_ID_SECONDS = 3600
+
 # Where the meta of JOB_CREATED has it, the statement writes the digest.
 INPUT_DIGEST = "input_sha256"
 ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
@@ -62,7 +66,7 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
 
     Most jobs go by a statement of their own without arrays: it takes half the time of `enqueue_many` of one job.
     """
-    if _takes_many(job) or active_tracer() is not None:
+    if _takes_many(job) or not _are_fresh((job,)) or active_tracer() is not None:
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     values = _values(job, checked(job), actor)
     with refusals():
@@ -97,10 +101,17 @@ async def enqueue_many(
 
 
 async def _enqueue_all(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
-    if not _takes_many(jobs[0]) and _are_alike(jobs) and await _insert_batch(conn, jobs, actor):
+    is_batch = not _takes_many(jobs[0]) and _are_alike(jobs) and _are_fresh(jobs)
+    if is_batch and await _insert_batch(conn, jobs, actor):
         wake_local_workers(conn)
         return [Enqueued(job.id) for job in jobs]
     return await _enqueue_each(conn, jobs, actor, coalesce)
+
+
+def _are_fresh(jobs: Sequence[NewJob]) -> bool:
+    """True where the ids were made a short time ago, so that the key of the table alone says whether one is taken."""
+    oldest = int(time() - FRESH_ID_SECONDS) * 1000 << 80
+    return all(job.id.int >= oldest for job in jobs)
 
 
 def _are_alike(jobs: Sequence[NewJob]) -> bool:

@@ -1,6 +1,5 @@
 -- nothing -> queued, for one job without a dedupe key, host or secret: without the arrays of enqueue_many, in half its time.
--- No row means that enqueue_many decides: there is no such tenant, it is being removed, a rate or a key may hold the job, or a job in history
--- may have its id.
+-- No row means that enqueue_many decides: there is no such tenant, it is being removed, or a rate or a key may hold the job.
 -- SQL, because it is a hot verb: job, audit row and wake-up in one statement.
 with made as (
   insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, scheduled_for, max_retries, retries_chosen, correlation_id,
@@ -17,7 +16,6 @@ with made as (
   left join atlas.job_types y on y.key = :job_type
   where o.id = :tenant_id and o.removing_at is null and o.moving_at is null and not o.limits ? 'rate'
     and y.concurrency_key is null and y.rate is null
-    and :id >= atlas.history_horizon(1)
   returning id
 )
 insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)

@@ -1,7 +1,6 @@
 -- nothing -> queued, for a batch of jobs that share all but their ids and inputs, without a dedupe key, host or secret: without the
 -- arrays and the second look at each job of enqueue_many.
--- No row means that enqueue_many decides: there is no such tenant, it is being removed, a rate or a key may hold the jobs, or a job in
--- history may have one of their ids.
+-- No row means that enqueue_many decides: there is no such tenant, it is being removed, or a rate or a key may hold the jobs.
 -- SQL, because it is a hot verb: jobs, audit rows and wake-up in one statement. Locks nothing.
 with allowed as materialized (
   select o.id as tenant_id, coalesce(:max_retries::int, :type_retries::int, y.max_retries, 3) as max_retries
@@ -9,7 +8,6 @@ with allowed as materialized (
   left join atlas.job_types y on y.key = :job_type
   where o.id = :tenant_id and o.removing_at is null and o.moving_at is null and not o.limits ? 'rate'
     and y.concurrency_key is null and y.rate is null
-    and atlas.history_horizon(1) <= all (:ids::uuid[])
 ),
 made as (
   insert into atlas.jobs (id, tenant_id, job_type, input, priority, next_retry_at, scheduled_for, max_retries, retries_chosen, correlation_id,
