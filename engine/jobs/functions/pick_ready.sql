@@ -73,8 +73,8 @@ begin
       seen := seen + groups.tenant_count;
     end if;
     exit when saw_all or seen >= 64 or cardinality(picked) >= p_limit;
-    -- These few had little, and each look walks over all types again: so many more as have the rest, if they have as little.
-    max_tenants := least(64 - seen, greatest(4 * max_tenants, (p_limit - cardinality(picked)) * seen / greatest(1, cardinality(picked))));
+    -- These few had little, and each look walks over all types again.
+    max_tenants := least(4 * max_tenants, 64 - seen);
   end loop;
   if saw_all or not contested then
     p_after := null;

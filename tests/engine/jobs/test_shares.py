@@ -213,21 +213,6 @@ async def test_a_claim_asks_again_for_what_its_look_at_the_tenants_left(conn):
     assert (await take_turn(conn, worker, slots=5)).is_empty
 
 
-async def test_a_claim_among_tenants_with_few_jobs_walks_over_all_types_twice(conn):
-    tenants = [await given_tenant(conn, f"t{n}") for n in range(60)]
-    jobs = [NewJob(f"type {n % 40}", {}, tenant) for n, tenant in enumerate(tenants)]
-    await enqueue_many(conn, jobs, actor=DANA)
-    worker = await given_worker(conn, *(f"type {n}" for n in range(40)))
-
-    async with conn.transaction():
-        scans = "select pg_stat_get_xact_numscans('atlas.jobs_ready_by_tenant'::regclass)"
-        before = await conn.fetchval(scans)
-        assert len((await take_turn(conn, worker, slots=60)).claimed) == 60
-        read = await conn.fetchval(scans) - before
-    print(f"{read} index scans for 60 jobs")
-    assert read < 250
-
-
 async def test_tenants_share_several_types_together(conn):
     one, other = await given_tenant(conn, "one"), await given_tenant(conn, "other")
     await given_backlog(conn, one, 50, "mine")
