@@ -49,8 +49,7 @@ def either(
     from atlas.cli.runtime import execute
 
     async def run(settings: "Settings") -> T:
-        if by_token and settings.atlas_token is not None and settings.atlas_url is None:
-            settings = _api_here(settings)
+        settings = _for_token(settings, by_token=by_token)
         if settings.atlas_url is None:
             try:
                 return await work(settings)
@@ -78,8 +77,7 @@ def on_atlas(
     from atlas.cli.runtime import execute
 
     async def run(settings: "Settings") -> T:
-        if by_token and settings.atlas_token is not None and settings.atlas_url is None:
-            settings = _api_here(settings)
+        settings = _for_token(settings, by_token=by_token)
         try:
             async with _client(settings, tenant) as atlas:
                 return await work(atlas)
@@ -88,6 +86,12 @@ def on_atlas(
                 return await work(atlas)
 
     return execute(run, atlas_token=token)
+
+
+def _for_token(settings: "Settings", *, by_token: bool) -> "Settings":
+    """The settings of a command: one that acts as the owner of a token calls the API here, if no other is named."""
+    is_local = settings.atlas_token is not None and settings.atlas_url is None
+    return _api_here(settings) if by_token and is_local else settings
 
 
 def _client(settings: "Settings", tenant: str | None) -> "AbstractAsyncContextManager[AtlasClient]":

@@ -14,7 +14,7 @@ HolderKind: TypeAlias = Literal["session", "prepared transaction", "slot", "stan
 KINDS: tuple[HolderKind, ...] = ("session", "prepared transaction", "slot", "standby")
 # Statements of Atlas, autovacuum and ordinary reports are shorter than that.
 MIN_SECONDS = 60.0
-# While the horizon is held, so many dead rows slow down what reads active jobs along their indexes.
+# From this number of dead rows on, reads of active jobs along their indexes are slow while the horizon is held.
 SLOW_DEAD_ROWS = 100_000
 
 

@@ -1,6 +1,6 @@
 -- Active jobs and dead letters by tenant, type and status, along the partial indexes; for callers that see all tenants.
 -- `slowed`: while the xmin horizon is held, active jobs are counted among the newest jobs.
--- More than 100,000 of one status are not counted further. The tenants and types with the most jobs are named, so many of each; the others
+-- More than 100,000 of one status are not counted further. The tenants and types with the most jobs are named, :most of each; the others
 -- are counted together as (other). SQL, because it counts in groups over bounded reads of partial indexes.
 with active as materialized (
   (select tenant_id, job_type, case when next_retry_at > clock_timestamp() then 'waiting' else 'queued' end as status

@@ -22,7 +22,7 @@ STATUSES = ("queued", "waiting", "running")
 
 @dataclass(frozen=True, slots=True)
 class ActiveGroup:
-    """Active jobs of a tenant, type and status; the oldest was due or created `since` then, so many `seconds` ago."""
+    """Active jobs of a tenant, type and status; the oldest was due or created at `since`, `seconds` ago."""
 
     tenant_id: UUID
     job_type: str

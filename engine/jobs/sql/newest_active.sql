@@ -1,4 +1,4 @@
--- Active jobs among the newest so many of all tenants, and as many of those that are due later, by tenant, type and status: how many, and since
+-- Active jobs among the newest :most jobs of all tenants, and up to :most of those that are due later, by tenant, type and status: how many, and since
 -- when the oldest is due or was created. Reads the table by its key: while a transaction holds the xmin horizon, the partial indexes of active jobs
 -- also have an entry for each job that ended since. Looks across tenants, and is for callers that see them all.
 -- SQL, because it counts in groups over bounded reads, on the database's clock.
