@@ -10,20 +10,20 @@ from fastapi import FastAPI
 
 from atlas.api.app_state import AppState, Tick
 from atlas.api.background_tasks import BackgroundTasks
-from atlas.api.change_signals import ChangeSignals
-from atlas.api.compression import CompressionMiddleware
-from atlas.api.direct_app import DirectApp
+from atlas.api.caches.change_signals import ChangeSignals
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.host_polling import HostPolling
+from atlas.api.http.compression import CompressionMiddleware
+from atlas.api.http.direct_app import DirectApp
+from atlas.api.http.middleware import RequestMiddleware, RequestStats
 from atlas.api.limits.rates import Rates
 from atlas.api.live import socket
 from atlas.api.live.hub import Hub
-from atlas.api.metrics import Metrics
-from atlas.api.middleware import RequestMiddleware, RequestStats
-from atlas.api.openapi import describe
+from atlas.api.metrics.metrics import Metrics
+from atlas.api.metrics.process_metrics import ApiProcess
+from atlas.api.openapi.description import describe
 from atlas.api.problems import AWAY, add_problem_handlers
-from atlas.api.process_metrics import ApiProcess
-from atlas.api.replica import Replica
+from atlas.api.replica.replica import Replica
 from atlas.api.resources import (
     approvals,
     audit,
@@ -66,9 +66,9 @@ from atlas.api.resources import (
 from atlas.api.routing import PREFIX
 from atlas.db.pool import Pool
 from atlas.db.prisma import load_client
+from atlas.engine.access.sessions import delete_expired_sessions
 from atlas.engine.idempotency import delete_old_responses
 from atlas.engine.running_programs import report_running
-from atlas.engine.sessions import delete_expired_sessions
 from atlas.logs import get_logger
 from atlas.settings import Settings
 from atlas.version import __version__

@@ -4,19 +4,19 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from atlas.api.authentication import Callers
-from atlas.api.caller_addresses import CallerAddresses
-from atlas.api.client_address import TrustedProxies
+from atlas.api.access.authentication import Callers
+from atlas.api.access.caller_addresses import CallerAddresses
+from atlas.api.access.refused_calls import RefusedCalls
+from atlas.api.caches.tenant_cache import TenantCache
 from atlas.api.db import Database
+from atlas.api.http.client_address import TrustedProxies
 from atlas.api.inbound_hooks import InboundHooks
 from atlas.api.limits.batches import BatchSlots
 from atlas.api.limits.client_connections import ClientConnections
 from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import RateLimiter, Rates
-from atlas.api.refused_calls import RefusedCalls
-from atlas.api.replica import Replica
-from atlas.api.tenant_cache import TenantCache
+from atlas.api.replica.replica import Replica
 from atlas.db.pool import Pool
 from atlas.engine.helper_process import HelperPool
 from atlas.settings import Settings

@@ -18,9 +18,9 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.api.app_state import AppState
+from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.problems import Busy
 from atlas.api.request_context import RequestContext
-from atlas.api.ttl_cache import TtlCache
 from atlas.db.group_commit import GroupCommit, Submitted
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement

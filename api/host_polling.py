@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.api.app_state import AppState
-from atlas.api.change_signals import ChangeSignals
+from atlas.api.caches.change_signals import ChangeSignals
 from atlas.api.problems import AWAY
 from atlas.db.statements import fetch, statement
 from atlas.logs import get_logger

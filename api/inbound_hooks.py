@@ -1,9 +1,9 @@
 """Inbound hooks by their keys, from a cache, with rate limits of their own."""
 
+from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.db import READ_SECONDS, Database
 from atlas.api.limits.rates import Buckets, FailedSignIns, Rates
 from atlas.api.problems import TooManyRequests
-from atlas.api.ttl_cache import TtlCache
 from atlas.engine.webhooks.inbound import HookSecret, load_secret
 from atlas.errors import AtlasError, NotFound
 

@@ -16,8 +16,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from atlas.api.access.authentication import Caller, Callers
 from atlas.api.app_state import AppState
-from atlas.api.authentication import Caller, Callers
 from atlas.api.db import Database
 from atlas.api.field_errors import fields_of
 from atlas.api.limits.helpers import HelperShares

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from atlas.api.field_errors import fields_of
 from atlas.db.pool import UNREACHABLE
+from atlas.engine.access.quotas import QuotaReached
 from atlas.engine.etags import Stale
-from atlas.engine.quotas import QuotaReached
 from atlas.engine.webhooks.inbound import NotAccepted
 from atlas.errors import (
     AtlasError,

@@ -11,9 +11,9 @@ from uuid import UUID
 from fastapi import Depends, Request
 
 from atlas.actors import Actor, ActorType
+from atlas.api.access.authentication import Caller, address_of
 from atlas.api.app_state import AppState
-from atlas.api.authentication import Caller, address_of
-from atlas.api.replica import ReplicaRead
+from atlas.api.replica.replica import ReplicaRead
 from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
 from atlas.engine.jobs.counts import Transaction

@@ -15,16 +15,16 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 
+from atlas.api.access.authentication import require_own_page
 from atlas.api.app_state import AppState
-from atlas.api.authentication import require_own_page
 from atlas.api.field_errors import LONGEST_NAME, unknown_name
-from atlas.api.headers import header
+from atlas.api.http.headers import header
 from atlas.api.idempotency import respond_once
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
-from atlas.api.replica_reads import Handle, read_from_replica
+from atlas.api.replica.reads import Handle, read_from_replica
 from atlas.api.request_context import READING, RequestContext, open_call
+from atlas.engine.access.tokens import ROLES
 from atlas.engine.synonyms import SynonymConflict, by_own_names, synonyms_of
-from atlas.engine.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
 from atlas.strict_json import MOST_NODES, read_json
 

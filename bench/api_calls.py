@@ -16,18 +16,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.actors import system
 from atlas.api.app import create_app
+from atlas.api.http.server import http_server
 from atlas.api.limits.rates import Rates
 from atlas.api.models.jobs import NewJobBody
-from atlas.api.server import http_server
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, connect, open_pool
+from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.types import registered
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import add_token
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings

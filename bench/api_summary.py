@@ -10,9 +10,9 @@ from atlas.actors import system
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import connect, open_pool
+from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.gate import switch
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import add_token
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.settings import load_settings
 
 ME = system("bench")

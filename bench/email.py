@@ -20,7 +20,7 @@ from typing import Any
 import uvloop
 
 from atlas.actors import system
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue_many

@@ -32,12 +32,12 @@ from rich.table import Table
 from atlas.actors import system
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
+from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.gate import switch
-from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import add_token
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings

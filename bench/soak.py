@@ -18,7 +18,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from atlas.cli.long_running import atlas_argv
+from atlas.cli.programs.long_running import atlas_argv
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import server_pid

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from atlas.cli.output import Json, say
+from atlas.cli.terminal.output import Json, say
 from atlas.errors import NotFound
 
 ROOT = Path(__file__).parent.parent

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from atlas.cli.command_table import CommandTable
-from atlas.cli.output import print_json, report
-from atlas.cli.stdio import discard_stdout, prepare_streams
+from atlas.cli.terminal.output import print_json, report
+from atlas.cli.terminal.stdio import discard_stdout, prepare_streams
 from atlas.errors import AtlasError
 from atlas.version import __version__
 

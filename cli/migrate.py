@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.output import Json, say
 from atlas.cli.runtime import bring_up_to_date, execute, reach_database
+from atlas.cli.terminal.output import Json, say
 from atlas.db.failures import shown
 from atlas.db.migrations import LOCK_SECONDS
 from atlas.settings import Settings

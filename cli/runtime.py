@@ -12,7 +12,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.cli.needs_database import require_database
+from atlas.cli.connection.needs_database import require_database
 from atlas.db import migrations
 from atlas.db.failures import explained, shown
 from atlas.db.operator_connections import leave_some_free

@@ -10,19 +10,19 @@ from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import find_alerts, save_findings
-from atlas.engine.history import drop_expired, file_jobs
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.groups import forget_groups, settle_groups
 from atlas.engine.jobs.lease import expire_queued, new_worker_id
 from atlas.engine.jobs.sweep import sweep
-from atlas.engine.recurring_runs import sweep_runs
-from atlas.engine.retention import forget_limits, forget_workers, prune, read_ages
-from atlas.engine.series import prune_series
-from atlas.engine.tenant_removal import continue_removal, list_removals
+from atlas.engine.metering.series import prune_series
+from atlas.engine.metering.usage import meter_usage
+from atlas.engine.retention.history import drop_expired, file_jobs
+from atlas.engine.retention.retention import forget_limits, forget_workers, prune, read_ages
+from atlas.engine.schedules.recurring_runs import sweep_runs
+from atlas.engine.tenants.removal import continue_removal, list_removals
 from atlas.engine.triggers.fire import SCHEDULER
 from atlas.engine.triggers.store import forget_outages
-from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull
 from atlas.logs import get_logger
 from atlas.models.system import Alert

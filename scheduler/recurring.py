@@ -14,9 +14,9 @@ from uuid import UUID
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
-from atlas.engine.recurring import Key, RecurringRow, list_recurring, remove_recurring, save_recurring
-from atlas.engine.recurring_runs import Outcome, RecurringRun, claim_runs, finish_run, renew_run
-from atlas.engine.tenants import find_tenant
+from atlas.engine.schedules.recurring import Key, RecurringRow, list_recurring, remove_recurring, save_recurring
+from atlas.engine.schedules.recurring_runs import Outcome, RecurringRun, claim_runs, finish_run, renew_run
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.logs import get_logger

@@ -12,7 +12,7 @@ from uuid import UUID
 from atlas.db.pg_json import stored_text
 from atlas.engine.jobs.around_job import call_async, within_hooks
 from atlas.engine.jobs.start_right import NotStarted, StartRight
-from atlas.engine.recurring_runs import Outcome, RecurringRun
+from atlas.engine.schedules.recurring_runs import Outcome, RecurringRun
 from atlas.errors import AtlasError, FieldError
 from atlas.logs import get_logger
 from atlas.threads import awaitable

@@ -19,7 +19,7 @@ from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, new_worker_id, reap, register_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.types import registered
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.find_runs import StepRow, get_details, list_steps

@@ -16,7 +16,7 @@ from atlas.actors import Actor
 from atlas.engine.policy.judge import load_policy
 from atlas.engine.schemas import validator_of
 from atlas.engine.templates import expressions
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.review import load_subjects
 from atlas.postgres.guardian import START_LOCK

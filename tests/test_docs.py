@@ -10,7 +10,7 @@ import pytest
 
 import atlas
 from atlas.db.sql_functions import function_files
-from atlas.engine.retention import DEFAULT_DAYS
+from atlas.engine.retention.retention import DEFAULT_DAYS
 from atlas.settings import Settings
 from tests.support import ROOT
 

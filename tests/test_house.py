@@ -250,7 +250,7 @@ OLD_NAMES = {
     " state waiting_hosts live.window resources.agent resources.job resources.remote resources.starts",
     "atlas": "api_calls api_errors embedded notifications outbox pool statements stored programs.confine programs.text",
     "audit": "copies keeping nodes private stream verifier.account verifier.damage verifier.notes verifier.place",
-    "cli": "commands installation programs reach streams tree audit.keeping audit.proving audit.reading audit.sealing"
+    "cli": "commands installation reach streams tree audit.keeping audit.proving audit.reading audit.sealing"
     " workflow.decide workflow.story",
     "engine": "fields watch zones templates.rendering triggers.by_hand triggers.events triggers.schedule"
     " triggers.triggers",

@@ -160,7 +160,8 @@ async def test_the_wheel_without_extras_says_what_to_install(base, tmp_path):
 async def test_every_program_of_the_wheel_finds_its_files(venv, tmp_path):
     code = """
 from importlib import import_module
-for name in ("main", "up", "api", "worker", "scheduler", "agent", "doctor", "backup", "audit", "workflow", "trigger"):
+programs = [f"programs.{name}" for name in ("up", "api", "worker", "scheduler", "agent")]
+for name in ("main", *programs, "doctor", "backup", "audit", "workflow", "trigger"):
     import_module(f"atlas.cli.{name}")
 import atlas.api.app
 from atlas.db.migrations import load_migrations

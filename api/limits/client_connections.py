@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from atlas.api.client_address import TrustedProxies, holder_of
+from atlas.api.http.client_address import TrustedProxies, holder_of
 from atlas.logs import get_logger
 
 log = get_logger("api")

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from atlas.api.client_address import holder_of
+from atlas.api.caches.tenant_cache import TenantCache
+from atlas.api.http.client_address import holder_of
 from atlas.api.problems import TooManyRequests, Unauthenticated
-from atlas.api.tenant_cache import TenantCache
 
 MOST_BUCKETS = 20_000
 # How long a credential of an address that sent many wrong ones waits for those before it.

@@ -14,7 +14,7 @@ import asyncpg
 import orjson
 
 from atlas.api.app_state import AppState
-from atlas.api.change_signals import ChangeSignals
+from atlas.api.caches.change_signals import ChangeSignals
 from atlas.api.live.changes import (
     RUN,
     JobChanges,

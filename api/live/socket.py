@@ -15,8 +15,9 @@ import asyncpg
 from fastapi import APIRouter, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
+from atlas.api.access.authentication import Caller, address_of, own_origin
+from atlas.api.access.roles import PEOPLE
 from atlas.api.app_state import AppState
-from atlas.api.authentication import Caller, address_of, own_origin
 from atlas.api.live.changes import Room
 from atlas.api.live.hub import Hub, Watcher
 from atlas.api.problems import (
@@ -29,9 +30,8 @@ from atlas.api.problems import (
     response_of,
 )
 from atlas.api.request_context import named_tenant
-from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, check_query, requires
-from atlas.engine.tokens import ROLES
+from atlas.engine.access.tokens import ROLES
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
 

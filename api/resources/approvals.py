@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
+from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Flag, Id, Text
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
 from atlas.engine.workflows.approvals import (

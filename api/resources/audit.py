@@ -10,13 +10,13 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
-from atlas.api.export import Export
+from atlas.api.access.roles import READERS
+from atlas.api.http.export import Export
 from atlas.api.live.changes import PLACE, place_of, write_place
 from atlas.api.models.common import Document, Timestamp
 from atlas.api.paging import Limit
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, find, find_new, find_one, log_position, seals_of

@@ -6,9 +6,9 @@ import orjson
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
+from atlas.api.access.roles import READERS
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.keys import public_key_files
 from atlas.audit.seal_status import seal_status
@@ -20,9 +20,9 @@ from atlas.models.audit import AuditStatus, CheckpointShown, SealShown
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
-SEALS = statement("api/sql/seals.sql")
-TENANT_SEALS = statement("api/sql/seals_of_tenant.sql")
-STATUS = statement("api/sql/audit_status.sql")
+SEALS = statement("api/resources/sql/seals.sql")
+TENANT_SEALS = statement("api/resources/sql/seals_of_tenant.sql")
+STATUS = statement("api/resources/sql/audit_status.sql")
 NEWEST = 2**63 - 1
 
 

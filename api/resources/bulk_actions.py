@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id, Number
 from atlas.api.models.job_filter import JobFilterBody, filter_shown
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.bulk_actions import (
     LONGEST_REASON,

@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter
 
+from atlas.api.access.roles import JOB_READERS, MANAGERS
 from atlas.api.models.jobs import RetryDeadLetters
 from atlas.api.request_context import Calling
-from atlas.api.roles import JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.dead_letters import group_dead_letters
 from atlas.engine.jobs.retry import retry_dead_letters

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import ConfigDict, Field
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.request_context import Calling

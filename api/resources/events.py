@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
+from atlas.api.access.roles import JOB_MAKERS, READERS
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import JOB_MAKERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.find_events import EventPosition, EventQuery, find_event, list_events

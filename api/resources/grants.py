@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field, StringConstraints
 
+from atlas.api.access.roles import READERS
 from atlas.api.models.common import Body, Id, Name
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.grants import grant_enqueue, list_grants, page_of_grants, revoke_grant
-from atlas.engine.tenants import find_tenant
+from atlas.engine.access.grants import grant_enqueue, list_grants, page_of_grants, revoke_grant
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.models import Page
 from atlas.models.grants import EnqueueGrant, GrantList
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field, StringConstraints
 
+from atlas.api.access.roles import JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.limits.batches import breathe, chunks
 from atlas.api.models.common import Body, Id
@@ -12,7 +13,6 @@ from atlas.api.models.jobs import MOST_JOBS, NewJobBody, start_of
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.bulk_actions import shown_action
-from atlas.api.roles import JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_VALUES
 from atlas.engine.enqueue import enqueue_group

@@ -7,9 +7,9 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from atlas.api.change_signals import ChangeSignals
-from atlas.api.headers import header
+from atlas.api.caches.change_signals import ChangeSignals
 from atlas.api.host_polling import HostPolling
+from atlas.api.http.headers import header
 from atlas.api.models.common import Document, Id, Number, Text, Whole
 from atlas.api.models.jobs import SynonymBody
 from atlas.api.request_context import Calling, RequestContext

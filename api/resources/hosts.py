@@ -4,11 +4,11 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import MANAGERS, READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id, Name
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
 from atlas.engine.hosts.hosts import add_host, edit_host, find_host, list_hosts, remove_host

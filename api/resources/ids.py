@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from atlas.api.access.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.models.common import ID_PREFIX
 from atlas.api.request_context import Calling
-from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.id_prefixes import KINDS, IdKind, ids_between, prefix_bounds
 from atlas.models.system import IdsShown

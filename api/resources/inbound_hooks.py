@@ -7,12 +7,12 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import ConfigDict, Field
 
 from atlas.actors import Actor
+from atlas.api.access.authentication import address_of
+from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.app_state import AppState
-from atlas.api.authentication import address_of
 from atlas.api.models.common import Body, Id, Name
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.engine.webhooks.inbound import (

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from atlas.api.export import Export
+from atlas.api.access.roles import READERS
+from atlas.api.http.export import Export
 from atlas.api.models.common import Timestamp
-from atlas.api.replica_reads import read_on
+from atlas.api.replica.reads import read_on
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.insights import InsightsQuery, read_insights
-from atlas.engine.insights_csv import csv_lines
+from atlas.engine.metering.insights import InsightsQuery, read_insights
+from atlas.engine.metering.insights_csv import csv_lines
 from atlas.models.insights import InsightsShown
 
 router = APIRouter(prefix=f"{PREFIX}/insights", route_class=GuardedRoute, tags=["usage"])

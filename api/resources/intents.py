@@ -5,12 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field
 
-from atlas.api.headers import header
+from atlas.api.access.roles import JOB_MAKERS, PEOPLE
+from atlas.api.http.headers import header
 from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.runs import WorkflowKey
-from atlas.api.roles import JOB_MAKERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow

@@ -6,13 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from atlas.api.access.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.models.common import Body, Id, Whole
 from atlas.api.models.jobs import job_of
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
 from atlas.api.resources.jobs import make_starts
-from atlas.api.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.engine.admission import admit

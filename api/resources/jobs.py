@@ -9,15 +9,15 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from atlas.api.access.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
 from atlas.api.field_errors import fields_of
-from atlas.api.headers import header
+from atlas.api.http.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
 from atlas.api.paging import MOST_BYTES, Cursor, Limit, read_cursor, write_cursor
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import JOB_MAKERS, JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
 from atlas.db.pool import Connection

@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from pydantic import AwareDatetime, StringConstraints, TypeAdapter
 from starlette.responses import HTMLResponse, Response
 
-from atlas.api.mail_html import POLICY, safe_document
+from atlas.api.access.roles import PEOPLE, READERS
+from atlas.api.http.mail_html import POLICY, safe_document
 from atlas.api.models.common import Id
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pg_json import stored_text
 from atlas.engine.outbox_files import (

@@ -6,11 +6,11 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import TypeAdapter
 
+from atlas.api.access.roles import JOB_READERS, READERS
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import JOB_READERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.overview import TenantPosition, read_overview, read_tenants
+from atlas.engine.metering.overview import TenantPosition, read_overview, read_tenants
 from atlas.models import Page
 from atlas.models.overview import OverviewShown, TenantActivityShown
 

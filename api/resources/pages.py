@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from atlas.api import page_files
 from atlas.api.app_state import AppState
-from atlas.api.metrics import CONTENT_TYPE, Metrics
+from atlas.api.http import page_files
+from atlas.api.metrics.metrics import CONTENT_TYPE, Metrics
 from atlas.api.problems import Forbidden
 from atlas.api.routing import GuardedRoute, requires
 from atlas.db.statements import fetch_value, statement
@@ -21,7 +21,7 @@ health = APIRouter(route_class=GuardedRoute, tags=["health"])
 
 READY_SECONDS = 3.0
 READY_AGAIN_SECONDS = 1.0
-READY = statement("api/sql/ready.sql")
+READY = statement("api/resources/sql/ready.sql")
 SPILL = "set local work_mem = '64kB'"
 LOCAL = ("127.0.0.1", "::1")
 # What proxies add to a request. One of them is enough: it came through a proxy.

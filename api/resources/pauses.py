@@ -7,10 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
+from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
 from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paused

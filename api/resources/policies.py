@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, StringConstraints
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.policy.judge import check_policy

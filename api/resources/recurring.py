@@ -7,12 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import AwareDatetime, TypeAdapter
 
+from atlas.api.access.roles import READERS
 from atlas.api.paging import Cursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.recurring import Key, find_owner, list_recurring
-from atlas.engine.recurring_runs import list_runs
+from atlas.engine.schedules.recurring import Key, find_owner, list_recurring
+from atlas.engine.schedules.recurring_runs import list_runs
 from atlas.errors import NotFound
 from atlas.models import Page
 from atlas.models.triggers import RecurringFunction, RecurringRunShown

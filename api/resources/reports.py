@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from atlas.api.access.roles import READERS
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.access_report import report_access, report_csv
+from atlas.engine.access.access_report import report_access, report_csv
 from atlas.models.access import AccessReport
 
 router = APIRouter(prefix=f"{PREFIX}/audit/reports", route_class=GuardedRoute, tags=["audit"])

@@ -7,10 +7,10 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field, TypeAdapter
 
+from atlas.api.access.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.models.common import Body, Document, Id, Name
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection

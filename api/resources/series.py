@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from atlas.api.access.roles import JOB_READERS
 from atlas.api.models.common import Timestamp
 from atlas.api.request_context import Calling
-from atlas.api.roles import JOB_READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.series import MOST_TYPES, SeriesQuery, read_series
+from atlas.engine.metering.series import MOST_TYPES, SeriesQuery, read_series
 from atlas.models.overview import SeriesShown
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ConfigDict, StringConstraints
 
 from atlas.actors import Actor
+from atlas.api.access.authentication import Caller, address_of, cookie_name, own_origin
 from atlas.api.app_state import AppState
-from atlas.api.authentication import Caller, address_of, cookie_name, own_origin
 from atlas.api.models.common import Body
 from atlas.api.problems import Forbidden, Unauthenticated
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.sessions import csrf_token, end_session, open_session
-from atlas.engine.tokens import ROLES
+from atlas.engine.access.sessions import csrf_token, end_session, open_session
+from atlas.engine.access.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.tenants import SessionShown
 

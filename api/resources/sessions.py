@@ -4,12 +4,12 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
+from atlas.api.access.roles import MANAGERS, PEOPLE
 from atlas.api.models.common import Id
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS, PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.sessions import end_other_session, list_sessions
+from atlas.engine.access.sessions import end_other_session, list_sessions
 from atlas.errors import NotFound
 from atlas.models import Page
 from atlas.models.tenants import OpenSession

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from starlette.responses import Response
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import PEOPLE
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import PEOPLE
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
 from atlas.audit.lost_end import read_lost_end
 from atlas.db.pool import Connection
@@ -25,7 +25,7 @@ from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
 from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
-from atlas.engine.usage import UsagePosition, read_usage
+from atlas.engine.metering.usage import UsagePosition, read_usage
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.models import Page
 from atlas.models.jobs import PublishedJobType
@@ -44,8 +44,8 @@ from atlas.up_report import read_programs
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
-WORKERS = statement("api/sql/workers.sql")
-JOB_TYPES = statement("api/sql/job_types.sql")
+WORKERS = statement("api/resources/sql/workers.sql")
+JOB_TYPES = statement("api/resources/sql/job_types.sql")
 
 # The most workers in the status; `/workers` lists the others.
 MOST_SHOWN = 200

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.problems import Busy
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
-from atlas.engine.tenant_removal import begin_removal, continue_removal, removed_rows
-from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
+from atlas.engine.tenants.removal import begin_removal, continue_removal, removed_rows
+from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import no_tenant
 from atlas.models import Page
 from atlas.models.tenants import Tenant, TenantRemoval

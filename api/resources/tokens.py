@@ -5,15 +5,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
+from atlas.api.access.roles import MANAGERS
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
-from atlas.engine.hosts.hosts import list_hosts
-from atlas.engine.tokens import (
+from atlas.engine.access.tokens import (
     add_token,
     find_token,
     list_tokens,
@@ -21,6 +20,7 @@ from atlas.engine.tokens import (
     revoke_created_tokens,
     revoke_token,
 )
+from atlas.engine.hosts.hosts import list_hosts
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
 from atlas.models import Page

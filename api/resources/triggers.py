@@ -7,11 +7,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import MANAGERS, READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Timestamp, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.explain import explain_trigger

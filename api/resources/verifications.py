@@ -13,13 +13,13 @@ import orjson
 from fastapi import APIRouter, Request
 
 from atlas.actors import Actor
+from atlas.api.access.roles import READERS
 from atlas.api.app_state import AppState
 from atlas.api.background_tasks import BackgroundTasks
 from atlas.api.models.common import Id
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
-from atlas.api.roles import READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.guards import check_guards
@@ -42,9 +42,9 @@ from atlas.models.audit import VerificationShown
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=GuardedRoute, tags=["audit"])
 
-KEEP = statement("api/sql/keep_verification.sql")
-FIND = statement("api/sql/find_verification.sql")
-LIST = statement("api/sql/list_verifications.sql")
+KEEP = statement("api/resources/sql/keep_verification.sql")
+FIND = statement("api/resources/sql/find_verification.sql")
+LIST = statement("api/resources/sql/list_verifications.sql")
 
 MOST_KEPT = 20
 REPORT_SECONDS = 1.0

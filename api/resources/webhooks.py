@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, StringConstraints
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import MANAGERS, READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id
 from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import MANAGERS, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.webhooks.address import LONGEST_ADDRESS
 from atlas.engine.webhooks.deliver import send_test

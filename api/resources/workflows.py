@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import ConfigDict, Field
 
-from atlas.api.etags import IfMatch, validators
+from atlas.api.access.roles import MANAGERS, PEOPLE, READERS
+from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Whole
 from atlas.api.paging import IdCursor, Limit, NumberCursor, read_page
 from atlas.api.request_context import Calling
-from atlas.api.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.templates import template_names

@@ -39,9 +39,10 @@ set value = excluded.value, updated_at = clock_timestamp(), updated_by = exclude
 
 
 def function_files() -> list[Path]:
-    """The files of all functions, the lower floors first."""
-    own = sorted((Path(__file__).parent / "functions").glob("*.sql"))
-    return own + [path for floor in FLOORS for path in sorted((SOURCE / floor).glob("**/functions/*.sql"))]
+    """The files of all functions: the lower floors first, by name within a floor, whatever folder they are in."""
+    floors = [Path(__file__).parent, *(SOURCE / floor for floor in FLOORS)]
+    files = [sorted(floor.glob("**/functions/**/*.sql"), key=lambda path: path.name) for floor in floors]
+    return [path for found in files for path in found]
 
 
 @cache
@@ -85,7 +86,8 @@ async def install_functions(conn: Connection) -> None:
 
     The caller has a transaction whose search path is Atlas's schema.
     """
-    # Functions call each other, and files come in no order of dependence.
+    # Functions call each other, and files come in no order of dependence. Only what a body after `return` calls has to
+    # be there before, and comes earlier by name.
     await conn.execute("set local check_function_bodies = off")
     for path in function_files():
         await conn.execute(path.read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas.audit.seal import seal
-from atlas.cli.long_running import atlas_argv
+from atlas.cli.programs.long_running import atlas_argv
 from atlas.db.pool import Connection, Pool
 from atlas.db.statements import fetch_row
 from atlas.engine.alerts import find_alerts
@@ -39,10 +39,10 @@ from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import expire_queued, heartbeat, new_worker_id, promote, reap, register_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.summary import oldest_due, summarize
-from atlas.engine.overview import read_overview, read_tenants
-from atlas.engine.retention import PRUNE_JOBS
-from atlas.engine.series import SeriesQuery, read_series
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.overview import read_overview, read_tenants
+from atlas.engine.metering.series import SeriesQuery, read_series
+from atlas.engine.metering.usage import meter_usage
+from atlas.engine.retention.retention import PRUNE_JOBS
 from atlas.engine.webhooks.deliver import deliver_events
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

@@ -6,7 +6,7 @@ import sys
 
 import uvloop
 
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.pool import open_pool
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.logs import configure_logs

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench import drift

@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.types import registered
 from atlas.logs import configure_logs

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from atlas.cli.long_running import relax_garbage_collection
+from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.logs import configure_logs
 from bench.jobs.ground import prepare
 

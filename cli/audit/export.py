@@ -13,15 +13,15 @@ import typer
 
 from atlas.audit.export import Extract, export
 from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.audit.keys import seal_and_warn
-from atlas.cli.connect import either
-from atlas.cli.ids import find_entity
-from atlas.cli.output import Json, dump_json, say
-from atlas.cli.over_http_rows import find_entity_over_http, tenant_names
-from atlas.cli.parameters import AGO, read_time
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import find_entity_over_http, tenant_names
 from atlas.cli.runtime import Atlas, caller, open_atlas
-from atlas.cli.stdio import discard_stdout, written_out
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.ids import find_entity
+from atlas.cli.terminal.output import Json, dump_json, say
+from atlas.cli.terminal.parameters import AGO, read_time
+from atlas.cli.terminal.stdio import discard_stdout, written_out
 from atlas.db.pool import Connection
 from atlas.db.replica import caught_up
 from atlas.errors import SettingsError

@@ -13,9 +13,9 @@ from atlas.audit.forwarding.destinations import Credentials, Destination, open_d
 from atlas.audit.forwarding.forwarder import Progress, keep_forwarding
 from atlas.audit.forwarding.places import ForwarderStatus, add_forwarder, list_forwarders, remove_forwarder
 from atlas.audit.forwarding.shapes import SHAPES
-from atlas.cli.long_running import run_program
-from atlas.cli.output import Json, dump_json, say, table
+from atlas.cli.programs.long_running import run_program
 from atlas.cli.runtime import Atlas, caller, connected, execute
+from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.settings import Settings
 
 CONNECTIONS = 2

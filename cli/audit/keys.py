@@ -7,8 +7,8 @@ from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.keys import checkpoint_folder, public_key_files, public_keys, read_keys
 from atlas.audit.sealer import seal_first
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.cli.output import warn
 from atlas.cli.runtime import Atlas
+from atlas.cli.terminal.output import warn
 from atlas.errors import Refused, SettingsError
 from atlas.settings import Settings
 

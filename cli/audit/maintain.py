@@ -23,14 +23,14 @@ from atlas.audit.sealer import sign_epoch
 from atlas.audit.tree_head import named_as_log
 from atlas.audit.verifier.format import Finding
 from atlas.audit.verify import verify
+from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.audit.export import Tenant
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
-from atlas.cli.durations import parse_duration
-from atlas.cli.output import Json, say, warn
 from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
-from atlas.cli.tenant_names import tenant_id
+from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.output import Json, say, warn
 from atlas.db.pool import Connection, connect
-from atlas.engine.audit_prune import PruneReview, prune_by_policy
+from atlas.engine.retention.audit_prune import PruneReview, prune_by_policy
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from atlas.audit.find import AuditRow, Query
 from atlas.audit.verifier.format import Finding, Report
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.over_http_rows import row_of
+from atlas.cli.connection.over_http_rows import row_of
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:

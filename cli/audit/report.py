@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.audit.export import Tenant
-from atlas.cli.connect import either
-from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import tenant_names
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.runtime import connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.engine.access_report import report_access, report_csv
+from atlas.cli.terminal.output import Json, say, table
+from atlas.engine.access.access_report import report_access, report_csv
 from atlas.models.access import AccessCredential, AccessReport
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.cli.output import Shown
+    from atlas.cli.terminal.output import Shown
     from atlas.client import AtlasClient
 
 app = typer.Typer(help="Reports for reviews.", no_args_is_help=True, add_completion=False)

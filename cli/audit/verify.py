@@ -23,10 +23,10 @@ from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.audit.over_http import verify as verify_over_http
-from atlas.cli.connect import either
-from atlas.cli.needs_database import NotOverHttp
-from atlas.cli.output import Json, print_json, say, warn
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.needs_database import NotOverHttp
 from atlas.cli.runtime import Atlas, caller, open_atlas
+from atlas.cli.terminal.output import Json, print_json, say, warn
 from atlas.database_home import database_home
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first

@@ -12,8 +12,8 @@ import typer
 from atlas.audit.record import Event, record
 from atlas.cli.backup.manifest import DUMP, KEYS, Manifest, files_of, sha256_of
 from atlas.cli.backup.progress import progress
-from atlas.cli.output import Json, say
 from atlas.cli.runtime import caller, execute, open_atlas
+from atlas.cli.terminal.output import Json, say
 from atlas.database_home import database_address
 from atlas.db.pool import connect
 from atlas.db.schema import schema_name

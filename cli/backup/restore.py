@@ -17,9 +17,9 @@ from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_
 from atlas.cli.backup.progress import progress
 from atlas.cli.backup.restored import note_restore, remove_if_failed, restored_from
 from atlas.cli.backup.roles import make_roles, warn_of_lost_grants
-from atlas.cli.needs_database import require_database
-from atlas.cli.output import Json, say, warn
+from atlas.cli.connection.needs_database import require_database
 from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
+from atlas.cli.terminal.output import Json, say, warn
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, statement

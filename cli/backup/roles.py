@@ -5,7 +5,7 @@ from pathlib import Path
 
 import asyncpg
 
-from atlas.cli.output import warn
+from atlas.cli.terminal.output import warn
 from atlas.db.pool import Connection
 from atlas.db.schema import ROLES, role
 from atlas.db.statements import fetch_value, statement

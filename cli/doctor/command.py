@@ -11,8 +11,8 @@ from atlas.cli.doctor.database import check_database
 from atlas.cli.doctor.finding import Diagnosis
 from atlas.cli.doctor.forwarders import check_forwarders
 from atlas.cli.doctor.machine import check_machine
-from atlas.cli.output import Json, say
 from atlas.cli.runtime import STATEMENT_SECONDS, execute, reach_database
+from atlas.cli.terminal.output import Json, say
 from atlas.db.pool import connect
 from atlas.errors import AtlasError
 from atlas.postgres.cluster import has_embedded
@@ -55,7 +55,7 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
 
 
 async def _examine_api(settings: Settings) -> list[Diagnosis]:
-    from atlas.cli.over_http import reach_api
+    from atlas.cli.connection.over_http import reach_api
 
     try:
         async with reach_api(settings) as atlas:

@@ -9,14 +9,14 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.durations import parse_duration
-from atlas.cli.ids import find_id
-from atlas.cli.output import Json, say
-from atlas.cli.over_http_rows import find_id_over_http, tenant_names
-from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.ids import find_id
+from atlas.cli.terminal.output import Json, say
+from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.trigger.show import CronExpr, TriggerId, Zone, trigger_of
 from atlas.engine.triggers.find import Trigger
 from atlas.engine.triggers.fire_now import fire_now

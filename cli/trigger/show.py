@@ -6,16 +6,16 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.facts import facts_table
-from atlas.cli.ids import find_id
-from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import find_id_over_http, own_tenant, row_of, tenant_names
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, row_of, tenant_names
 from atlas.cli.runtime import connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.facts import facts_table
+from atlas.cli.terminal.ids import find_id
+from atlas.cli.terminal.output import Json, say, table
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
-from atlas.engine.tenants import find_tenant
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.find import CLOCK, Trigger, find_trigger, list_triggers
 from atlas.engine.triggers.preview import preview

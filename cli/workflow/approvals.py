@@ -6,12 +6,12 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.ids import id_range, only_one
-from atlas.cli.output import Json, last_id, say, say_page, table
-from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.ids import id_range, only_one
+from atlas.cli.terminal.output import Json, last_id, say, say_page, table
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
 from atlas.db.pool import Connection
 from atlas.engine.id_prefixes import IdKind, ids_between

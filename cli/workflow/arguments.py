@@ -6,8 +6,8 @@ from uuid import UUID
 import typer
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.ids import find_id
-from atlas.cli.over_http_rows import find_id_over_http
+from atlas.cli.connection.over_http_rows import find_id_over_http
+from atlas.cli.terminal.ids import find_id
 from atlas.db.pool import Connection
 from atlas.engine.id_prefixes import IdKind
 

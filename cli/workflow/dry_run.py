@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, dump_json, say, table
-from atlas.cli.parameters import OBJECT, read_json_file, read_object
+from atlas.cli.access.tenant_names import tenant_id
+from atlas.cli.connection.connect import either
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import tenant_id
+from atlas.cli.terminal.output import Json, dump_json, say, table
+from atlas.cli.terminal.parameters import OBJECT, read_json_file, read_object
 from atlas.engine.workflows.declared.dry_run import DryRun, DryStep, dry_run
 from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import list_versions

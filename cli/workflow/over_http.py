@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from atlas.cli.over_http_rows import row_of, rows_of
+from atlas.cli.connection.over_http_rows import row_of, rows_of
 from atlas.engine.workflows.find_runs import RunDetails, StepRow
 from atlas.errors import NotFound
 from atlas.models.workflows import Intent, WorkflowRun

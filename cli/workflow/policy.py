@@ -5,11 +5,11 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import rows_of, tenant_names
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.workflow.arguments import Tenant
 from atlas.engine.policy.rules import StoredRule, add_rule, list_rules, remove_rule
 from atlas.settings import Settings

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from atlas.cli.output import table
-from atlas.cli.tenant_names import TenantNames
-from atlas.cli.text_table import TextTable
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.terminal.output import table
+from atlas.cli.terminal.text_table import TextTable
 from atlas.engine.workflows.find_runs import RunDetails, StepRow
 from atlas.models.workflows import Intent, WorkflowRun
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
-from atlas.cli.over_http_rows import row_of, tenant_names
-from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.waiting import looks
+from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.terminal.parameters import OBJECT, read_object
+from atlas.cli.terminal.waiting import looks
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
 from atlas.cli.workflow.over_http import details_of
 from atlas.cli.workflow.render_run import as_document, draw, headline

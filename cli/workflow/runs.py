@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, last_id, say, say_page, shown_age, table
-from atlas.cli.over_http_rows import row_of, tenant_names
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of, tenant_names
 from atlas.cli.runtime import connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
 from atlas.cli.workflow.arguments import (
     Before,
     Limit,

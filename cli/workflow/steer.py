@@ -5,11 +5,11 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, say
-from atlas.cli.over_http_rows import row_of
-from atlas.cli.parameters import OBJECT, read_object
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of
 from atlas.cli.runtime import caller, connected
+from atlas.cli.terminal.output import Json, say
+from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.workflow.arguments import RunId, find_listed_run, find_run
 from atlas.engine.workflows.events import Published, signal_run
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run

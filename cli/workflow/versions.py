@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, say, shown_age, table
-from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.output import Json, say, shown_age, table
 from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.store import Saved
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back

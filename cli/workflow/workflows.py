@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connect import either
-from atlas.cli.output import Json, say, table
-from atlas.cli.over_http_rows import row_of, rows_of, tenant_names
-from atlas.cli.parameters import read_json_file
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import row_of, rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
-from atlas.cli.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.parameters import read_json_file
 from atlas.engine.policy.judge import Verdict, check_policy
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.store import Saved, enable_workflow, list_workflows, save_workflow

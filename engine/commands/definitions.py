@@ -18,9 +18,9 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of
 from atlas.ids import as_id, new_id

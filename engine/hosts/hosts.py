@@ -12,9 +12,9 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.access.quotas import require_room
+from atlas.engine.access.tokens import revoke_token
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.quotas import require_room
-from atlas.engine.tokens import revoke_token
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id

@@ -11,9 +11,9 @@ from atlas.audit.record import record
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.hosts.hosts import check_new_name, host_event
-from atlas.engine.quotas import require_room
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id, new_id
 from atlas.models.hosts import Host, ServerInstance

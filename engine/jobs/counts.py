@@ -14,7 +14,7 @@ import asyncpg
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from atlas.errors import AtlasError
 
 COUNT_JOBS = statement("engine/jobs/sql/count_jobs.sql")

@@ -1,6 +1,6 @@
 """Limits by key and rates, as a job type, a definition or a tenant says them, checked before they are stored.
 
-The database fills in the key, holds the jobs and releases them: engine/jobs/functions/release_limit.sql.
+The database fills in the key, holds the jobs and releases them: engine/jobs/functions/limits/release_limit.sql.
 """
 
 import re

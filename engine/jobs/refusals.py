@@ -9,7 +9,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, Refused, TenantMoved, no_tenant
 
-REFUSE_MOVING = statement("engine/sql/refuse_moving.sql")
+REFUSE_MOVING = statement("engine/jobs/sql/refuse_moving.sql")
 
 
 def refusal(error: BaseException) -> AtlasError | None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
-from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
+from atlas.engine.schedules.code_schedules import declare_schedule
 from atlas.engine.secrets.fields import has_secrets
 from atlas.errors import AtlasError, FieldError, InvalidInput
 

@@ -15,9 +15,9 @@ from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.policy.judge import EFFECTS, Rule
-from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of

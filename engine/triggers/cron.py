@@ -20,7 +20,7 @@ from apscheduler.triggers.base import BaseTrigger
 from cronsim import CronSim, CronSimError
 from cronsim.cronsim import SYMBOLIC_DAYS, SYMBOLIC_MONTHS
 
-from atlas.engine.timezones import check_zone, clock_changes
+from atlas.engine.schedules.timezones import check_zone, clock_changes
 from atlas.errors import FieldError, InvalidInput
 
 LONGEST = 200

@@ -15,8 +15,8 @@ import asyncpg
 from atlas.actors import Actor
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.db.statements import fetch, statement
-from atlas.engine.code_schedules import CodeSchedule, declared_schedules
-from atlas.engine.tenants import find_tenant
+from atlas.engine.schedules.code_schedules import CodeSchedule, declared_schedules
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.triggers.find import Trigger, trigger_of
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.errors import AtlasError

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
 
-from atlas.engine.timezones import clock_changes
+from atlas.engine.schedules.timezones import clock_changes
 from atlas.engine.triggers.cron import MINUTE, Cron
 from atlas.models.triggers import Occurrence
 

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
 from atlas.engine.jobs.types import canonical, field_errors
+from atlas.engine.schedules.timezones import check_zone
 from atlas.engine.templates import check_expressions, check_template
-from atlas.engine.timezones import check_zone
 from atlas.engine.triggers.cron import check_cron
 from atlas.engine.triggers.spec import TARGETS, TriggerSpec
 from atlas.engine.validation import check_name

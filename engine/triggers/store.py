@@ -13,9 +13,9 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.quotas import require_room
 from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.find import CLOCK, Trigger, describe, find_row, find_trigger
 from atlas.engine.triggers.read_spec import read_trigger

@@ -16,8 +16,8 @@ from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.quotas import require_room
-from atlas.engine.tokens import require_valid_creator
+from atlas.engine.access.quotas import require_room
+from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
 from atlas.engine.webhooks.signing_secrets import make_secret, read_secret

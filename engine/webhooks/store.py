@@ -11,8 +11,8 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.quotas import require_room
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.address import check_address, check_reachable
 from atlas.engine.webhooks.events import check_events

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from atlas.api.app import create_app, read_description
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import Pool, open_pool
+from atlas.engine.access.tokens import ROLES, add_token
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.gate import switch
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import ROLES, add_token
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.logs import configure_logs
 from atlas.models.hosts import Host
 from atlas.models.tenants import Tenant

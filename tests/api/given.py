@@ -5,6 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Pool
+from atlas.engine.access.sessions import open_session
+from atlas.engine.access.tokens import add_token
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import find_host
@@ -15,10 +17,8 @@ from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import pause
 from atlas.engine.policy.rules import add_rule
-from atlas.engine.recurring import save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run
-from atlas.engine.sessions import open_session
-from atlas.engine.tokens import add_token
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook

@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import FastAPI
 
 from atlas.api.app import create_app
+from atlas.api.http.server import http_server
 from atlas.api.limits.rates import Rates
-from atlas.api.server import http_server
 from atlas.db.pool import open_pool
 from atlas.settings import Settings
 

@@ -12,7 +12,7 @@ import asyncpg
 import httpx
 import pytest
 
-import atlas.api.export
+import atlas.api.http.export
 import atlas.api.resources.verifications
 from atlas.api.resources.audit import MOST_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
@@ -231,13 +231,13 @@ async def test_an_export_verifies_after_a_key_rotation(audit_log, auditor, owner
 
 
 async def test_a_slow_database_is_not_reported_as_a_slow_reader(monkeypatch):
-    monkeypatch.setattr(atlas.api.export, "log", log := Mock())
+    monkeypatch.setattr(atlas.api.http.export, "log", log := Mock())
 
     async def lines():
         yield b"one\n"
         raise TimeoutError
 
-    response = atlas.api.export.Export(b"first\n", lines(), {}, media_type="text/plain")
+    response = atlas.api.http.export.Export(b"first\n", lines(), {}, media_type="text/plain")
     with pytest.raises(TimeoutError):
         await response.stream_response(AsyncMock())
     assert not log.warning.called
@@ -263,7 +263,7 @@ async def grow_account(server, pool, settings, seals=1):
 
 @pytest.mark.long
 async def test_readers_that_stop_reading_hold_no_connection(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.export, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.http.export, "READ_SECONDS", 3.0)
     world = server.world
     await grow_account(server, pool, settings)
 
@@ -290,8 +290,8 @@ async def test_readers_that_stop_reading_hold_no_connection(server, pool, settin
 
 @pytest.mark.slow
 async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
-    monkeypatch.setattr(atlas.api.export, "READ_SECONDS", 3.0)
-    monkeypatch.setattr(atlas.api.export, "LEAST_RATE", 1024 * 1024)
+    monkeypatch.setattr(atlas.api.http.export, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(atlas.api.http.export, "LEAST_RATE", 1024 * 1024)
     token = server.world.tokens["acme", "auditor"]
     await grow_account(server, pool, settings, seals=40)
     slow = ask_and_read_nothing(server, token, room=16 * 1024)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from atlas.api.app import create_app
-from atlas.api.client_address import holder_of, plain_address
+from atlas.api.http.client_address import holder_of, plain_address
 from atlas.api.limits.rates import Rates
 from atlas.errors import SettingsError
 from atlas.settings import load_settings

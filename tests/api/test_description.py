@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from jsonschema_rs import validator_for
 
-from atlas.api.openapi_names import DESCRIPTIONS
+from atlas.api.openapi.names import DESCRIPTIONS
 from atlas.engine.commands.argv import fields_of
 from atlas.engine.jobs.job_list import STATUSES
 from atlas.engine.jobs.retry import RetryVerdict
@@ -87,7 +87,7 @@ async def test_every_name_is_described_and_no_description_is_of_nothing(spec):
         if not one["description"]
     ]
 
-    assert undescribed == [], "describe them in api/openapi_names.py"
+    assert undescribed == [], "describe them in api/openapi/names.py"
     used = names | {one["name"] for one in parameters}
     assert {name.rpartition(".")[2] for name in DESCRIPTIONS} - used == set()
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from atlas.actors import Actor
-from atlas.engine.tokens import add_token
+from atlas.engine.access.tokens import add_token
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.models.tenants import Tenant
 from tests.support import DANA, given_review

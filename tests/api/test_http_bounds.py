@@ -12,7 +12,7 @@ import websockets
 from structlog.testing import CapturingLogger
 
 import atlas.api.routing
-from atlas.api.client_address import TrustedProxies
+from atlas.api.http.client_address import TrustedProxies
 from atlas.api.limits import client_connections
 from atlas.api.limits.client_connections import ClientConnections
 from tests.support import until

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from tests.api.test_bad_input import assert_problem
 
 FORMULA = '=HYPERLINK("http://evil.example")'

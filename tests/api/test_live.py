@@ -11,18 +11,18 @@ import pytest
 import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-import atlas.api.authentication
+import atlas.api.access.authentication
 import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
+from atlas.engine.access.sessions import open_session
+from atlas.engine.access.tokens import authenticate, revoke_token
 from atlas.engine.jobs.cancel import cancel, cancel_many
 from atlas.engine.jobs.delete import delete_many, discard_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
-from atlas.engine.sessions import open_session
-from atlas.engine.tokens import authenticate, revoke_token
 from tests.api.conftest import QUICK
 from tests.api.given import furnish_tenant
 from tests.api.serving import served
@@ -90,7 +90,7 @@ async def make(pool, tenant, count=1, **fields):
 @pytest.fixture
 def soon(monkeypatch):
     """Credentials are checked again with shorter pauses."""
-    monkeypatch.setattr(atlas.api.authentication, "CACHED_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.access.authentication, "CACHED_SECONDS", 0.1)
     monkeypatch.setattr(atlas.api.live.socket, "CHECK_SECONDS", 0.1)
 
 

@@ -15,7 +15,7 @@ def known(monkeypatch):
     """As in the programs, whatever other tests registered in this process."""
     monkeypatch.setattr("atlas.engine.jobs.types._registry", {})
     monkeypatch.setattr("atlas.engine.jobs.types._models", {})
-    monkeypatch.setattr("atlas.engine.tenants._models", {})
+    monkeypatch.setattr("atlas.engine.tenants.tenants._models", {})
     know_email()
 
 

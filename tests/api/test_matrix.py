@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.api.tenant_cache import TenantCache
+from atlas.api.caches.tenant_cache import TenantCache
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE
 

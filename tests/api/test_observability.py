@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import atlas.api.enqueue_batcher
-import atlas.api.metrics
-import atlas.api.middleware
+import atlas.api.http.middleware
+import atlas.api.metrics.metrics
 import atlas.api.resources.jobs
-import atlas.engine.usage
+import atlas.engine.metering.usage
 from atlas.api.app import create_app
 from atlas.audit.forwarding.places import add_forwarder
 from atlas.engine.jobs.claim import claim
@@ -23,7 +23,7 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from atlas.engine.workflows.registry import workflow
 from atlas.logs import configure_logs, get_logger
 from tests.api.conftest import QUICK, running
@@ -54,7 +54,7 @@ def logged(monkeypatch):
     configure_logs("debug", json=True)
     written = io.StringIO()
     root.handlers[0].setStream(written)
-    monkeypatch.setattr(atlas.api.middleware, "log", get_logger("api.requests"))
+    monkeypatch.setattr(atlas.api.http.middleware, "log", get_logger("api.requests"))
 
     yield lambda: [orjson.loads(line) for line in written.getvalue().splitlines()]
     configure_logs("error")
@@ -136,7 +136,7 @@ async def test_two_processes_count_the_same(world, operator, admin, fresh, pool,
 
 
 async def test_no_job_is_missing_from_the_counters_and_the_times(operator, fresh, conn, monkeypatch):
-    monkeypatch.setattr(atlas.engine.usage.meter_usage, "__kwdefaults__", {"limit": 900})
+    monkeypatch.setattr(atlas.engine.metering.usage.meter_usage, "__kwdefaults__", {"limit": 900})
     await enqueue_many(conn, [NewJob("many.work", {}) for _ in range(2_300)], actor=DANA)
     worker = await given_worker(conn, "many.work")
     while jobs := await claim(conn, worker, limit=500):
@@ -153,8 +153,8 @@ async def test_no_job_is_missing_from_the_counters_and_the_times(operator, fresh
 async def test_after_a_long_pause_every_scrape_catches_up_a_part(operator, admin, fresh, monkeypatch):
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     await fresh(operator)
-    monkeypatch.setattr(atlas.engine.usage.meter_usage, "__kwdefaults__", {"limit": 4})
-    monkeypatch.setattr(atlas.api.metrics, "MOST_BATCHES", 3)
+    monkeypatch.setattr(atlas.engine.metering.usage.meter_usage, "__kwdefaults__", {"limit": 4})
+    monkeypatch.setattr(atlas.api.metrics.metrics, "MOST_BATCHES", 3)
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
     assert [(await fresh(operator))[enqueued] for _ in range(3)] == [12, 24, 25]
 
@@ -168,7 +168,7 @@ async def test_metrics_are_shown_where_nothing_can_be_written(operator, admin, f
 
 
 async def test_invented_types_share_one_label(operator, admin, fresh, conn, owner, monkeypatch):
-    monkeypatch.setattr(atlas.api.metrics, "MOST_NAMED", 2)
+    monkeypatch.setattr(atlas.api.metrics.metrics, "MOST_NAMED", 2)
     await owner.execute(
         "insert into atlas.job_totals select 'known.' || n, 0, 0, 0, 0, 0, 0, array_fill(0, array[17]), 0, array_fill(0, array[17]), 0"
         " from generate_series(1, 198) n"

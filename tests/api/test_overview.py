@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from atlas.audit.seal import seal
-from atlas.engine import attention
 from atlas.engine.alerts import save_findings
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
@@ -14,7 +13,8 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering import attention
+from atlas.engine.metering.usage import meter_usage
 from atlas.models.system import Alert
 from tests.api.given import furnish_tenant
 from tests.engine.jobs.given import given_worker, success

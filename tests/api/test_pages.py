@@ -6,7 +6,7 @@ import re
 import orjson
 import pytest
 
-from atlas.api import page_files
+from atlas.api.http import page_files
 
 BASE = "http://atlas.test"
 HTML = {"Accept": "text/html,application/xhtml+xml"}

@@ -4,7 +4,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from atlas.cli.examples import load_examples
+from atlas.cli.programs.examples import load_examples
 from atlas.engine.triggers.fire_events import fire_due_events
 from tests.support import DANA
 

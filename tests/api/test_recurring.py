@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from atlas.engine.recurring import save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from tests.api.test_bad_input import assert_problem
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

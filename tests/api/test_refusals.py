@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from uuid import UUID, uuid4
 
-from atlas.api.authentication import Caller
+from atlas.api.access.authentication import Caller
 from atlas.engine.workflows.declared.store import save_workflow
 from tests.support import DANA, given_review
 

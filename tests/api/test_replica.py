@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from atlas.api.app import create_app
-from atlas.api.replica_reads import DATA_AGE
+from atlas.api.replica.reads import DATA_AGE
 from atlas.api.routing import GuardedRoute, rules_of
 from atlas.db.replica import ReplicaUnusable, read_first
 from atlas.engine.jobs.enqueue import enqueue

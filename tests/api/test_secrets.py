@@ -12,7 +12,7 @@ import orjson
 import pytest
 import websockets
 
-import atlas.api.middleware
+import atlas.api.http.middleware
 import atlas.api.problems
 from atlas.audit.sealer import seal_and_sign
 from atlas.logs import configure_logs, get_logger
@@ -43,7 +43,7 @@ def written(monkeypatch):
     configure_logs("debug", json=True)
     stream = io.StringIO()
     root.handlers[0].setStream(stream)
-    for module in (atlas.api.middleware, atlas.api.problems):
+    for module in (atlas.api.http.middleware, atlas.api.problems):
         monkeypatch.setattr(module, "log", get_logger("api"))
     yield stream
     configure_logs("error")

@@ -1,6 +1,6 @@
 """Series over HTTP: of the caller's tenant, of all for an operator, and honest about what is not metered yet."""
 
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from tests.api.test_bad_input import assert_problem
 
 

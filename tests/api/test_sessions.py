@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from atlas.actors import system
-from atlas.api.authentication import CACHED_SECONDS
+from atlas.api.access.authentication import CACHED_SECONDS
+from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.live.socket import CHECK_SECONDS
-from atlas.api.ttl_cache import TtlCache
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.sealer import seal_and_sign
-from atlas.engine.sessions import delete_expired_sessions, make_link
-from atlas.engine.tokens import add_token, authenticate, revoke_token
+from atlas.engine.access.sessions import delete_expired_sessions, make_link
+from atlas.engine.access.tokens import add_token, authenticate, revoke_token
 from tests.support import DANA, until
 
 PLAIN, TLS = "http://atlas.test", "https://atlas.test"

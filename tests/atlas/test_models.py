@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from atlas.db.prisma import prisma_on
-from atlas.engine.tokens import add_token
+from atlas.engine.access.tokens import add_token
 from atlas.models.rows import from_row
 from atlas.models.tenants import CreatedToken, Token
 from tests.support import DANA, given_tenant

@@ -9,7 +9,7 @@ from atlas.audit.verify import verify
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.jobs.gate import switch, switch_engine
 from atlas.engine.jobs.pauses import pause
-from atlas.engine.tenants import add_tenant, edit_tenant
+from atlas.engine.tenants.tenants import add_tenant, edit_tenant
 from atlas.engine.triggers.store import add_trigger, edit_trigger
 from atlas.engine.webhooks.store import add_webhook, edit_webhook
 from tests.support import DANA

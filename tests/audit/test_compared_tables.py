@@ -18,8 +18,8 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import pause, resume
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import registered
-from atlas.engine.recurring import remove_recurring, save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run
+from atlas.engine.schedules.recurring import remove_recurring, save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from tests.support import DANA, given_tenant
 
 

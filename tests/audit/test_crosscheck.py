@@ -12,6 +12,8 @@ from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
 from atlas.audit.retention import prune
 from atlas.audit.seal import seal
+from atlas.engine.access.sessions import end_session, open_session
+from atlas.engine.access.tokens import add_token, ensure_operator_token, revoke_token
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.hosts.hosts import add_host, edit_host
 from atlas.engine.hosts.server_instances import add_server_instance, edit_server_instance, remove_server_instance
@@ -28,12 +30,10 @@ from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
 from atlas.engine.policy.rules import add_rule, remove_rule
-from atlas.engine.recurring import remove_recurring, save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
-from atlas.engine.sessions import end_session, open_session
-from atlas.engine.tenant_removal import begin_removal, continue_removal
-from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
-from atlas.engine.tokens import add_token, ensure_operator_token, revoke_token
+from atlas.engine.schedules.recurring import remove_recurring, save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run, sweep_runs
+from atlas.engine.tenants.removal import begin_removal, continue_removal
+from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.engine.webhooks.inbound import add_hook, remove_hook
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, remove_webhook

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from atlas.cli.process_group import follow_parent
+from atlas.cli.programs.process_group import follow_parent
 
 folder, name, *manner = sys.argv[1:]
 

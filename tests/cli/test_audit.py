@@ -17,7 +17,7 @@ from atlas.audit.record import Event, record
 from atlas.audit.seal import seal
 from atlas.cli.main import app
 from atlas.db.pool import connect
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import AtlasError
 from tests.audit.given import CALLER, Installation, guard_again, roll_back, write_many
 from tests.cli.conftest import Atlas, Ran, environment

@@ -48,7 +48,11 @@ def loaded(tmp_path: Path):
 
 def commands_in(modules: set[str]) -> set[str]:
     """The modules of commands among these."""
-    return {f"atlas.cli.{where.partition(':')[0]}" for where, _ in COMMANDS.values()} & modules
+    return {module_of(name) for name in COMMANDS} & modules
+
+
+def module_of(command: str) -> str:
+    return f"atlas.cli.{COMMANDS[command][0].partition(':')[0]}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -95,7 +99,7 @@ def test_completion_of_a_command_loads_no_command(loaded):
 def test_the_help_of_a_command_on_jobs_loads_nothing_that_connects(loaded, command):
     modules = loaded(command, "--help")
 
-    assert f"atlas.cli.{command}" in commands_in(modules)
+    assert module_of(command) in commands_in(modules)
     assert not modules & {*HEAVY, "asyncpg", "atlas.settings", "atlas.cli.runtime"}
 
 
@@ -103,8 +107,8 @@ def test_the_help_of_a_command_on_jobs_loads_nothing_that_connects(loaded, comma
 def test_a_command_on_the_database_loads_what_it_needs_alone(loaded, database_url, arguments):
     modules = loaded(*arguments, DATABASE_URL=database_url)
 
-    assert commands_in(modules) == {f"atlas.cli.{arguments[0]}"}
-    assert "atlas.cli.on_database" in modules
+    assert commands_in(modules) == {module_of(arguments[0])}
+    assert "atlas.cli.connection.on_database" in modules
     assert not modules & {*HEAVY, "atlas.generated", "rich"}
     assert not any(name.startswith(("atlas.audit", "atlas.workers", "atlas.client")) for name in modules)
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from atlas.cli.demo import EVENTS, PROVIDER, load_demo
-from atlas.cli.examples import FOLDER, load_examples, read_examples
+from atlas.cli.programs.demo import EVENTS, PROVIDER, load_demo
+from atlas.cli.programs.examples import FOLDER, load_examples, read_examples
 from atlas.engine.commands.definitions import edit_definition, find_definition, list_definitions
 from atlas.engine.commands.spec import read_spec
 from atlas.engine.triggers.fire_events import fire_due_events

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import typer
 
-from atlas.cli.durations import parse_duration
+from atlas.cli.terminal.durations import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from atlas.audit.sealer import seal_and_sign
 from atlas.cli.command_table import COMMANDS, load_command
-from atlas.cli.needs_database import REASONS
+from atlas.cli.connection.needs_database import REASONS
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.outbox_files import outbox_folder

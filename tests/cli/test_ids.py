@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from atlas.cli.ids import find_id, id_range, is_beginning
+from atlas.cli.terminal.ids import find_id, id_range, is_beginning
 from atlas.errors import Conflict, InvalidInput, NotFound
 
 FIRST, SECOND = "01a1e110-0000-7000-8000-00000000000a", "01a1e110-0000-7000-8000-00000000000b"

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atlas.cli.main import app
-from atlas.cli.output import dump_json
+from atlas.cli.terminal.output import dump_json
 from atlas.db.migrations import FUNCTIONS, load_migrations
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import direct_url

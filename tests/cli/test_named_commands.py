@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from atlas.api.page_files import _with_command
+from atlas.api.http.page_files import _with_command
 from tests.cli.conftest import environment
 from tests.docs.test_commands import fault_of
 from tests.support import ROOT

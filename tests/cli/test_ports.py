@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from atlas.cli.ports import PortUnavailable, require_port
+from atlas.cli.programs.ports import PortUnavailable, require_port
 
 
 @pytest.fixture

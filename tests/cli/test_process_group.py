@@ -15,7 +15,7 @@ SLEEPER = Path(__file__).parent / "sleeper.py"
 PARENT = """
 import asyncio, sys
 from atlas.logs import configure_logs
-from atlas.cli.process_group import ChildProcess, run_group
+from atlas.cli.programs.process_group import ChildProcess, run_group
 configure_logs()
 folder, grace, *names = sys.argv[1:]
 tree = [

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from atlas.engine.jobs.gate import switch
-from atlas.engine.recurring import save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from tests.support import DANA, given_tenant
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,14 +5,14 @@ import signal
 import sys
 from pathlib import Path
 
-from atlas.cli.source_files import SourceFiles
+from atlas.cli.programs.source_files import SourceFiles
 from tests.cli.conftest import environment
 from tests.support import ROOT, until
 
 PARENT = """
 import asyncio, sys
-from atlas.cli.process_group import ChildProcess, run_group
-from atlas.cli.source_files import notify_changes
+from atlas.cli.programs.process_group import ChildProcess, run_group
+from atlas.cli.programs.source_files import notify_changes
 from atlas.logs import configure_logs
 configure_logs()
 sys.path.append(sys.argv[1])

@@ -62,9 +62,7 @@ async def test_a_slow_reader_gets_all_of_a_long_output(atlas, shell, tmp_path):
 
 
 async def test_unbuffered_lines_are_written_at_once(tmp_path):
-    said = (
-        "from atlas.cli.stdio import prepare_streams; prepare_streams(); print('x'); import os; os.kill(os.getpid(), 9)"
-    )
+    said = "from atlas.cli.terminal.stdio import prepare_streams; prepare_streams(); print('x'); import os; os.kill(os.getpid(), 9)"
     env = environment(tmp_path / "home", PYTHONUNBUFFERED="1")
 
     assert (await run([sys.executable, "-c", said], cwd=tmp_path, env=env)).stdout == "x\n"

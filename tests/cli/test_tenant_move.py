@@ -14,7 +14,7 @@ from atlas.db.pool import open_pool
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.triggers.fire_schedules import fire_due
 from atlas.engine.triggers.store import add_trigger
 from atlas.errors import NotFound, TenantMoved

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from atlas.audit.crosscheck import cross_check
-from atlas.engine.tenants import find_tenant
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import NotFound
 from tests.cli.conftest import environment
 from tests.engine.given import given_full_tenant, rows_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from atlas.cli.text_table import TextTable, lines_of
+from atlas.cli.terminal.text_table import TextTable, lines_of
 from tests.cli.conftest import environment, run
 from tests.support import some
 

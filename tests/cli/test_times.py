@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from atlas.api.models.common import Timestamp
-from atlas.cli.parameters import read_time
+from atlas.cli.terminal.parameters import read_time
 from atlas.errors import InvalidInput
 from tests.support import some
 

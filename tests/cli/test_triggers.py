@@ -4,7 +4,7 @@ import asyncpg
 
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.jobs.given import given_worker
 from tests.pgbouncer import direct_url

@@ -10,9 +10,9 @@ import orjson
 import pytest
 import structlog
 
-from atlas.cli.ports import PortUnavailable
-from atlas.cli.process_group import ChildProcess
-from atlas.cli.up import start
+from atlas.cli.programs.ports import PortUnavailable
+from atlas.cli.programs.process_group import ChildProcess
+from atlas.cli.programs.up import start
 from atlas.settings import load_settings
 from atlas.up_report import read_programs
 from tests.cli.conftest import environment
@@ -22,8 +22,8 @@ from tests.support import ROOT, until
 UP = """
 import sys
 from atlas.cli.runtime import execute
-from atlas.cli.process_group import ChildProcess
-from atlas.cli.up import start
+from atlas.cli.programs.process_group import ChildProcess
+from atlas.cli.programs.up import start
 tree = [ChildProcess(name, [sys.executable, {sleeper!r}, {folder!r}, *name.split(":")]) for name in sys.argv[1:]]
 sys.exit(execute(lambda settings: start(settings, tree, json=True)))
 """
@@ -178,7 +178,7 @@ async def test_port_0_is_refused(atlas):
 
 
 async def test_a_port_in_use_is_refused_before_anything_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr("atlas.cli.up.RELEASE_SECONDS", 0)
+    monkeypatch.setattr("atlas.cli.programs.up.RELEASE_SECONDS", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = load_settings(atlas_home=tmp_path / "home", atlas_port=taken.getsockname()[1], database_url=None)
         with pytest.raises(PortUnavailable, match="is in use by another program"):
@@ -234,7 +234,7 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
     async def broken(*_: object) -> bool:
         raise RuntimeError("the proxy of this machine is broken")
 
-    monkeypatch.setattr("atlas.cli.up._answers", broken)
+    monkeypatch.setattr("atlas.cli.programs.up._answers", broken)
     port = free_port("127.0.0.1")
     settings = load_settings(atlas_home=tmp_path / "home", atlas_port=port, database_url=database_url)
     api = ChildProcess("api", [sys.executable, str(SLEEPER), str(tmp_path), "api"])

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-import atlas.cli.long_running
+import atlas.cli.programs.long_running
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.gate import switch
@@ -98,10 +98,10 @@ async def test_the_file_for_probes_is_touched_again_and_again_and_one_that_canno
 ):
     # Not by its output: another test may have chosen a level of the logs for this process.
     warned = Mock()
-    monkeypatch.setattr(atlas.cli.long_running, "log", warned)
-    monkeypatch.setattr(atlas.cli.long_running, "ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(atlas.cli.programs.long_running, "log", warned)
+    monkeypatch.setattr(atlas.cli.programs.long_running, "ALIVE_SECONDS", 0.01)
     file = tmp_path / "folder" / "alive"
-    touching = asyncio.create_task(atlas.cli.long_running._show_life(file))
+    touching = asyncio.create_task(atlas.cli.programs.long_running._show_life(file))
     await asyncio.sleep(0.05)
     file.parent.mkdir()
     await until(file.exists)

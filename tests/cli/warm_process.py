@@ -23,24 +23,10 @@ from tests.support import ROOT
 LONGEST = 2**20
 # None of these registers a job type: a command knows the same types in a fork as in a process of its own.
 LOADED = (
-    *(
-        "main",
-        "runtime",
-        "in_process",
-        "doctor",
-        "status",
-        "usage",
-        "insights",
-        "explain",
-        "enqueue",
-        "jobs",
-        "workflow",
-        "trigger",
-        "event",
-        "tenant",
-        "token",
-    ),
-    *("host", "definition", "migrate"),
+    *("main", "runtime", "connection.in_process", "doctor", "migrate", "workflow", "trigger"),
+    *("steering.status", "steering.usage", "steering.insights", "steering.host"),
+    *("jobs.explain", "jobs.enqueue", "jobs.jobs", "jobs.event", "jobs.definition"),
+    *("access.tenant", "access.token"),
 )
 
 

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from atlas.db.pool import UNREACHABLE, Pool, open_pool
+from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.tokens import add_token
 from atlas.errors import DatabaseError
 from tests.cluster.patroni import PatroniCluster
 from tests.support import DANA, ROOT, free_port, until

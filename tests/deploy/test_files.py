@@ -14,7 +14,7 @@ import yaml
 from dotenv import dotenv_values
 
 from atlas.api.app import create_app
-from atlas.cli.process_group import MARGIN_SECONDS
+from atlas.cli.programs.process_group import MARGIN_SECONDS
 from atlas.engine.jobs.summary import KINDS
 from atlas.settings import Settings, load_settings
 from tests.docs.test_commands import fault_of

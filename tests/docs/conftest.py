@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from atlas.cli.demo import SLUG, load_demo
+from atlas.cli.programs.demo import SLUG, load_demo
 from atlas.db.pool import connect, open_pool
+from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.gate import switch
-from atlas.engine.tokens import add_token
 from atlas.postgres.cluster import start_embedded
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import environment
@@ -32,7 +32,13 @@ OWN_SERVER = "install.md"
 BEFORE = {"backup.md": "atlas migrate"}
 HERE = Path(__file__).parent
 # What programs import beside commands.
-LOADED = ("atlas.cli.worker", "atlas.cli.scheduler", "atlas.cli.api", "atlas.api.app", "atlas.cli.audit")
+LOADED = (
+    "atlas.cli.programs.worker",
+    "atlas.cli.programs.scheduler",
+    "atlas.cli.programs.api",
+    "atlas.api.app",
+    "atlas.cli.audit",
+)
 # Programs of others that pages use, and what each is asked first.
 TOOLS = {"curl": "--version", "openssl": "version"}
 API = re.compile(r"127\.0\.0\.1:8080|atlas\.example\.com")

@@ -5,6 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from atlas.audit.record import Event, record
+from atlas.engine.access.sessions import open_session
+from atlas.engine.access.tokens import add_token
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
@@ -16,14 +18,12 @@ from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
+from atlas.engine.metering.usage import meter_usage
 from atlas.engine.policy.rules import add_rule
-from atlas.engine.recurring import save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run
-from atlas.engine.sessions import open_session
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import add_token
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.triggers.store import add_trigger, remove_trigger
-from atlas.engine.usage import meter_usage
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook
 from atlas.engine.workflows.declared.store import save_workflow

@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from atlas.audit.record import Event, record
-from atlas.engine.access_report import COLUMNS, report_access, report_csv
-from atlas.engine.grants import grant_enqueue, revoke_enqueue
-from atlas.engine.tenants import find_tenant
-from atlas.engine.tokens import add_token, revoke_token
+from atlas.engine.access.access_report import COLUMNS, report_access, report_csv
+from atlas.engine.access.grants import grant_enqueue, revoke_enqueue
+from atlas.engine.access.tokens import add_token, revoke_token
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import InvalidInput
 from tests.support import DANA, given_tenant
 

@@ -11,8 +11,8 @@ from atlas.audit.crosscheck import cross_check
 from atlas.audit.keys import signing_key
 from atlas.audit.retention import PrunedRows
 from atlas.audit.seal import seal
-from atlas.engine.audit_prune import WORKFLOW, PruneReview, prune_by_policy
 from atlas.engine.policy.rules import add_rule, remove_rule
+from atlas.engine.retention.audit_prune import WORKFLOW, PruneReview, prune_by_policy
 from atlas.engine.workflows.approvals import decide_approval
 from atlas.errors import Conflict, Refused
 from atlas.settings import load_settings

@@ -9,7 +9,6 @@ import pytest
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.db.pool import connect
-from atlas.engine.history import drop_expired, file_jobs
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
@@ -22,8 +21,9 @@ from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, decide
-from atlas.engine.retention import read_ages
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
+from atlas.engine.retention.history import drop_expired, file_jobs
+from atlas.engine.retention.retention import read_ages
 from atlas.errors import AtlasError, NotFound
 from tests.engine.jobs.given import given_claimed, given_job, success
 from tests.engine.test_retention import age, keep, old, sweep

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.insights import InsightsQuery, read_insights
-from atlas.engine.insights_csv import COLUMNS, csv_lines, text
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
@@ -15,8 +13,10 @@ from atlas.engine.jobs.finish import Notes, finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, PermanentError, decide, succeed
-from atlas.engine.tenants import add_tenant
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.insights import InsightsQuery, read_insights
+from atlas.engine.metering.insights_csv import COLUMNS, csv_lines, text
+from atlas.engine.metering.usage import meter_usage
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, lose_lease, make_due, success
 from tests.support import DANA

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from atlas.engine import quotas
+from atlas.engine.access import quotas
+from atlas.engine.access.quotas import QUOTAS, QuotaReached
+from atlas.engine.access.sessions import end_session, open_session
+from atlas.engine.access.tokens import add_token, revoke_token
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.policy.rules import add_rule, remove_rule
-from atlas.engine.quotas import QUOTAS, QuotaReached
-from atlas.engine.sessions import end_session, open_session
-from atlas.engine.tenants import add_tenant, edit_tenant
-from atlas.engine.tokens import add_token, revoke_token
+from atlas.engine.tenants.tenants import add_tenant, edit_tenant
 from atlas.engine.triggers.store import add_trigger, remove_trigger
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.store import add_webhook

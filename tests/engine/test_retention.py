@@ -16,10 +16,10 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
-from atlas.engine.recurring import list_recurring, remove_recurring, save_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run, sweep_runs
-from atlas.engine.retention import Pruned, forget_limits, forget_workers, id_at, prune, read_ages
-from atlas.engine.usage import meter_usage, read_usage
+from atlas.engine.metering.usage import meter_usage, read_usage
+from atlas.engine.retention.retention import Pruned, forget_limits, forget_workers, id_at, prune, read_ages
+from atlas.engine.schedules.recurring import list_recurring, remove_recurring, save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run, sweep_runs
 from atlas.engine.workflows.events import publish_event
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, success
 from tests.support import DANA, given_tenant

@@ -5,15 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.flow import quantile
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
-from atlas.engine.series import SeriesQuery, prune_series, read_series
-from atlas.engine.tenants import add_tenant
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.flow import quantile
+from atlas.engine.metering.series import SeriesQuery, prune_series, read_series
+from atlas.engine.metering.usage import meter_usage
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import InvalidInput
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import given_claimed, given_job, success

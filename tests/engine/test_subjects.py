@@ -2,9 +2,9 @@
 
 import pytest
 
-from atlas.engine.subjects import RESERVED, check_subject, looks_like
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import add_token
+from atlas.engine.access.subjects import RESERVED, check_subject, looks_like
+from atlas.engine.access.tokens import add_token
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import InvalidInput
 from tests.support import ALICE
 

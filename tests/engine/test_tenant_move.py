@@ -23,13 +23,13 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.pauses import list_pauses, pause, resume
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.sweep import sweep
-from atlas.engine.recurring import save_recurring
-from atlas.engine.recurring_runs import claim_runs
-from atlas.engine.tenant_file import TenantFileWriter
-from atlas.engine.tenant_import import TenantImport, UnusableFile
-from atlas.engine.tenant_move import begin_move, cancel_move, record_export
-from atlas.engine.tenant_removal import begin_removal, continue_removal
-from atlas.engine.tenants import edit_tenant, find_tenant
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs
+from atlas.engine.tenants.move import begin_move, cancel_move, record_export
+from atlas.engine.tenants.move_file import TenantFileWriter
+from atlas.engine.tenants.move_import import TenantImport, UnusableFile
+from atlas.engine.tenants.removal import begin_removal, continue_removal
+from atlas.engine.tenants.tenants import edit_tenant, find_tenant
 from atlas.engine.workflows.approvals import decide_approval, expire_approvals
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents

@@ -12,6 +12,8 @@ from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
 from atlas.audit.seal import seal
 from atlas.audit.verify import verify
+from atlas.engine.access.sessions import open_session
+from atlas.engine.access.tokens import add_token, list_tokens
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.idempotency import call_key, once
 from atlas.engine.jobs.backoff import ATLAS
@@ -21,14 +23,12 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, decide
+from atlas.engine.metering.usage import meter_usage
 from atlas.engine.policy.rules import add_rule
-from atlas.engine.recurring import save_recurring
-from atlas.engine.sessions import open_session
-from atlas.engine.tenant_removal import begin_removal, continue_removal, list_removals, removed_rows
-from atlas.engine.tenants import add_tenant, find_tenant
-from atlas.engine.tokens import add_token, list_tokens
+from atlas.engine.schedules.recurring import save_recurring
+from atlas.engine.tenants.removal import begin_removal, continue_removal, list_removals, removed_rows
+from atlas.engine.tenants.tenants import add_tenant, find_tenant
 from atlas.engine.triggers.store import add_trigger
-from atlas.engine.usage import meter_usage
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.actors import Actor
-from atlas.engine.tenants import add_tenant
-from atlas.engine.tokens import (
+from atlas.engine.access.tokens import (
     ROLES,
     add_token,
     authenticate,
@@ -16,6 +15,7 @@ from atlas.engine.tokens import (
     revoke_created_tokens,
     revoke_token,
 )
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused, SettingsError
 from tests.support import ALICE

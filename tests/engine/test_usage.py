@@ -17,7 +17,7 @@ from atlas.engine.jobs.lease import reap, record_undone
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
-from atlas.engine.usage import meter_usage, read_usage
+from atlas.engine.metering.usage import meter_usage, read_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.support import DANA
 

@@ -26,7 +26,7 @@ from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.summary import COUNT, COUNTED, NOTHING, summarize
 from atlas.engine.jobs.verdicts import succeed
-from atlas.engine.overview import read_overview, read_tenants
+from atlas.engine.metering.overview import read_overview, read_tenants
 from atlas.engine.xmin_horizon import HolderKind, HorizonHolder, find_holders, rounded
 from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import given_job, given_worker

@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from atlas.audit.crosscheck import cross_check
+from atlas.engine.access.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.admission import admit
-from atlas.engine.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.tenant_removal import begin_removal, continue_removal
-from atlas.engine.tenants import find_tenant
+from atlas.engine.tenants.removal import begin_removal, continue_removal
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import AtlasError, InvalidInput, NotFound, Refused
 from tests.integrations.ways import WAYS, call
 from tests.pgbouncer import without_pooler

@@ -10,8 +10,8 @@ from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import read_gate, switch
-from atlas.engine.retention import id_at
-from atlas.engine.usage import read_usage
+from atlas.engine.metering.usage import read_usage
+from atlas.engine.retention.retention import id_at
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.support import DANA

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from atlas.engine.recurring import list_recurring
+from atlas.engine.schedules.recurring import list_recurring
 from atlas.scheduler.maintenance import Maintenance
 
 

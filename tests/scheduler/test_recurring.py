@@ -12,8 +12,8 @@ import pytest
 import structlog
 
 from atlas.engine.jobs.gate import switch
-from atlas.engine.recurring import list_recurring
-from atlas.engine.recurring_runs import claim_runs, finish_run, list_runs, renew_run
+from atlas.engine.schedules.recurring import list_recurring
+from atlas.engine.schedules.recurring_runs import claim_runs, finish_run, list_runs, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.scheduler.recurring import Recurring
 from atlas.scheduler.recurring_run import RecurringContext

@@ -21,7 +21,7 @@ PARTS = (
     "generated/client.py",
     "web/dist/index.html",
     "migrations/migration_lock.toml",
-    "engine/jobs/functions/claim.sql",
+    "engine/jobs/functions/claim/claim.sql",
 )
 BUILD_SDIST = "import sys; from tools import build_backend; build_backend.build_sdist(sys.argv[1])"
 

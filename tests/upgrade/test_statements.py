@@ -22,7 +22,7 @@ async def url_before(databases: TestDatabases, version_before: Path, monkeypatch
     """A database as the version before made it."""
     source = version_before / "atlas"
     files = sorted((source / "db" / "functions").glob("*.sql"))
-    files += [path for floor in sql_functions.FLOORS for path in sorted((source / floor).glob("**/functions/*.sql"))]
+    files += [path for floor in sql_functions.FLOORS for path in sorted((source / floor).glob("**/functions/**/*.sql"))]
     async with databases.database(migrated=False) as url:
         with monkeypatch.context() as before:
             before.setattr("atlas.db.migrations.load_migrations", lambda: load_migrations(source / "migrations"))

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from atlas.actors import system
-from atlas.engine.sessions import make_link
-from atlas.engine.tokens import authenticate
+from atlas.engine.access.sessions import make_link
+from atlas.engine.access.tokens import authenticate
 from tests.web.conftest import PHONE, Visit, serious_violations
 
 PAGES = {

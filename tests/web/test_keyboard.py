@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.intents import request_workflow
 from tests.support import DANA
 from tests.web.conftest import Visit, serious_violations

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.types import know_input
-from atlas.engine.tenants import know_limit
+from atlas.engine.tenants.tenants import know_limit
 from atlas.settings import Settings
 from atlas.workers.email.message import EmailInput
 from atlas.workers.email.tenant_settings import TenantEmailSettings

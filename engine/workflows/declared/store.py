@@ -15,10 +15,10 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.type_catalog import kept_secrets
-from atlas.engine.quotas import require_room
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed

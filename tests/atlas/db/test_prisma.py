@@ -54,7 +54,7 @@ async def test_a_model_that_does_not_exist_is_named(conn):
 
 
 @pytest.mark.parametrize(
-    "module", ["atlas.engine.tenants", "atlas.cli.main", "atlas.cli.tenant", "atlas.workers.worker"]
+    "module", ["atlas.engine.tenants.tenants", "atlas.cli.main", "atlas.cli.access.tenant", "atlas.workers.worker"]
 )
 def test_the_generated_code_is_imported_by_the_first_call_alone(module):
     loaded = f"import sys, {module}; print('atlas.generated' in sys.modules)"

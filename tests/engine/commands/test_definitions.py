@@ -25,7 +25,7 @@ from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import DuplicateJobType, JobType
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
 from tests.engine.jobs.given import actions, given_worker, load
 from tests.support import DANA

@@ -34,7 +34,7 @@ from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.engine.secrets.key import SecretKey, use_secret_key
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotClaimed, NotFound, Refused
 from atlas.models.hosts import Host
 from tests.engine.jobs.given import actions, attempts, given_worker, load, make_due

@@ -20,7 +20,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Notes
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
-from atlas.engine.tenants import add_tenant, edit_tenant, find_tenant
+from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.models.hosts import Host, ServerInstance
 from tests.engine.jobs.given import actions, load

@@ -23,7 +23,7 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.job_list import JobFilter, list_ids
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import actions, given_claimed, given_job, load

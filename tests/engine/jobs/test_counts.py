@@ -19,7 +19,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.summary import COUNT, COUNTED, summarize
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, snooze, succeed
-from atlas.engine.usage import meter_usage
+from atlas.engine.metering.usage import meter_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.engine.jobs.test_list import FILL, MIXED, OTHERS, cost_of
 from tests.engine.test_retention import age, old, sweep

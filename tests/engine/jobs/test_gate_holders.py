@@ -45,7 +45,7 @@ async with conn.transaction():
     await freeze()
 """,
     "claims recurring runs": """
-from atlas.engine.recurring_runs import claim_runs
+from atlas.engine.schedules.recurring_runs import claim_runs
 async with conn.transaction():
     await claim_runs(conn, "scheduler", [], lease=60)
     await freeze()
@@ -57,7 +57,7 @@ await gate.switch(conn, online=True, actor=system("test"), if_match=["x"])
 """,
     "begins the move of a tenant": """
 from types import SimpleNamespace
-from atlas.engine import tenant_move
+from atlas.engine.tenants import move as tenant_move
 tenant_move.fetch_value = freeze
 await tenant_move._mark(conn, SimpleNamespace(id=SYSTEM_TENANT, slug="x"), None, None, system("test"))
 """,

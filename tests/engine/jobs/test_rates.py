@@ -13,7 +13,7 @@ from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import take_turn
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import decide
-from atlas.engine.tenants import edit_tenant, find_tenant
+from atlas.engine.tenants.tenants import edit_tenant, find_tenant
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_worker, load, make_due, success
 from tests.engine.jobs.test_limits_by_key import KEY, given_keyed, given_limit, ids

@@ -27,7 +27,7 @@ from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, key_file, load_key, use_secret_key
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.secrets.store import reveal, split_secrets
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import DedupeConflict, InvalidInput
 from atlas.settings import load_settings
 from tests.engine.jobs.given import load

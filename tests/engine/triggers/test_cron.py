@@ -9,7 +9,7 @@ import pytest
 from apscheduler.events import EVENT_JOB_EXECUTED
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from atlas.engine.timezones import clock_changes
+from atlas.engine.schedules.timezones import clock_changes
 from atlas.engine.triggers.cron import check_cron, read_cron
 from atlas.errors import InvalidInput
 from tests.support import PROOF, until

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from atlas.engine import code_schedules
-from atlas.engine.code_schedules import declare_schedule
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import job, registered
+from atlas.engine.schedules import code_schedules
+from atlas.engine.schedules.code_schedules import declare_schedule
 from atlas.engine.triggers.find import list_triggers
 from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.engine.triggers.store import edit_trigger

@@ -15,8 +15,8 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, decide
-from atlas.engine.tenant_removal import begin_removal
-from atlas.engine.tenants import find_tenant
+from atlas.engine.tenants.removal import begin_removal
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.webhooks import deliver
 from atlas.engine.webhooks.deliver import deliver_events, disable_overfull, send_test
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook

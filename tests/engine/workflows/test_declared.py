@@ -14,7 +14,7 @@ from atlas.engine.jobs.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.templates import render
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.declared import interpret, template_turns
 from atlas.engine.workflows.declared.check import check_document

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.retention import prune, read_ages
-from atlas.engine.tenants import add_tenant
+from atlas.engine.retention.retention import prune, read_ages
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.run_actions import cancel_run

@@ -12,7 +12,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.policy import judge as policy
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.declared.store import enable_workflow
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import NewIntent, _decide, request_workflow, request_workflows, take_intents

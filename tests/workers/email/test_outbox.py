@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from atlas.cli.main import app
 from atlas.engine.outbox_files import MailUnreadable, list_mails, outbox_folder
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.ids import new_id
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from atlas.engine.tenants import add_tenant
+from atlas.engine.tenants.tenants import add_tenant
 from tests.support import DANA
 from tests.workers.email.given import MAIL
 from tests.workers.email.server import Play

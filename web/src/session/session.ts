@@ -5,7 +5,7 @@ import { isStatus } from "@/api/problem";
 export type Session = Schemas["SessionShown"];
 export type Role = Session["role"];
 
-/** Groups of roles, as in api/roles.py. */
+/** Groups of roles, as in api/access/roles.py. */
 export const OPERATORS: readonly Role[] = ["operator"];
 export const MANAGERS: readonly Role[] = ["operator", "tenant_admin"];
 export const READERS: readonly Role[] = ["operator", "tenant_admin", "auditor"];

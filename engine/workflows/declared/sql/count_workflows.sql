@@ -1,4 +1,4 @@
--- The declared workflows of a tenant, or those for all tenants. Called by engine/quotas.py.
+-- The declared workflows of a tenant, or those for all tenants. Called by engine/access/quotas.py.
 -- SQL, because Prisma does not count distinct values.
 select count(distinct key)::int
 from atlas.workflows

@@ -1,0 +1,1 @@
+"""Caches of a process, and what tells them to read again."""

@@ -1,0 +1,1 @@
+"""HTTP itself: the server, its bounds, the middleware, files and headers."""

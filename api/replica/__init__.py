@@ -1,0 +1,1 @@
+"""Reads from a standby."""

@@ -1,0 +1,1 @@
+"""Commands about tenants, tokens and grants."""

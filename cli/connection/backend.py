@@ -1,0 +1,123 @@
+"""What the commands about jobs and the gate need of an installation, over HTTP or on its database."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from atlas.cli.access.tenant_names import TenantNames
+    from atlas.db.versions import RunningVersion
+    from atlas.engine.explanation import Explanation
+    from atlas.engine.jobs.enqueue import Enqueued
+    from atlas.engine.jobs.find import JobRow
+    from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.workflows.find_intents import EngineState
+    from atlas.models.system import Gate, Pause, PauseKind, QueueDepth
+    from atlas.up_report import ProgramState
+
+
+# A worker that runs, by the names of its fields.
+Worker: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueOptions:
+    """A job to enqueue. Without a tenant it belongs to the token's tenant, or to the tenant `system`."""
+
+    job_type: str
+    input: dict[str, Any]
+    tenant: str | None
+    priority: int
+    max_retries: int | None
+    dedupe_key: str | None
+    delay: timedelta | None
+    allow_unknown: bool = False
+    run_at: datetime | None = None
+    host: str | None = None
+    start_by: datetime | None = None
+    expires_in: timedelta | None = None
+    finish_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which jobs to list."""
+
+    status: str | None
+    job_type: str | None
+    tenant: str | None
+    before: UUID | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetails:
+    """A job, its tenant's slug, its attempts, and why it is where it is."""
+
+    job: "JobRow"
+    tenant: str | None
+    attempts: Sequence[Mapping[str, Any]]
+    explanation: "Explanation"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The job as a document."""
+        return {**asdict(self.job), "tenant": self.tenant}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """The gate, engine, queue, workers, programs of `atlas up`, pauses, what the audit log lacks, and the versions."""
+
+    gate: "Gate"
+    engine: "EngineState"
+    queue: "list[QueueDepth]"
+    workers: list[Worker]
+    programs: "list[ProgramState]"
+    pauses: "list[Pause]"
+    audit_lost_end: str | None
+    versions: "list[RunningVersion]"
+
+
+class Backend(Protocol):
+    """An installation of Atlas."""
+
+    async def enqueue(self, options: EnqueueOptions) -> "Enqueued": ...
+
+    async def find_job_id(self, text: str, *, option: str = "ID") -> UUID: ...
+
+    async def tenant_names(self, jobs: "Sequence[JobRow]") -> "TenantNames": ...
+
+    async def list_jobs(self, options: ListOptions) -> "JobPage": ...
+
+    async def show(self, job_id: UUID) -> JobDetails: ...
+
+    async def explain(self, job_id: UUID) -> "Explanation": ...
+
+    async def cancel(self, job_id: UUID) -> str: ...
+
+    async def retry(self, job_id: UUID) -> None: ...
+
+    async def retry_dead_letters(
+        self, *, tenant: str | None, job_type: str | None, limit: int
+    ) -> Mapping[UUID, str]: ...
+
+    async def delete(self, job_id: UUID) -> None: ...
+
+    async def status(self) -> StatusReport: ...
+
+    async def list_workers(self) -> list[Worker]: ...
+
+    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
+
+    async def list_pauses(self, *, tenant: str | None) -> "list[Pause]": ...
+
+    async def pause(
+        self, kind: "PauseKind", target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> "Pause": ...
+
+    async def resume(self, kind: "PauseKind", target: str, *, tenant: str | None) -> "Pause": ...
+
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> "Gate": ...

@@ -1,0 +1,122 @@
+"""The backend that works on the database of an installation."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
+from atlas.cli.runtime import caller
+from atlas.cli.terminal.ids import find_id
+from atlas.db.pool import Connection
+from atlas.db.replica import read_first
+from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.versions import running_versions
+from atlas.engine.explanation import Explanation
+from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
+from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
+from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
+from atlas.engine.jobs.retry import retry_dead_letters, retry_now
+from atlas.engine.workflows.find_intents import read_engine
+from atlas.errors import NotFound
+from atlas.models.system import Gate, Pause, PauseKind
+from atlas.settings import Settings
+from atlas.up_report import read_programs
+
+if TYPE_CHECKING:
+    from atlas.engine.jobs.enqueue import Enqueued
+
+LIVE_WORKERS = statement("cli/connection/sql/live_workers.sql")
+LOST_END = statement("cli/connection/sql/lost_end.sql")
+
+
+class OnDatabase:
+    """Calls the engine as the person at the terminal."""
+
+    def __init__(self, conn: Connection, settings: Settings) -> None:
+        self._conn = conn
+        self._settings = settings
+
+    async def enqueue(self, options: EnqueueOptions) -> "Enqueued":
+        # Imported here: what checks inputs and knows workflows takes longer to load than other commands run.
+        from atlas.cli.jobs.enqueue_on_database import enqueue_or_request
+
+        return await enqueue_or_request(self._conn, options)
+
+    async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
+        return await find_id(self._conn, "job", text, option=option)
+
+    async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
+        return await names_of(self._conn, jobs)
+
+    async def list_jobs(self, options: ListOptions) -> JobPage:
+        statuses = None if options.status is None else (options.status,)
+        wanted = JobFilter(await tenant_id(self._conn, options.tenant), statuses, options.job_type)
+        read = partial(list_page, wanted=wanted, before=options.before, limit=options.limit)
+        return await read_first(self._settings, self._conn, read)
+
+    async def show(self, job_id: UUID) -> JobDetails:
+        job = await get_job(self._conn, job_id)
+        if job is None:
+            raise NotFound("job", job_id)
+        tenant = (await names_of(self._conn, [job])).slug(job.tenant_id)
+        return JobDetails(job, tenant, await list_attempts(self._conn, job_id), await explain(self._conn, job_id))
+
+    async def explain(self, job_id: UUID) -> Explanation:
+        return await explain(self._conn, job_id)
+
+    async def cancel(self, job_id: UUID) -> str:
+        return await cancel(self._conn, job_id, actor=caller())
+
+    async def retry(self, job_id: UUID) -> None:
+        await retry_now(self._conn, job_id, actor=caller())
+
+    async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
+        owner = await tenant_id(self._conn, tenant)
+        return await retry_dead_letters(self._conn, actor=caller(), tenant_id=owner, job_type=job_type, limit=limit)
+
+    async def delete(self, job_id: UUID) -> None:
+        await delete(self._conn, job_id, actor=caller())
+
+    async def list_workers(self) -> list[Worker]:
+        return [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
+
+    async def status(self) -> StatusReport:
+        gate, engine = await read_gate(self._conn), await read_engine(self._conn)
+        return StatusReport(
+            gate,
+            engine,
+            await queue_depth(self._conn),
+            await self.list_workers(),
+            read_programs(self._settings.home),
+            await list_pauses(self._conn),
+            await fetch_value(self._conn, LOST_END),
+            await running_versions(self._conn),
+        )
+
+    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
+        gate = await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)
+        return gate if online else await wait_until_closed(self._conn, gate)
+
+    async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
+        return await list_pauses(self._conn, tenant_id=await tenant_id(self._conn, tenant))
+
+    async def pause(
+        self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> Pause:
+        owner = await tenant_id(self._conn, tenant)
+        about: dict[str, Any] = {"actor": caller(), "tenant_id": owner, "reason": reason, "until": until}
+        return await wait_until_paused(self._conn, await pause(self._conn, kind, target, **about))
+
+    async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
+        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        return await resume(self._conn, found.id, actor=caller())
+
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
+        return await switch_engine(self._conn, enabled=enabled, actor=caller(), reason=reason)

@@ -1,0 +1,216 @@
+"""The backend that calls the API of an installation, at the address in ATLAS_URL."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import fields
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
+from atlas.cli.connection.over_http_rows import find_id_over_http, find_named
+from atlas.client import (
+    ApiError,
+    ApiForbidden,
+    ApiNotFound,
+    ApiUnauthenticated,
+    AtlasClient,
+    Job,
+    JobRequest,
+    RetryBudget,
+    Unreachable,
+    WorkerStatus,
+)
+from atlas.db.versions import RunningVersion
+from atlas.engine.explanation import Explanation
+from atlas.engine.jobs.enqueue import Enqueued
+from atlas.engine.jobs.find import JobRow
+from atlas.engine.jobs.job_list import JobPage
+from atlas.engine.jobs.pauses import named_pause
+from atlas.engine.workflows.find_intents import EngineState
+from atlas.errors import SettingsError
+from atlas.models.system import Gate, Pause, PauseKind
+from atlas.settings import Settings
+from atlas.up_report import ProgramState
+
+# A person waits at the terminal.
+RETRY = RetryBudget(tries=4, seconds=15.0)
+# The most dead letters that the API queues in one call.
+MOST_AT_ONCE = 1000
+# The fields of a job that have another name in the API.
+_RENAMED = {"created_at": "queued_at", "shown_status": "status"}
+_STORED = {"waiting": "queued", "dead_letter": "failed"}
+_WORKER_FIELDS = {"worker_id", "hostname", "version", "job_types", "running_count", "started_at", "last_seen_at"}
+
+
+class OverHttp:
+    """Calls the API with the token of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._atlas = partial(reach_api, settings)
+
+    async def enqueue(self, options: EnqueueOptions) -> Enqueued:
+        async with self._atlas(options.tenant) as atlas:
+            made = await atlas.enqueue(await self._request(atlas, options))
+        return Enqueued(made.id, made.deduplicated)
+
+    async def _request(self, atlas: AtlasClient, options: EnqueueOptions) -> JobRequest:
+        host = None if options.host is None else await find_named("host", options.host, atlas.list_hosts())
+        return JobRequest(
+            job_type=options.job_type,
+            input=options.input,
+            priority=options.priority,
+            max_retries=options.max_retries,
+            dedupe_key=options.dedupe_key,
+            delay_seconds=None if options.delay is None else options.delay.total_seconds(),
+            scheduled_for=options.run_at,
+            host_id=None if host is None else host.id,
+            allow_unknown=options.allow_unknown,
+            start_by=options.start_by,
+            expires_in_seconds=None if options.expires_in is None else options.expires_in.total_seconds(),
+            finish_by=options.finish_by,
+        )
+
+    async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
+        async with self._atlas() as atlas:
+            return await find_id_over_http(atlas, "job", text, option=option)
+
+    async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
+        """The slugs of those tenants that the token may read."""
+        slugs: dict[str, str] = {}
+        async with self._atlas() as atlas:
+            for id in {str(job.tenant_id) for job in jobs}:
+                with suppress(ApiForbidden, ApiNotFound):
+                    slugs[id] = (await atlas.get_tenant(id)).slug
+        return TenantNames(slugs)
+
+    async def list_jobs(self, options: ListOptions) -> JobPage:
+        before = None if options.before is None else str(options.before)
+        async with self._atlas(options.tenant) as atlas:
+            listing = atlas.list_jobs(status=options.status, job_type=options.job_type)
+            page = await listing.page(limit=options.limit, cursor=before)
+        next_before = None if page.next_cursor is None else UUID(page.next_cursor)
+        return JobPage([_row(job) for job in page.items], next_before)
+
+    async def show(self, job_id: UUID) -> JobDetails:
+        async with self._atlas() as atlas:
+            job, explanation = await atlas.get_job(job_id), await atlas.explain_job(job_id)
+            attempts = [one.model_dump() async for one in atlas.list_job_attempts(job_id)]
+        row = _row(job)
+        tenant = (await self.tenant_names([row])).slug(row.tenant_id)
+        return JobDetails(row, tenant, attempts, Explanation(**explanation.model_dump()))
+
+    async def explain(self, job_id: UUID) -> Explanation:
+        async with self._atlas() as atlas:
+            return Explanation(**(await atlas.explain_job(job_id)).model_dump())
+
+    async def cancel(self, job_id: UUID) -> str:
+        async with self._atlas() as atlas:
+            return (await atlas.cancel_job(job_id)).verdict
+
+    async def retry(self, job_id: UUID) -> None:
+        async with self._atlas() as atlas:
+            await atlas.retry_job(job_id)
+
+    async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
+        verdicts: dict[UUID, str] = {}
+        async with self._atlas(tenant) as atlas:
+            while len(verdicts) < limit:
+                most = min(limit - len(verdicts), MOST_AT_ONCE)
+                found = await atlas.retry_dead_letters(job_type=job_type, limit=most)
+                verdicts.update(found.verdicts)
+                # Those that could not be queued would be found again first.
+                if found.retried < most:
+                    break
+        return verdicts
+
+    async def delete(self, job_id: UUID) -> None:
+        async with self._atlas() as atlas:
+            await atlas.delete_job(job_id)
+
+    async def list_workers(self) -> list[Worker]:
+        async with self._atlas() as atlas:
+            return _oldest_first([worker async for worker in atlas.list_workers(alive_only=True)])
+
+    async def status(self) -> StatusReport:
+        async with self._atlas() as atlas:
+            found = await atlas.get_status()
+        engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
+        workers = _oldest_first(found.workers)
+        queue = found.queue
+        pauses = found.pauses
+        programs = [ProgramState(**one.model_dump()) for one in found.programs]
+        gate = found.gate
+        versions = [RunningVersion(**one.model_dump()) for one in found.versions]
+        return StatusReport(gate, engine, queue, workers, programs, pauses, found.audit_lost_end, versions)
+
+    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
+        async with self._atlas() as atlas:
+            seconds = None if until is None else until.total_seconds()
+            return await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
+
+    async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
+        async with self._atlas(tenant) as atlas:
+            return [one async for one in atlas.list_pauses()]
+
+    async def pause(
+        self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
+    ) -> Pause:
+        async with self._atlas(tenant) as atlas:
+            seconds = None if until is None else until.total_seconds()
+            return await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
+
+    async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
+        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        async with self._atlas() as atlas:
+            await atlas.resume(found.id)
+        return found
+
+    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
+        async with self._atlas() as atlas:
+            return await atlas.switch_engine(enabled, reason=reason)
+
+
+@asynccontextmanager
+async def reach_api(settings: Settings, tenant: str | None = None) -> AsyncIterator[AtlasClient]:
+    """A client for one command, with the token of the settings. Its errors name the settings to look at."""
+    url = settings.atlas_url or ""
+    variable = "ATLAS_TOKEN" if settings.atlas_token is not None else "ATLAS_OPERATOR_TOKEN"
+    token = settings.atlas_token or settings.atlas_operator_token
+    if token is None:
+        raise SettingsError(
+            f"ATLAS_URL is {url}, but there is no token.",
+            remedy="Set ATLAS_TOKEN, or unset ATLAS_URL to use the database.",
+        )
+    try:
+        async with AtlasClient(url, token, tenant=tenant, retry=RETRY) as atlas:
+            yield atlas
+    except Unreachable as error:
+        error.remedy = "Check that `atlas api` runs there, and that ATLAS_URL is right."
+        raise
+    except ApiUnauthenticated as error:
+        error.message = f"{url} does not accept the token."
+        error.remedy = f"Set {variable} to a valid token; `atlas token add` makes one."
+        raise
+    except ApiForbidden as error:
+        error.remedy = f"Use a token with that right in {variable}."
+        raise
+    except ApiError as error:
+        if not error.problem:
+            error.remedy = "Check that ATLAS_URL is the address of an Atlas."
+        raise
+
+
+def _oldest_first(workers: Sequence[WorkerStatus]) -> list[Worker]:
+    return [
+        worker.model_dump(include=_WORKER_FIELDS) for worker in sorted(workers, key=lambda worker: worker.started_at)
+    ]
+
+
+def _row(job: Job) -> JobRow:
+    """A job as a row of the queue."""
+    derived: dict[str, Any] = {"status": _STORED.get(job.status, job.status)}
+    names = (one.name for one in fields(JobRow) if one.name not in derived)
+    return JobRow(**derived, **{name: getattr(job, _RENAMED.get(name, name)) for name in names})

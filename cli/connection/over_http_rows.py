@@ -1,0 +1,82 @@
+"""What the API returns, as the rows that commands show, and what people name found in its lists."""
+
+from collections.abc import AsyncIterable
+from contextlib import suppress
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.terminal.ids import entity_of, id_range, is_beginning, only_one
+from atlas.engine.id_prefixes import IdKind
+from atlas.errors import NotFound, Refused
+from atlas.ids import as_id
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, Tenant
+
+R = TypeVar("R")
+
+
+def row_of(kind: type[R], shown: Any, **more: Any) -> R:
+    """A row of this kind, from a response that has fields of the same names. `more` are those that it does not have."""
+    if issubclass(kind, BaseModel):
+        # Also of a larger model, such as one with a secret.
+        return kind.model_validate(
+            {name: getattr(shown, name) for name in kind.model_fields if name not in more} | more
+        )
+    row: Any = kind
+    return kind(**{one.name: getattr(shown, one.name) for one in fields(row) if one.name not in more}, **more)
+
+
+async def rows_of(kind: type[R], listing: AsyncIterable[Any]) -> list[R]:
+    """The same for a list."""
+    return [row_of(kind, one) async for one in listing]
+
+
+async def tenant_names(atlas: "AtlasClient") -> TenantNames:
+    """The slugs of the tenants that the token may read."""
+    slugs: dict[str, str] = {}
+    # Of the role enqueuer, for example.
+    with suppress(Refused):
+        slugs = {str(one.id): one.slug async for one in atlas.list_tenants()}
+    return TenantNames(slugs)
+
+
+async def own_tenant(atlas: "AtlasClient", named: str | None) -> "Tenant":
+    """The tenant that was named, or that of the token, or system."""
+    return await atlas.get_tenant(named or (await atlas.get_session()).tenant or "system")
+
+
+async def find_id_over_http(atlas: "AtlasClient", kind: IdKind, text: str, *, option: str = "ID") -> UUID:
+    """The id that a person typed: whole, whether it exists or not, or the only one that begins so."""
+    whole = as_id(text)
+    if whole is not None:
+        return whole
+    id_range(option, text)
+    return only_one(kind, text, (await atlas.find_ids(kind, text)).ids)
+
+
+async def find_entity_over_http(atlas: "AtlasClient", text: str) -> str:
+    """What the audit log calls what a person typed."""
+    return entity_of(text, (await atlas.find_ids("any", text)).ids) if is_beginning(text) else text
+
+
+async def find_named(kind: IdKind, text: str, listing: AsyncIterable[R], *, name: str = "name") -> R:
+    """What a list has under a name, under an id, or under the only id that begins so."""
+    known: dict[UUID, Any] = {}
+    async for one in listing:
+        item: Any = one
+        if getattr(item, name) == text:
+            return one
+        known[item.id] = one
+    ids = [id for id in known if str(id) == text.lower()]
+    if not ids and is_beginning(text):
+        low, high = id_range("ID", text)
+        ids = sorted(id for id in known if low <= id <= high)
+    if not ids:
+        raise NotFound(kind, text)
+    found: R = known[only_one(kind, text, ids)]
+    return found

@@ -1,0 +1,1 @@
+"""Commands about jobs, what they are made of and what they leave."""

@@ -1,0 +1,85 @@
+"""`atlas explain`: why a job, a run, a trigger or a worker does nothing, whichever an id belongs to."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from atlas.cli.connection.connect import either
+from atlas.cli.runtime import connected
+from atlas.cli.terminal.ids import id_range, is_beginning, only_one
+from atlas.cli.terminal.output import Json, say
+from atlas.engine.explanation import Explanation
+from atlas.engine.id_prefixes import IdKind, ids_between
+from atlas.errors import NotFound, Refused
+from atlas.ids import as_id
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+    from atlas.db.pool import Connection
+
+KIND = "job, run, trigger or worker"
+KINDS: tuple[IdKind, ...] = ("run", "trigger", "job")
+
+
+def explain(
+    id: Annotated[str, typer.Argument(help="The id of a job, a run or a trigger, or its beginning; or of a worker.")],
+    json: Json = False,
+) -> None:
+    """Explain why a job, a run, a trigger or a worker does nothing, and the way out."""
+
+    async def work(settings: Settings) -> Explanation:
+        async with connected(settings) as conn:
+            return await _on_database(conn, id)
+
+    found = either(work, lambda atlas: _over_http(atlas, id))
+    say(found, found.text, json=json)
+
+
+async def _on_database(conn: "Connection", text: str) -> Explanation:
+    # Imported here: over HTTP nothing of it is needed.
+    from atlas.engine.jobs.explain import explain as explain_job
+    from atlas.engine.jobs.explain_worker import explain_worker
+    from atlas.engine.triggers.explain import explain_trigger
+    from atlas.engine.workflows.explain import explain_run
+
+    if not _is_id(text):
+        return await explain_worker(conn, text)
+    whole = as_id(text)
+    low, high = id_range("ID", text) if whole is None else (whole, whole)
+    # A run is a job too, of the same id.
+    runs, triggers, jobs = [await ids_between(conn, kind, low, high) for kind in KINDS]
+    one = only_one(KIND, text, sorted({*runs, *triggers, *jobs}))
+    if one in runs:
+        return await explain_run(conn, one)
+    return await explain_trigger(conn, one) if one in triggers else await explain_job(conn, one)
+
+
+async def _over_http(atlas: "AtlasClient", text: str) -> Explanation:
+    if not _is_id(text):
+        return Explanation(**(await atlas.explain_worker(text)).model_dump())
+    id = as_id(text) or await _beginning(atlas, text)
+    for explained in (atlas.explain_run, atlas.explain_trigger, atlas.explain_job):
+        try:
+            return Explanation(**(await explained(id)).model_dump())
+        except (NotFound, Refused):
+            # Not one of these, or not for this token.
+            continue
+    raise NotFound(KIND, text)
+
+
+async def _beginning(atlas: "AtlasClient", text: str) -> UUID:
+    """The only one of them whose id begins so. A run is a job too, of the same id."""
+    found: set[UUID] = set()
+    for kind in KINDS:
+        # Not every role may list triggers.
+        with suppress(Refused):
+            found |= {*(await atlas.find_ids(kind, text)).ids}
+    return only_one(KIND, text, sorted(found))
+
+
+def _is_id(text: str) -> bool:
+    """Whether it is the id of a row, or the beginning of one. The id of a worker is `host:pid:uuid`."""
+    return as_id(text) is not None or is_beginning(text)

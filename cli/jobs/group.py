@@ -1,0 +1,102 @@
+"""`atlas group`: shows groups of jobs, cancels and retries all of one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.bounds import LARGEST_PAGE
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, tenant_names
+from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.engine.jobs.bulk_actions import BulkVerb
+from atlas.models.jobs import JobGroup
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from atlas.client import AtlasClient
+
+app = typer.Typer(help="Groups of jobs: list, show, cancel and retry them.", no_args_is_help=True, add_completion=False)
+
+NO_GROUPS = "There are no groups. `enqueue_group` of the Python client and `POST /groups` make one."
+GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or its beginning.")]
+
+
+@app.command("list")
+def show_list(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="ID", help="Show the groups that are older than this one.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List groups of jobs, newest first."""
+
+    async def work(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
+        last = None if before is None else str(await find_id_over_http(atlas, "group", before, option="--before"))
+        page = await atlas.list_groups().page(limit=limit, cursor=last)
+        return [row_of(JobGroup, group) for group in page.items], await tenant_names(atlas)
+
+    found, names = on_atlas(work, tenant=tenant)
+    rows = [
+        (
+            *("open" if group.ended_at is None else "finished", names.slug(group.tenant_id), group.name, group.id),
+            *(_counts(group), group.then_type, shown_age(group.created_at)),
+        )
+        for group in found
+    ]
+    columns = ("STATUS", "TENANT", "NAME", "ID", "JOBS", "FOLLOWED BY", "AGE")
+    shown = table(columns, rows) if rows else NO_GROUPS
+    documents = [names.document(group) for group in found]
+    say_page("groups", documents, shown, next_before=last_id(found, limit), json=json)
+
+
+@app.command("show")
+def show(group_id: GroupId, json: Json = False) -> None:
+    """Show how far a group is: its jobs by status, and the job that follows."""
+
+    async def work(atlas: "AtlasClient") -> JobGroup:
+        return row_of(JobGroup, await atlas.get_group(await find_id_over_http(atlas, "group", group_id)))
+
+    group = on_atlas(work)
+    say(dict(group), "\n".join(_lines(group)), json=json)
+
+
+@app.command("cancel")
+def cancel(group_id: GroupId, json: Json = False) -> None:
+    """Cancel all jobs of a group that have not ended. The job that follows the group is enqueued then."""
+    _begin("cancel", group_id, json=json)
+
+
+@app.command("retry")
+def retry(group_id: GroupId, json: Json = False) -> None:
+    """Retry the jobs of a group that failed or were canceled. The job that followed it is not enqueued again."""
+    _begin("retry", group_id, json=json)
+
+
+def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
+    async def work(atlas: "AtlasClient") -> "tuple[UUID, int]":
+        id = await find_id_over_http(atlas, "group", group_id)
+        begun = await (atlas.cancel_group(id) if verb == "cancel" else atlas.retry_group(id))
+        return begun.id, begun.changed
+
+    action_id, changed = on_atlas(work)
+    message = f"{changed} jobs; if there are others, a scheduler goes on with them: bulk action {action_id}."
+    say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
+
+
+def _counts(group: JobGroup) -> str:
+    return ", ".join(f"{count} {status}" for status, count in sorted(group.counts.items())) or "none left"
+
+
+def _lines(group: JobGroup) -> list[str]:
+    state = "is open" if group.ended_at is None else f"ended {shown_age(group.ended_at)} ago"
+    named = f" ({group.name})" if group.name else ""
+    lines = [f"Group {group.id}{named} of {group.total} jobs {state}: {_counts(group)}."]
+    if group.then_job_id is not None:
+        lines.append(f"Job {group.then_job_id} of the type {group.then_type} followed it.")
+    elif group.then_type is not None:
+        lines.append(f"A job of the type {group.then_type} follows when all have ended.")
+    return lines

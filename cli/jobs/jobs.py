@@ -1,0 +1,152 @@
+"""`atlas jobs`: shows jobs, cancels, retries and deletes them."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from uuid import UUID
+
+import typer
+
+from atlas.bounds import LARGEST_PAGE
+from atlas.cli.connection.backend import Backend, ListOptions
+from atlas.cli.connection.connect import on_backend
+from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
+from atlas.cli.jobs.watch import watch
+from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.errors import FieldError, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from atlas.cli.access.tenant_names import TenantNames
+    from atlas.engine.jobs.job_list import JobPage
+
+app = typer.Typer(
+    help="Show and watch jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False
+)
+
+T = TypeVar("T")
+JobId = Annotated[str, typer.Argument(help="The job's id, or its beginning.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs, by slug or id.")]
+
+
+@app.command("list")
+def show_list(
+    status: Annotated[
+        str | None, typer.Option(help="queued, waiting (due later), pending (both), running, failed, dead_letter, …")
+    ] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
+    json: Json = False,
+) -> None:
+    """List jobs, newest first."""
+
+    async def work(atlas: Backend) -> "tuple[JobPage, TenantNames]":
+        last = None if before is None else await atlas.find_job_id(before, option="--before")
+        found = await atlas.list_jobs(ListOptions(status, job_type, tenant, last, limit))
+        return found, await atlas.tenant_names(found.jobs)
+
+    found, names = on_backend(work)
+    rows = [
+        (
+            *(job.shown_status, names.slug(job.tenant_id), job.job_type, job.id),
+            *(f"{job.attempt_count}/{job.max_retries + 1}", shown_age(job.created_at)),
+        )
+        for job in found.jobs
+    ]
+    empty = "There are no jobs yet. `atlas enqueue` makes one."
+    if status or job_type or tenant:
+        empty = "No job matches." if found.next_before is None else "None of the newest jobs matches."
+    columns = ("STATUS", "TENANT", "TYPE", "ID", "ATTEMPTS", "AGE")
+    shown = table(columns, rows) if rows else empty
+    say_page("jobs", [names.document(job) for job in found.jobs], shown, next_before=found.next_before, json=json)
+
+
+app.command("watch")(watch)
+
+
+@app.command("show")
+def show_one(job_id: JobId, json: Json = False) -> None:
+    """Show a job, the reason for its status, and its attempts with their errors, output and logs."""
+    _, found = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    document = {"job": found.document, "attempts": found.attempts, "explanation": found.explanation}
+    say(document, draw_job(found), json=json)
+
+
+@app.command("logs")
+def show_logs(
+    job_id: JobId,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt; all if not given.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what a job's attempts logged and wrote."""
+    id, found = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    wanted = [one for one in found.attempts if attempt in (None, one["attempt_no"])]
+    if not wanted:
+        raise NotFound("attempt", attempt or 1, remedy=f"`atlas jobs show {id}` lists the attempts.")
+    kept = [{name: one[name] for name in ("attempt_no", *PARTS)} for one in wanted]
+    texts = [text for one in wanted for text in parts_of(one, id)]
+    say({"id": id, "attempts": kept}, texts or "Nothing was logged or written.", json=json)
+
+
+@app.command("explain")
+def explain_one(job_id: JobId, json: Json = False) -> None:
+    """Explain why a job is not running, or which worker runs it."""
+    _, explanation = _on_job(job_id, lambda atlas, id: atlas.explain(id))
+    say(explanation, explanation.text, json=json)
+
+
+@app.command("cancel")
+def cancel_one(job_id: JobId, json: Json = False) -> None:
+    """Cancel a queued job, or ask a running one to stop."""
+    id, verdict = _on_job(job_id, lambda atlas, id: atlas.cancel(id))
+    outcome = "is canceled" if verdict == "canceled" else "is running; its worker was asked to stop it"
+    say({"id": id, "verdict": verdict}, f"Job {id} {outcome}.", json=json)
+
+
+@app.command("retry")
+def retry(
+    job_id: Annotated[str | None, typer.Argument(help="The job's id, or its beginning.")] = None,
+    dead_letters: Annotated[
+        bool,
+        typer.Option("--dead-letters", help="Dead letters, oldest first. One whose outcome is unknown needs its id."),
+    ] = False,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 1000,
+    json: Json = False,
+) -> None:
+    """Queue a failed or canceled job again, or many dead letters."""
+    if (job_id is None) != dead_letters:
+        raise InvalidInput("The command", [FieldError("ID", "give a job's id, or --dead-letters")])
+    if job_id is not None and (job_type or tenant):
+        raise InvalidInput("The command", [FieldError("ID", "--type and --tenant only go with --dead-letters")])
+
+    async def work(atlas: Backend) -> dict[UUID, str]:
+        if job_id is None:
+            return {**await atlas.retry_dead_letters(tenant=tenant, job_type=job_type, limit=limit)}
+        id = await atlas.find_job_id(job_id)
+        await atlas.retry(id)
+        return {id: "retried"}
+
+    verdicts = on_backend(work)
+    retried = sum(verdict == "retried" for verdict in verdicts.values())
+    kept = f"; {len(verdicts) - retried} could not be queued" if retried < len(verdicts) else ""
+    document = {"retried": retried, "verdicts": {str(key): verdict for key, verdict in verdicts.items()}}
+    say(document, f"{retried} jobs are queued again{kept}.", json=json)
+
+
+@app.command("delete")
+def delete_one(job_id: JobId, json: Json = False) -> None:
+    """Delete a job that is not running."""
+    id, _ = _on_job(job_id, lambda atlas, id: atlas.delete(id))
+    say({"id": id, "deleted": True}, f"Job {id} is deleted.", json=json)
+
+
+def _on_job(job_id: str, verb: Callable[[Backend, UUID], Coroutine[Any, Any, T]]) -> tuple[UUID, T]:
+    """The id of the job that a person named, and what the verb returned for it."""
+
+    async def work(atlas: Backend) -> tuple[UUID, T]:
+        id = await atlas.find_job_id(job_id)
+        return id, await verb(atlas, id)
+
+    return on_backend(work)

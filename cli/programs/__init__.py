@@ -1,0 +1,1 @@
+"""The programs that keep running: `atlas up`, `api`, `worker`, `scheduler`, `agent`."""

@@ -1,0 +1,1 @@
+"""Commands that watch and steer an installation."""

@@ -1,0 +1,80 @@
+"""`atlas hooks`: addresses that others post signed messages to, which become events."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
+from atlas.cli.terminal.facts import facts_table
+from atlas.cli.terminal.output import Json, say, table
+from atlas.models.webhooks import InboundHook
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+
+app = typer.Typer(help="Receive signed messages as events.", no_args_is_help=True, add_completion=False)
+
+HookId = Annotated[str, typer.Argument(metavar="ID", help="The hook's id, or its beginning.")]
+NO_HOOKS = "There are no hooks. Add one with `atlas hooks add EVENT --tenant SLUG`."
+
+
+@app.command("add")
+def add(
+    event: Annotated[str, typer.Argument(help="The name of the event that a message becomes.")],
+    tenant: Annotated[str, typer.Option(help="Whose event it is, by slug or id.")],
+    description: Annotated[str, typer.Option(help="Who sends the messages.")] = "",
+    json: Json = False,
+) -> None:
+    """Add an address and print its signing secret once."""
+
+    async def work(atlas: "AtlasClient") -> tuple[InboundHook, str, TenantNames]:
+        made = await atlas.create_inbound_hook(event, description=description)
+        return row_of(InboundHook, made), made.secret, await tenant_names(atlas)
+
+    hook, clear, names = on_atlas(work, tenant=tenant)
+    message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{clear}"
+    say({**names.document(hook), "secret": clear}, message, json=json)
+
+
+@app.command("list")
+def show(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+) -> None:
+    """List the addresses, without their secrets."""
+
+    async def work(atlas: "AtlasClient") -> tuple[list[InboundHook], TenantNames]:
+        return await rows_of(InboundHook, atlas.list_inbound_hooks()), await tenant_names(atlas)
+
+    found, names = on_atlas(work, tenant=tenant)
+    rows = [(one.id, names.slug(one.tenant_id), one.path, one.event_name, one.description) for one in found]
+    columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
+    say({"hooks": [names.document(one) for one in found]}, table(columns, rows) if rows else NO_HOOKS, json=json)
+
+
+@app.command("show")
+def show_one(hook_id: HookId, json: Json = False) -> None:
+    """Show an address, the event that its messages become, and who added it; without its secret."""
+
+    async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
+        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
+        return row_of(InboundHook, found), await tenant_names(atlas)
+
+    hook, names = on_atlas(work)
+    document = names.document(hook)
+    fields = ("id", "tenant", "path", "event_name", "description", "created_by", "created_at")
+    say(document, facts_table(document, *fields), json=json)
+
+
+@app.command("remove")
+def remove(hook_id: HookId, json: Json = False) -> None:
+    """Remove an address. The events that came by it stay."""
+
+    async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
+        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
+        await atlas.remove_inbound_hook(found.id)
+        return row_of(InboundHook, found), await tenant_names(atlas)
+
+    removed, names = on_atlas(work)
+    say(names.document(removed), f"Hook {removed.id} at {removed.path} is removed.", json=json)

@@ -1,0 +1,110 @@
+"""`atlas insights`: usage, outcomes, times and cost over days, by job type or tenant, as a table, JSON or CSV."""
+
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from atlas.cli.access.tenant_names import tenant_id
+from atlas.cli.connection.connect import either
+from atlas.cli.runtime import connected
+from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.parameters import AGO, read_time
+from atlas.cli.terminal.stdio import written_out
+from atlas.cli.terminal.text_table import TextTable
+from atlas.db.replica import caught_up, read_first
+from atlas.engine.metering.insights import InsightsQuery, read_insights
+from atlas.engine.metering.insights_csv import csv_lines
+from atlas.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from atlas.client import AtlasClient
+    from atlas.db.pool import Connection
+
+RATES = ("success_rate", "retry_rate", "dead_letter_rate")
+
+
+def insights(
+    days: Annotated[float, typer.Option(min=0.01, max=1100, help="How many days, up to now.")] = 7,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help=f"From this time on, {AGO}; instead of --days.")
+    ] = None,
+    by: Annotated[Literal["type", "tenant"], typer.Option(help="Compare job types, or tenants.")] = "type",
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row for each hour or day.")] = False,
+    json: Json = False,
+) -> None:
+    """Show usage, outcomes, times and cost over days, by job type or tenant."""
+    if csv and json:
+        raise typer.BadParameter("is one form, --json another", param_hint="--csv")
+    start = datetime.now(UTC) - timedelta(days=days) if since is None else read_time("--since", since)
+
+    async def work(settings: Settings) -> Any:
+        async with connected(settings) as conn:
+            wanted = InsightsQuery(await tenant_id(conn, tenant), start, job_type=job_type, by=by)
+            if csv:
+                async with caught_up(settings, conn) as reading:
+                    return await _print_csv(csv_lines(lambda: _open(reading), wanted))
+            return _document(await read_first(settings, conn, lambda reading: read_insights(reading, wanted)))
+
+    async def over_http(atlas: "AtlasClient") -> Any:
+        wanted: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}
+        if csv:
+            return await _print_csv(atlas.export_insights(**wanted))
+        return (await atlas.get_insights(**wanted)).model_dump()
+
+    found = either(work, over_http, tenant=tenant)
+    if not csv:
+        say(found, _shown(found, by) if found["groups"] else "Nothing happened in that time.", json=json)
+
+
+@asynccontextmanager
+async def _open(conn: "Connection") -> "AsyncIterator[Connection]":
+    yield conn
+
+
+async def _print_csv(lines: "AsyncIterator[bytes]") -> None:
+    async for some in lines:
+        with written_out():
+            sys.stdout.buffer.write(some)
+            sys.stdout.buffer.flush()
+
+
+def _document(found: Any) -> dict[str, Any]:
+    """As the API says it, with what is computed of the counts."""
+    flows = {name: _flow(getattr(found, name)) for name in ("total", "previous")}
+    lists = {name: [_flow(one) for one in getattr(found, name)] for name in ("points", "groups")}
+    return {**{name: value for name, value in asdict(found).items() if name not in lists}, **flows, **lists}
+
+
+def _flow(flow: Any) -> dict[str, Any] | None:
+    return None if flow is None else {**asdict(flow), **{name: getattr(flow, name) for name in ("finished", *RATES)}}
+
+
+def _shown(found: dict[str, Any], by: str) -> list[str | TextTable]:
+    columns = ["JOB TYPE" if by == "type" else "TENANT", "ENQUEUED", "SUCCEEDED", "FAILED", "DEAD", "CANCELED"]
+    columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", "COST"]
+    rows = [_row(one["job_type"] or one["tenant"] or one["tenant_id"], one) for one in found["groups"]]
+    rows.append(_row("all", found["total"]))
+    period = f"{found['start']:%Y-%m-%d %H:%M} to {found['end']:%Y-%m-%d %H:%M} UTC"
+    return [period, table(columns, rows), *([f"The busiest {len(found['groups'])} alone."] if found["is_cut"] else [])]
+
+
+def _row(name: object, flow: dict[str, Any]) -> tuple[object, ...]:
+    counts = (flow[one] for one in ("enqueued", "succeeded", "failed", "dead_lettered", "canceled", "attempts"))
+    times = (_seconds(flow[one]) for one in ("wait_p50", "wait_p95", "run_p50", "run_p95"))
+    return (name, *counts, _percent(flow["retry_rate"]), *times, f"{flow['cost_cents'] / 100:,.2f}")
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{share:.1%}"
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:,.3g} s"

@@ -1,0 +1,59 @@
+"""`atlas pause`, `atlas resume`, `atlas pauses`: hold back a tenant, type, definition, workflow, host or trigger."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from atlas.cli.connection.connect import on_backend
+from atlas.cli.steering.pause_table import pauses_text
+from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.output import Json, say
+
+if TYPE_CHECKING:
+    from atlas.models.system import Pause
+
+Kind = Annotated[
+    Literal["tenant", "type", "definition", "workflow", "host", "trigger"], typer.Argument(help="What it is.")
+]
+Target = Annotated[str, typer.Argument(help="Its key, slug, name, label or id.")]
+Tenant = Annotated[
+    str | None, typer.Option(help="Whose it is, by slug or id; a workflow without one is paused for all tenants.")
+]
+Reason = Annotated[str | None, typer.Option(help="Why, for everyone who asks what holds a job.")]
+For = Annotated[
+    timedelta | None,
+    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Resumed by itself after this time."),
+]
+
+
+def pause(
+    kind: Kind, target: Target, reason: Reason = None, for_: For = None, tenant: Tenant = None, json: Json = False
+) -> None:
+    """Start nothing of a tenant, type, definition, workflow, host or trigger.
+
+    Running jobs may finish, and jobs can still be enqueued.
+    Returns when every worker has confirmed that it starts nothing of it, after two seconds at the latest: by then the
+    right to start of those that did not confirm has lapsed.
+    """
+    made = on_backend(lambda atlas: atlas.pause(kind, target, tenant=tenant, reason=reason, until=for_))
+    say(made, f"{made.text}{_confirmations(made)}", json=json)
+
+
+def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False) -> None:
+    """End a pause: what it held starts again, in its order."""
+    ended = on_backend(lambda atlas: atlas.resume(kind, target, tenant=tenant))
+    say(ended, f"The {kind} {ended.name or ended.target} is resumed.", json=json)
+
+
+def pauses(tenant: Tenant = None, json: Json = False) -> None:
+    """Show what is paused, by whom, since when, until when and why."""
+    found = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
+    say({"pauses": found}, pauses_text(found) if found else "Nothing is paused.", json=json)
+
+
+def _confirmations(made: "Pause") -> str:
+    if made.workers is None or made.confirmed is None or made.workers == 0:
+        return ""
+    text = f" {made.confirmed} of {made.workers} workers confirmed that they start nothing of it"
+    return f"{text}." if made.confirmed == made.workers else f"{text}; the right of the others to start has lapsed."

@@ -1,0 +1,109 @@
+"""`atlas status`, `atlas online`, `atlas offline`: the gate, the queue and the workers."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.cli.connection.backend import StatusReport
+from atlas.cli.connection.connect import on_backend
+from atlas.cli.steering.pause_table import pauses_text
+from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.text_table import TextTable
+
+if TYPE_CHECKING:
+    from atlas.engine.workflows.find_intents import EngineState
+    from atlas.models.system import Gate
+
+Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
+For = Annotated[
+    timedelta | None,
+    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Back online by itself after this time."),
+]
+
+
+def status(json: Json = False) -> None:
+    """Show the gate, the engine, the queue, the workers, what the audit log lacks, programs that cannot live."""
+    found = on_backend(lambda atlas: atlas.status())
+    say(found, _text(found), json=json)
+
+
+def online(reason: Reason = None, json: Json = False) -> None:
+    """Allow jobs to start."""
+    _switch(online=True, reason=reason, until=None, json=json)
+
+
+def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None:
+    """Start no more jobs. Running jobs may finish, and jobs can still be enqueued.
+
+    Returns when every worker has confirmed that it starts nothing, after two seconds at the latest: by then the right
+    to start of those that did not confirm has lapsed.
+    """
+    _switch(online=False, reason=reason, until=for_, json=json)
+
+
+def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
+    gate = on_backend(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
+    ended = [f"Ended the database session of {session}, which held the gate's lock." for session in gate.unblocked]
+    say(gate, [_gate_text(gate), *ended], json=json)
+
+
+def _gate_text(gate: "Gate") -> str:
+    if not gate.online:
+        return f"{gate.closed_because}{_confirmations(gate)}"
+    text = f"Atlas is online since {gate.since:%Y-%m-%d %H:%M:%S} UTC by {gate.by}"
+    return f"{text}: {gate.reason}." if gate.reason else f"{text}."
+
+
+def _confirmations(gate: "Gate") -> str:
+    """How many workers confirmed that they start nothing, where the gate was closed just now."""
+    if gate.workers is None or gate.confirmed is None:
+        return ""
+    if gate.workers == 0:
+        return " No worker is running."
+    text = f" {gate.confirmed} of {gate.workers} workers confirmed that they start nothing"
+    return f"{text}." if gate.confirmed == gate.workers else f"{text}; the right of the others to start has lapsed."
+
+
+def _engine_text(gate: "Gate", engine: "EngineState") -> str:
+    waiting = f"; {engine.waiting} requests wait" if engine.waiting else ""
+    if not (gate.online and gate.engine_enabled):
+        why = gate.engine_off_because.removesuffix(".") if gate.online else "The engine is off"
+        return f"{why}{waiting}."
+    if engine.last_tick_at is None:
+        return f"Warning: no engine has run yet{waiting}. Start a worker that serves ENGINE_RUN."
+    if engine.is_silent:
+        silence = _age(engine.silent_seconds)
+        return f"Warning: the engine last polled {silence} ago{waiting}. Start a worker that serves ENGINE_RUN."
+    return f"The engine turns requests into runs{waiting}."
+
+
+def _text(found: StatusReport) -> list[str | TextTable]:
+    parts: list[str | TextTable] = [_gate_text(found.gate), _engine_text(found.gate, found.engine)]
+    if found.audit_lost_end is not None:
+        parts.append(f"Warning: {found.audit_lost_end} Nothing is signed until `atlas audit new-epoch --accept-loss`.")
+    if found.pauses:
+        parts += ["", pauses_text(found.pauses)]
+    warnings = [program.warning for program in found.programs if program.warning is not None]
+    parts += [f"Warning: {one} The output of `atlas up` says why." for one in warnings]
+    parts.append("")
+    if found.queue:
+        rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
+        parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), ""]
+    else:
+        parts += ["No job is queued or running.", ""]
+    if found.workers:
+        rows_of_workers = [
+            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in found.workers
+        ]
+        parts += [table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers), ""]
+    else:
+        parts += ["No worker is running.", ""]
+    if found.versions:
+        parts.append(f"Versions: {', '.join(map(str, found.versions))}.")
+    return parts
+
+
+def _age(seconds: float | None) -> str:
+    return "" if seconds is None else str(timedelta(seconds=max(0, int(seconds))))

@@ -1,0 +1,67 @@
+"""`atlas usage`: the attempts, times and cost of a tenant's jobs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import rows_of, tenant_names
+from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.parameters import AGO, read_time
+from atlas.models.system import Usage
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+
+DEFAULT_PERIOD = timedelta(days=30)
+
+
+def usage(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--since", "--from", metavar="TIME", help=f"The first hour, {AGO}; 30 days ago by default."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--until", "--to", metavar="TIME", help="The hour after the last; now if not given."),
+    ] = None,
+    hourly: Annotated[bool, typer.Option("--hourly", help="One row per hour.")] = False,
+    json: Json = False,
+) -> None:
+    """Show finished attempts, their outcomes, times and cost, by job type."""
+    end = None if to is None else read_time("--until", to)
+    start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--since", from_)
+
+    async def work(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
+        listing = atlas.list_usage(start=start, end=end, by_hour=hourly)
+        return await rows_of(Usage, listing), await tenant_names(atlas)
+
+    found, names = on_atlas(work, tenant=tenant)
+    columns = [
+        *(["HOUR"] if hourly else []),
+        *(["TENANT"] if tenant is None else []),
+        *("JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST"),
+    ]
+    rows = [
+        (*([one.hour] if hourly else []), *([names.slug(one.tenant_id)] if tenant is None else []), *_row(one))
+        for one in found
+    ]
+    document = {"from": start, "to": end, "usage": [names.document(one) for one in found]}
+    say(document, table(columns, rows) if found else "There is no usage in that time.", json=json)
+
+
+def _default_start(end: datetime) -> datetime | None:
+    try:
+        return end - DEFAULT_PERIOD
+    except OverflowError:
+        # Before the year 1: there is nothing to leave out.
+        return None
+
+
+def _row(one: Usage) -> tuple[object, ...]:
+    outcomes = (one.runs, one.succeeded, one.failed, one.timed_out, one.canceled, one.lost)
+    measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f}")
+    return (one.job_type, *outcomes, *measures)

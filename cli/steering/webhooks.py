@@ -1,0 +1,97 @@
+"""`atlas webhooks`: subscriptions of tenants to events, delivered over HTTP."""
+
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
+from atlas.cli.terminal.output import Json, say, table
+from atlas.models.webhooks import Webhook
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient
+
+app = typer.Typer(help="Send events to the servers of tenants.", no_args_is_help=True, add_completion=False)
+
+WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or its beginning.")]
+
+
+@app.command("add")
+def add(
+    url: Annotated[str, typer.Argument(help="The address to send to.")],
+    tenant: Annotated[str, typer.Option(help="Whose events they are, by slug or id.")],
+    event: Annotated[list[str], typer.Option(help="job.failed, job.*, run.succeeded, * …; give it several times.")],
+    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    json: Json = False,
+) -> None:
+    """Add a webhook and print its signing secret once."""
+
+    async def work(atlas: "AtlasClient") -> tuple[Webhook, str, TenantNames]:
+        made = await atlas.create_webhook(url, event, description=description)
+        return row_of(Webhook, made), made.secret, await tenant_names(atlas)
+
+    webhook, clear, names = on_atlas(work, tenant=tenant)
+    message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{clear}"
+    say({**names.document(webhook), "secret": clear}, message, json=json)
+
+
+@app.command("list")
+def show_list(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
+) -> None:
+    """List the webhooks, without their secrets."""
+
+    async def work(atlas: "AtlasClient") -> tuple[list[Webhook], TenantNames]:
+        return await rows_of(Webhook, atlas.list_webhooks()), await tenant_names(atlas)
+
+    found, names = on_atlas(work, tenant=tenant)
+    rows = [(one.id, names.slug(one.tenant_id), one.url, ", ".join(one.events), _state(one)) for one in found]
+    documents = [names.document(one) for one in found]
+    say({"webhooks": documents}, table(("ID", "TENANT", "URL", "EVENTS", "STATE"), rows), json=json)
+
+
+@app.command("show")
+def show_one(webhook_id: WebhookId, json: Json = False) -> None:
+    """Show a webhook. `atlas jobs list` shows its deliveries: jobs of the type HTTP_CALL."""
+
+    async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
+        id = await find_id_over_http(atlas, "webhook", webhook_id)
+        return row_of(Webhook, await atlas.get_webhook(id)), await tenant_names(atlas)
+
+    webhook, names = on_atlas(work)
+    document = names.document(webhook)
+    shown = {name: value for name, value in document.items() if value not in (None, "")}
+    say(document, table(("", ""), [*shown.items(), ("state", _state(webhook))]), json=json)
+
+
+@app.command("remove")
+def remove(webhook_id: WebhookId, json: Json = False) -> None:
+    """Remove a webhook. The jobs of its deliveries stay."""
+
+    async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
+        found = await atlas.get_webhook(await find_id_over_http(atlas, "webhook", webhook_id))
+        await atlas.remove_webhook(found.id)
+        return row_of(Webhook, found), await tenant_names(atlas)
+
+    removed, names = on_atlas(work)
+    say(names.document(removed), f"Webhook {removed.id} to {removed.url} is removed.", json=json)
+
+
+@app.command("test")
+def send(webhook_id: WebhookId, json: Json = False) -> None:
+    """Send the event webhook.test once."""
+
+    async def work(atlas: "AtlasClient") -> UUID:
+        return (await atlas.test_webhook(await find_id_over_http(atlas, "webhook", webhook_id))).job_id
+
+    job_id = on_atlas(work)
+    say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)
+
+
+def _state(webhook: Webhook) -> str:
+    if not webhook.is_enabled:
+        return f"disabled: {webhook.disabled_reason}" if webhook.disabled_reason else "disabled"
+    return "enabled" if webhook.failing_since is None else f"failing since {webhook.failing_since:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,32 @@
+"""`atlas worker list`: the workers that run."""
+
+from typing import TYPE_CHECKING
+
+from atlas.cli.connection.connect import on_backend
+from atlas.cli.terminal.output import Json, say, shown_age, table
+
+if TYPE_CHECKING:
+    from atlas.cli.connection.backend import Backend, Worker
+
+NONE_RUN = "No worker is running. Start one with `atlas worker --all`, or everything with `atlas up`."
+
+
+def show_list(json: Json = False) -> None:
+    """List the workers that run, the oldest first.
+
+    With their job types, and how many jobs each runs.
+    """
+
+    async def work(atlas: "Backend") -> "list[Worker]":
+        return await atlas.list_workers()
+
+    found = on_backend(work)
+    rows = [
+        (
+            *(worker["worker_id"], worker["hostname"], worker["version"], worker["running_count"]),
+            *(shown_age(worker["started_at"]), shown_age(worker["last_seen_at"]), ", ".join(worker["job_types"])),
+        )
+        for worker in found
+    ]
+    columns = ("WORKER", "HOST", "VERSION", "RUNNING", "AGE", "LAST SEEN", "JOB TYPES")
+    say({"workers": found}, table(columns, rows) if rows else NONE_RUN, json=json)

@@ -1,0 +1,1 @@
+"""Counts what happened: usage, series, flow, insights and the overview."""

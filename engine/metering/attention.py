@@ -1,0 +1,132 @@
+"""What needs a person: a kind, how many, since when, and where to look."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from urllib.parse import urlencode
+from uuid import UUID
+
+from atlas.audit.seal_status import SealStatus
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch_row, statement
+from atlas.engine.alerts import read_findings
+from atlas.engine.jobs.dead_letters import group_dead_letters
+from atlas.engine.workflows.approvals import count_pending
+from atlas.models.jobs import DeadLetterGroups
+from atlas.models.system import Alert
+
+ATTENTION = statement("engine/metering/sql/attention.sql")
+
+# A scheduler fires within a second, and another one takes over within some.
+LATE_SECONDS = 60.0
+LONGEST_SEAL_LAG = 60.0
+# Dead letters are grouped by cause up to so many, in some 20 ms, and so many causes are named.
+MOST_GROUPED = 1_000
+MOST_CAUSES = 3
+DEAD_LETTERS = "/jobs?status=dead_letter"
+
+# Where each kind of alert is looked into.
+ADDRESSES = {
+    "worker_lost": "/workers",
+    "host_silent": "/hosts",
+    "intents_stuck": "/intents",
+    "engine_silent": "/system/status",
+    "failures_rise": "/jobs?status=failed",
+    **dict.fromkeys(("audit_lost_end", "audit_damaged", "checkpoint_not_copied"), "/audit/status"),
+    "horizon_held": "/system/findings",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something for a person to look at. `subject` is the thing itself where it is one, `address` the list of them."""
+
+    kind: str
+    count: int
+    message: str
+    address: str
+    subject: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Workers alive, and what needs a person."""
+
+    workers: int
+    needs: list[Need]
+
+
+async def find_attention(
+    conn: Connection,
+    *,
+    tenant_id: UUID | None,
+    seal: SealStatus,
+    dead_letters: int,
+    unserved: Sequence[tuple[str, int]],
+) -> Attention:
+    """What needs a person in a tenant, or in the installation, what stops work first.
+
+    `unserved` are the types of due jobs that no worker serves, with how many there are.
+    """
+    row = await fetch_row(conn, ATTENTION, tenant_id=tenant_id, late_seconds=LATE_SECONDS)
+    assert row is not None
+    approvals = await count_pending(conn, tenant_id=tenant_id)
+    late, failing, disabled = (row[name] for name in ("late_schedules", "failing_triggers", "disabled_webhooks"))
+    triggers = "/jobs/triggers"
+    causes = None
+    if 0 < dead_letters < MOST_GROUPED:
+        causes = await group_dead_letters(conn, tenant_id=tenant_id, most_read=MOST_GROUPED)
+    needs = [
+        *([] if tenant_id is not None else _alerts(await read_findings(conn))),
+        *(_no_worker(job_type, count) for job_type, count in unserved),
+        *_dead_letters(dead_letters, causes),
+        Need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
+        Need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
+        Need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
+        Need("webhooks_disabled", disabled, f"{_many(disabled, 'webhook')} disabled after failures.", "/webhooks"),
+        *_seal_lag(seal),
+    ]
+    return Attention(row["workers"], [one for one in needs if one.count])
+
+
+def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
+    """The alerts of the installation, those of a kind together where there are several."""
+    for kind, ones in groupby(sorted(found, key=lambda one: one.kind), key=lambda one: one.kind):
+        first, *others = ones
+        more = f" And {len(others):,} more." if others else ""
+        subject = None if others else first.subject
+        yield Need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
+
+
+def _dead_letters(count: int, found: DeadLetterGroups | None) -> Iterator[Need]:
+    """The most frequent causes, each on its own, and the rest; of very many dead letters only how many there are."""
+    if found is None or not found.complete:
+        yield Need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
+        return
+    shown = found.items[:MOST_CAUSES]
+    for group in shown:
+        cause = group.message or group.error_type or "no error was recorded"
+        message = f"{_many(group.count, 'dead letter')} of {group.job_type}: {cause}"
+        address = f"{DEAD_LETTERS}&{urlencode({'job_type': group.job_type})}"
+        yield Need("dead_letters", group.count, message, address, group.job_type, group.first_at)
+    others = sum(group.count for group in found.items[MOST_CAUSES:])
+    yield Need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
+
+
+def _no_worker(job_type: str, count: int) -> Need:
+    message = (
+        f"No living worker serves {job_type}, and {_many(count, 'job')} of it {'is' if count == 1 else 'are'} due."
+    )
+    return Need("no_worker", count, message, f"/jobs?{urlencode({'status': 'queued', 'job_type': job_type})}", job_type)
+
+
+def _seal_lag(seal: SealStatus) -> Iterator[Need]:
+    if seal.lag_seconds > LONGEST_SEAL_LAG:
+        message = f"{_many(seal.unsealed, 'audit row')} not sealed for {seal.lag_seconds:,.0f} s."
+        yield Need("seal_lag", seal.unsealed, message, "/audit")
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"

@@ -1,0 +1,143 @@
+"""Insights: usage, outcomes, times and cost of jobs over hours, days and months, by job type or tenant.
+
+All of it is read from the series that the meter keeps, never from jobs: a month of an installation takes some
+milliseconds, however many jobs it ran.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, statement
+from atlas.engine.metering.flow import Flow, flow_of, sums
+from atlas.engine.metering.series import (
+    KEPT_DAYS,
+    STEPS,
+    By,
+    Point,
+    SeriesQuery,
+    SeriesState,
+    Step,
+    bounds_of,
+    points_of,
+    read_state,
+    read_sums,
+    steps_between,
+)
+
+SLUGS = statement("engine/metering/sql/slugs.sql")
+
+DEFAULT_DAYS = 7
+# The step that is chosen where none is named: the first that keeps what is asked for and is not too fine for it.
+LONGEST: dict[Step, timedelta] = {"minute": timedelta(hours=6), "hour": timedelta(days=8)}
+MOST_GROUPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class InsightsQuery:
+    """What to look at: a time, a tenant or all, one job type or all, and what to compare."""
+
+    tenant_id: UUID | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    # None: by the length of the time.
+    step: Step | None = None
+    job_type: str | None = None
+    by: By = "type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group(Flow):
+    """All that happened to the jobs of a type, or of a tenant."""
+
+    job_type: str | None
+    tenant_id: UUID | None
+    tenant: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Insights:
+    """Steps from `start` up to, not including, `end`. `previous` is as many before them; None if those are not kept.
+
+    Where there are more groups than the busiest 100, `is_cut` is true.
+    """
+
+    step: Step
+    start: datetime
+    end: datetime
+    metered_until: datetime | None
+    total: Flow
+    previous: Flow | None
+    points: list[Point]
+    groups: list[Group]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The steps that a query is about."""
+
+    series: SeriesQuery
+    start: datetime
+    end: datetime
+    state: SeriesState
+
+    @property
+    def steps(self) -> list[datetime]:
+        return list(steps_between(self.series.step, self.start, self.end))
+
+
+async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
+    """The sums, their change against the time before, the steps, and the busiest types or tenants."""
+    window = await find_window(conn, wanted)
+    series, start, end, state = window.series, window.start, window.end, window.state
+    rows = (await read_sums(conn, series, start, end, by="all", most=None)).get("", [])
+    before = start - len(window.steps) * STEPS[series.step]
+    whole = replace(series, with_points=False)
+    is_kept = before >= state.now - timedelta(days=KEPT_DAYS[series.step])
+    earlier = (await read_sums(conn, whole, before, start, by="all", most=None)).get("", []) if is_kept else []
+    grouped = {} if wanted.by == "all" else await read_sums(conn, whole, start, end, by=wanted.by, most=MOST_GROUPS + 1)
+    names = list(grouped)[:MOST_GROUPS]
+    slugs = await slugs_of(conn, names) if wanted.by == "tenant" else {}
+    return Insights(
+        series.step,
+        start,
+        end,
+        state.metered_until,
+        flow_of(rows, state.bounds),
+        flow_of(earlier, state.bounds) if is_kept else None,
+        points_of(rows, series.step, start, end, state),
+        [Group(**group_name(wanted.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names],
+        len(grouped) > MOST_GROUPS,
+    )
+
+
+async def find_window(conn: Connection, wanted: InsightsQuery) -> Window:
+    """The steps from the beginning, or from a week ago, up to the end, now at the latest."""
+    state = await read_state(conn)
+    end = min(wanted.end or state.now, state.now)
+    start = wanted.start or end - timedelta(days=DEFAULT_DAYS)
+    step = wanted.step or _step_for(start, end, state.now)
+    start, end = bounds_of(step, start, end, state.now)
+    return Window(SeriesQuery(wanted.tenant_id, step, job_type=wanted.job_type), start, end, state)
+
+
+async def slugs_of(conn: Connection, ids: list[str]) -> dict[str, str]:
+    """The slugs of tenants, by their ids."""
+    return {str(row["id"]): row["slug"] for row in await fetch(conn, SLUGS, ids=[UUID(id) for id in ids])}
+
+
+def group_name(by: By, name: str, slugs: dict[str, str]) -> dict[str, Any]:
+    """The fields of a group that say whose it is."""
+    if by == "tenant":
+        return {"job_type": None, "tenant_id": UUID(name), "tenant": slugs.get(name)}
+    return {"job_type": name if by == "type" else None, "tenant_id": None, "tenant": None}
+
+
+def _step_for(start: datetime, end: datetime, now: datetime) -> Step:
+    for step, longest in LONGEST.items():
+        if end - start <= longest and now - start <= timedelta(days=KEPT_DAYS[step]):
+            return step
+    return "day"

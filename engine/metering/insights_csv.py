@@ -1,0 +1,77 @@
+"""Insights as CSV: a row for each step, or for each type or tenant in each step, for spreadsheets and programs.
+
+It is read some steps at a time, each in a transaction of its own, so that a slow reader holds nothing.
+"""
+
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from atlas.engine.jobs.counts import Transaction
+from atlas.engine.metering.flow import Flow, sums
+from atlas.engine.metering.insights import InsightsQuery, Window, find_window, group_name, slugs_of
+from atlas.engine.metering.series import STEPS, read_sums
+
+STEPS_AT_ONCE = 31
+COLUMNS = (
+    *("begins_at", "tenant", "job_type", "enqueued", "finished", "succeeded", "failed", "dead_lettered", "canceled"),
+    *("attempts", "retried", "timed_out", "lost", "success_rate", "retry_rate", "dead_letter_rate"),
+    *("wait_p50", "wait_p95", "run_p50", "run_p95", "run_seconds", "cost_cents"),
+)
+
+# A spreadsheet runs what begins so as a formula.
+_FORMULA = re.compile(r"[\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+
+
+async def csv_lines(transaction: Transaction, wanted: InsightsQuery) -> AsyncIterator[bytes]:
+    """The header, then the rows of each step, the oldest first."""
+    async with transaction() as conn:
+        window = await find_window(conn, wanted)
+        slugs = await slugs_of(conn, [] if wanted.tenant_id is None else [str(wanted.tenant_id)])
+    yield _written([COLUMNS])
+    own = next(iter(slugs.values()), None)
+    steps = window.steps
+    for first in range(0, len(steps), STEPS_AT_ONCE):
+        some = steps[first : first + STEPS_AT_ONCE]
+        if rows := await _rows(transaction, wanted, window, some, own):
+            yield _written(rows)
+
+
+async def _rows(
+    transaction: Transaction, wanted: InsightsQuery, window: Window, steps: Sequence[datetime], own: str | None
+) -> list[list[Any]]:
+    length = STEPS[window.series.step]
+    end = min(steps[-1] + length, window.end)
+    async with transaction() as conn:
+        found = await read_sums(conn, window.series, steps[0], end, by=wanted.by, most=None)
+        slugs = await slugs_of(conn, list(found)) if wanted.by == "tenant" else {}
+    rows = []
+    for name, points in found.items():
+        whose = group_name(wanted.by, name, slugs)
+        tenant, job_type = whose["tenant"] or whose["tenant_id"] or own, whose["job_type"] or wanted.job_type
+        rows += [(row["begins_at"], tenant, job_type, Flow(**sums([row], window.state.bounds))) for row in points]
+    rows.sort(key=lambda row: (row[0], str(row[1]), str(row[2])))
+    return [[_time(at), text(tenant), text(job_type), *_numbers(flow)] for at, tenant, job_type, flow in rows]
+
+
+def _numbers(flow: Flow) -> list[Any]:
+    return [getattr(flow, name) for name in COLUMNS[3:]]
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def text(value: object) -> str:
+    """A cell that every spreadsheet takes for text: anyone may name a job type, also after a formula."""
+    shown = "" if value is None else str(value)
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
+def _written(rows: Sequence[Sequence[Any]]) -> bytes:
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\r\n").writerows(rows)
+    return file.getvalue().encode()

@@ -1,0 +1,190 @@
+"""Series: what happened to jobs in each minute, hour or day, by tenant and type, with quantiles of their times.
+
+The meter of the audit log adds to them, so that enqueue, claim and finish do nothing for it. Times are counted in the
+buckets of `duration_bounds`: steps and types can be added up, and a quantile is exact to a part of its bucket.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
+
+from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
+from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.metering.flow import Flow, flow_of, sums
+from atlas.errors import FieldError, InvalidInput
+
+READ = statement("engine/metering/sql/series.sql")
+STATE = statement("engine/metering/sql/series_state.sql")
+PRUNE = statement("engine/metering/sql/prune_series.sql")
+
+# Hours and days are those of UTC.
+Step: TypeAlias = Literal["minute", "hour", "day"]
+By: TypeAlias = Literal["all", "type", "tenant"]
+STEPS: Mapping[Step, timedelta] = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
+KEPT_DAYS: Mapping[Step, int] = {"minute": 3, "hour": 400, "day": 1100}
+# Up to now, where no beginning is asked for.
+DEFAULT_STEPS: Mapping[Step, int] = {"minute": 60, "hour": 24, "day": 30}
+# Three days of minutes are more than a screen shows; a month of hours and two years of days are not.
+MOST_POINTS = 750
+MOST_TYPES = 10
+PRUNE_BATCH = 5000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point(Flow):
+    """One step of a series. It is incomplete while the meter has not read the audit log to its end."""
+
+    at: datetime
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSeries:
+    """The steps of one job type, or of all together where `job_type` is None, and their sum."""
+
+    job_type: str | None
+    total: Flow
+    points: list[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Steps from `start` up to, not including, `end`. What was committed before `metered_until` is in them."""
+
+    step: Step
+    start: datetime
+    end: datetime
+    metered_until: datetime | None
+    series: list[TypeSeries]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesQuery:
+    """Which series to read: of a tenant or of all, of one type, of all types together, or of each of the busiest."""
+
+    tenant_id: UUID | None = None
+    step: Step = "minute"
+    start: datetime | None = None
+    end: datetime | None = None
+    job_type: str | None = None
+    by_type: bool = False
+    # False: the sums alone.
+    with_points: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesState:
+    """The database's time, how far the meter has read the audit log, and the bounds of the buckets of times."""
+
+    now: datetime
+    metered_until: datetime | None
+    bounds: Sequence[float]
+
+
+async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
+    """The series, without gaps, up to the step that has begun; never older than they are kept."""
+    state = await read_state(conn)
+    start, end = bounds_of(wanted.step, wanted.start, wanted.end, state.now)
+    by: By = "type" if wanted.by_type else "all"
+    found = await read_sums(conn, wanted, start, end, by=by, most=MOST_TYPES)
+    if not wanted.by_type:
+        found.setdefault("", [])
+    series = [
+        TypeSeries(
+            job_type or wanted.job_type,
+            flow_of(rows, state.bounds),
+            points_of(rows, wanted.step, start, end, state) if wanted.with_points else [],
+        )
+        for job_type, rows in found.items()
+    ]
+    return Series(wanted.step, start, end, state.metered_until, series)
+
+
+async def read_state(conn: Connection) -> SeriesState:
+    """What is needed to read series."""
+    row = await fetch_row(conn, STATE)
+    assert row is not None
+    return SeriesState(**row)
+
+
+async def read_sums(
+    conn: Connection, wanted: SeriesQuery, start: datetime, end: datetime, *, by: By, most: int | None
+) -> dict[str, list[Any]]:
+    """The sums of steps, or of all of them, of each type or tenant, the busiest first; of all together under ''."""
+    rows = await fetch(
+        conn,
+        READ,
+        tenant_id=wanted.tenant_id,
+        step=wanted.step,
+        start=start,
+        end=end,
+        job_type=wanted.job_type,
+        by=by,
+        with_points=wanted.with_points,
+        most=most,
+    )
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row["name"], []).append(row)
+    return found
+
+
+async def prune_series(pool: Pool, *, batch: int = PRUNE_BATCH) -> AsyncIterator[int]:
+    """Remove steps that are past their age, one transaction a batch: how many. The caller may wait between batches."""
+    removed = batch
+    while removed >= batch:
+        async with borrow(pool, within=BATCH_SECONDS) as conn:
+            removed = len(await fetch(conn, PRUNE, steps=list(KEPT_DAYS), days=list(KEPT_DAYS.values()), limit=batch))
+        yield removed
+
+
+def bounds_of(step: Step, start: datetime | None, end: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+    """From the step of the beginning up to the end, now at the latest."""
+    length = STEPS[step]
+    end = min(end or now, now)
+    start = start or _floor(end, step) - (DEFAULT_STEPS[step] - 1) * length
+    if start >= end:
+        raise InvalidInput("The request", [FieldError("query.start", "is not before the end, or in the future")])
+    start = max(_floor(start, step), _floor(now, step) - timedelta(days=KEPT_DAYS[step]))
+    if (end - start) / length > MOST_POINTS:
+        longer = {"minute": ", or step=hour", "hour": ", or step=day", "day": ""}[step]
+        raise InvalidInput(
+            "The request",
+            [FieldError("query.start", f"is more than {MOST_POINTS} {step}s before the end")],
+            remedy=f"Choose a shorter time{longer}.",
+        )
+    return start, max(end, start)
+
+
+def _floor(time: datetime, step: Step) -> datetime:
+    whole = time.astimezone(UTC).replace(second=0, microsecond=0)
+    match step:
+        case "minute":
+            return whole
+        case "hour":
+            return whole.replace(minute=0)
+        case "day":
+            return whole.replace(hour=0, minute=0)
+
+
+def steps_between(step: Step, start: datetime, end: datetime) -> Iterator[datetime]:
+    """The beginnings of the steps."""
+    while start < end:
+        yield start
+        start += STEPS[step]
+
+
+def points_of(rows: Sequence[Any], step: Step, start: datetime, end: datetime, state: SeriesState) -> list[Point]:
+    """Every step, with the sums of those that have some."""
+    known = {row["begins_at"]: row for row in rows}
+    metered = state.metered_until
+    return [
+        Point(
+            at=at,
+            is_complete=metered is not None and at + STEPS[step] <= metered,
+            **(sums([known[at]], state.bounds) if at in known else {}),
+        )
+        for at in steps_between(step, start, end)
+    ]

@@ -1,0 +1,77 @@
+-- Looks at up to p_limit finished jobs of a tenant, by id, and moves them into history with their attempts, runs, steps and all other rows of
+-- theirs (see history_tables); there they are read as before. Stays where it is: what has an id that was not made by Atlas, or less than two
+-- hours ago; what is not metered yet, with an hour to spare for transactions in flight; dead letters; children of a run that still goes on or is a dead
+-- letter; jobs of a group that has not ended; mails that hold a time to be sent at; rows that are locked. p_keep_days: for how long the tenant keeps its jobs, null for
+-- ever. p_whole: attempts and steps are kept for as long; otherwise jobs that still have some stay, until retention has removed those.
+-- All of it is one transaction: a crash leaves a job in one of the two places. It runs as the owner of the tables. Locks: history, then job
+-- rows in ascending id. Called by engine/retention/history.py.
+create or replace function move_to_history(
+  p_tenant uuid, p_after uuid, p_until uuid, p_limit int, p_keep_days int, p_whole boolean default false
+) returns table (looked int, last uuid, moved int) language plpgsql volatile security definer
+set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off set lock_timeout = '2s' as $$
+declare
+  metered constant timestamptz := (
+    select (s.value->>'read_until')::timestamptz - interval '1 hour' from system_state s where s.key = 'usage_meter');
+  batch uuid[];
+  chosen uuid[];
+  finished record;
+  side record;
+  has_rows boolean;
+  count int;
+begin
+  -- Whoever reopens a run brings its children back first, and holds this shared.
+  perform pg_advisory_xact_lock(lock_class('history'), 0);
+  -- Not in the head of the function: before Postgres 16 only a superuser may name a parameter of ours there.
+  perform set_config('atlas.is_moving', 'on', true);
+  batch := array(
+    select j.id from only jobs j
+    where j.tenant_id = p_tenant and j.status in ('succeeded', 'failed', 'canceled') and j.id > p_after and j.id < least(p_until, history_horizon(2))
+    order by j.id limit p_limit);
+  looked := cardinality(batch);
+  last := batch[looked];
+  moved := 0;
+  if looked = 0 or metered is null then
+    looked := 0;
+    perform set_config('atlas.is_moving', 'off', true);
+    return next;
+    return;
+  end if;
+  chosen := array(
+    select j.id from only jobs j
+    where j.id = any (batch) and j.status in ('succeeded', 'failed', 'canceled') and j.finished_at < metered and j.dead_lettered_at is null
+      and not exists (
+        select from only jobs p where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
+      and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
+    order by j.id for update skip locked);
+  -- In a newer snapshot than that of the locks: whoever adds a row to a job that is locked waits for it.
+  chosen := array(
+    select c.id from unnest(chosen) c(id)
+    where not exists (select from only mail_ledger m where m.job_id = c.id and m.slot_at > clock_timestamp())
+      and (p_whole or not exists (select from only job_attempts a where a.job_id = c.id)
+                  and not exists (select from only workflow_steps s where s.run_id = c.id))
+    order by c.id);
+  for finished in
+    select d.day, array_agg(j.id) as ids
+    from only jobs j
+    cross join lateral (select (j.finished_at at time zone 'UTC')::date as on_day) f
+    cross join lateral (select case when p_keep_days is null then date_trunc('month', f.on_day)::date else f.on_day end as day) d
+    where j.id = any (chosen)
+    group by d.day
+    order by d.day
+  loop
+    for side in select t.name, t.key from history_tables() t loop
+      execute format('select exists (select from only %I s where s.%I = any ($1))', side.name, side.key) into has_rows using finished.ids;
+      if has_rows then
+        execute format('with gone as (delete from only %1$I s where s.%2$I = any ($1) returning s.*) insert into %3$I select * from gone',
+          side.name, side.key, add_history_part(p_keep_days, finished.day, side.name)) using finished.ids;
+      end if;
+    end loop;
+    execute format(
+      'with gone as (delete from only jobs j where j.id = any ($1) returning j.*) insert into %I select * from gone',
+      add_history_part(p_keep_days, finished.day)) using finished.ids;
+    get diagnostics count = row_count;
+    moved := moved + count;
+  end loop;
+  perform set_config('atlas.is_moving', 'off', true);
+  return next;
+end $$;

@@ -1,0 +1,82 @@
+"""History: keeps finished jobs apart from those that workers and people act on, and drops them by the day.
+
+The scheduler moves a finished job, some hours after its end, into a table of history: a child of `jobs`, one for each
+number of days for which tenants keep their jobs and for each day on which the jobs finished. Its attempts, steps and
+other rows go into tables beside it. Reads of `jobs` see all of them; statements about unfinished jobs read `only jobs`.
+When all jobs of a table are past their age, it is dropped. A job that is retried comes back first; so do the jobs of a
+tenant that changes its age, which are then filed or removed.
+"""
+
+import math
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+
+from atlas.db.pool import BATCH_SECONDS, Pool, borrow
+from atlas.db.statements import fetch, fetch_value, statement
+from atlas.engine.retention.retention import BATCH, FOR_EVER_DAYS, Ages, walk
+from atlas.logs import get_logger
+
+MOVE = statement("engine/retention/sql/move_to_history.sql")
+RETURN = statement("engine/retention/sql/return_from_history.sql")
+EXPIRED = statement("engine/retention/sql/expired_history.sql")
+DROP = statement("engine/retention/sql/drop_history_part.sql")
+
+# Jobs that are removed sooner are not worth moving.
+MIN_KEEP_DAYS = 3
+
+log = get_logger("history")
+
+
+def keep_days(ages: Ages) -> int | None:
+    """For how many whole days a tenant keeps its jobs; None for ever."""
+    days = ages.days["jobs"]
+    return None if days is None or days >= FOR_EVER_DAYS else math.ceil(days)
+
+
+def keeps_whole(ages: Ages) -> bool:
+    """Whether a tenant keeps attempts and steps for as long as its jobs."""
+    jobs, others = ages.before("jobs"), (ages.before("attempts"), ages.before("steps"))
+    return all(before is None or (jobs is not None and before <= jobs) for before in others)
+
+
+async def file_jobs(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[int]:
+    """Move a tenant's jobs into history, one transaction a batch; those filed under another age come back first.
+
+    Yields how many jobs a batch moved.
+    """
+    days = keep_days(ages)
+    chosen = {"keep_days": days, "whole": keeps_whole(ages)}
+    while True:
+        async with borrow(pool, within=BATCH_SECONDS) as conn:
+            returned: int = await fetch_value(conn, RETURN, tenant_id=ages.tenant_id, limit=batch, **chosen)
+        if not returned:
+            break
+        yield returned
+    if days is not None and days < MIN_KEEP_DAYS:
+        return
+    try:
+        async for row in walk(pool, MOVE, ages, ages.now, batch, chosen):
+            yield row["moved"]
+    except asyncpg.LockNotAvailableError:
+        log.info("jobs are being brought back from history, and others are moved later", tenant=str(ages.tenant_id))
+
+
+async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int]:
+    """Drop the tables of history whose jobs are all past their age. Yields how many jobs each held.
+
+    One that is being read for longer than two seconds, or still holds jobs of a tenant that changed its age, is
+    dropped by the next sweep.
+    """
+    async with borrow(pool, within=BATCH_SECONDS) as conn:
+        expired = await fetch(conn, EXPIRED)
+    for part in expired:
+        others = [ages.tenant_id for ages in tenants if keep_days(ages) != part["keep_days"]]
+        try:
+            async with borrow(pool, within=BATCH_SECONDS) as conn:
+                dropped = await fetch_value(conn, DROP, part=part["name"], others=others)
+        except asyncpg.LockNotAvailableError:
+            log.info("a table of history is being read, and is dropped later", table=part["name"])
+            continue
+        if dropped is not None:
+            yield dropped

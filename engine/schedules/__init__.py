@@ -1,0 +1,1 @@
+"""Schedules: recurring functions, schedules in code, time zones."""

@@ -1,4 +1,0 @@
--- Lets no meter and no count of the jobs run until the transaction ends. Lock: metering. Called by engine/tenant_removal.py in a
--- statement of its own: the next must see what the meter wrote while this one waited. SQL, because Prisma has no advisory
--- locks.
-select pg_advisory_xact_lock(atlas.lock_class('metering'), 0);

@@ -1,2 +1,0 @@
--- The rows of a table that move with a tenant, as lines of JSON. Called by engine/tenant_file.py. SQL, because a function does it.
-select line from atlas.tenant_rows(:tenant_id, :name) line;

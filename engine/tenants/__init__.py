@@ -1,0 +1,1 @@
+"""Tenants: their rows, their move to another installation, their removal."""
