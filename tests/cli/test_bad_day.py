@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from atlas.cli import runtime
-from atlas.cli.long_running import atlas_argv
+from atlas.cli.programs.long_running import atlas_argv
 from atlas.cli.runtime import open_atlas
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
@@ -172,11 +172,11 @@ async def test_a_program_that_finds_no_free_connection_begins_when_there_is_one(
     server = await start_embedded(tmp_path / "home", settings={**TEST_SETTINGS, "max_connections": "60"})
     log = tmp_path / "log"
     taken = []
-    url = server.url("atlas", login="atlas_app")
-    environ = environment(tmp_path / "home", DATABASE_URL=url, ATLAS_OWNER_URL=server.url("atlas"))
     try:
         migrating = await asyncio.create_subprocess_exec(*atlas_argv("migrate"), env=environment(tmp_path / "home"))
         assert await migrating.wait() == 0
+        url = server.url("atlas", login="atlas_app")
+        environ = environment(tmp_path / "home", DATABASE_URL=url, ATLAS_OWNER_URL=server.url("atlas"))
         with pytest.raises(asyncpg.TooManyConnectionsError):
             while True:
                 taken.append(await asyncpg.connect(url))
