@@ -270,7 +270,13 @@ def check_operations() -> None:
                 else:
                     await send(message)
 
-            await call(self, scope, receive, hold_end)
+            try:
+                await call(self, scope, receive, hold_end)
+            except Exception:
+                # The response to an internal error is sent first, then the error is raised for the server's log.
+                for message in ends:
+                    await send(message)
+                raise
         for message in ends:
             await send(message)
 

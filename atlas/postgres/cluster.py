@@ -19,6 +19,7 @@ from urllib.parse import quote
 from atlas.errors import EmbeddedPostgresError
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
 from atlas.postgres.guardian import GUARDIAN_LOCK, START_LOCK, USERS_LOCK, ensure_guarded, register_user
+from atlas.postgres.password import FILE as PASSWORD_FILE
 from atlas.postgres.password import password_of, protect_server
 from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
 from atlas.private_folder import make_private
@@ -53,13 +54,13 @@ def has_embedded(home: Path) -> bool:
 
 
 def remove_embedded(home: Path) -> None:
-    """Remove the server of `home` once its guardian, which has no user left, has stopped it."""
+    """Remove the server of `home`, and its password, once its guardian, which has no user left, has stopped it."""
     ends = time.monotonic() + STOP_SECONDS
     while (home / "postgres" / "data" / "postmaster.pid").exists() and time.monotonic() < ends:
         time.sleep(0.05)
     shutil.rmtree(home / "postgres", ignore_errors=True)
-    for lock in (START_LOCK, USERS_LOCK, GUARDIAN_LOCK):
-        (home / lock).unlink(missing_ok=True)
+    for file in (START_LOCK, USERS_LOCK, GUARDIAN_LOCK, PASSWORD_FILE):
+        (home / file).unlink(missing_ok=True)
 
 
 async def start_embedded(

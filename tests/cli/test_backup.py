@@ -72,6 +72,7 @@ async def test_a_backup_is_restored_into_a_new_home_offline_and_verifies(atlas, 
 async def test_a_restore_makes_the_roles_that_the_backup_grants_rights_to(atlas, owner, tmp_path):
     login, reader = f"shop_{uuid4().hex[:8]}", f"Reader {uuid4().hex[:8]}"
     await owner.execute(f'create role {login} login; create role "{reader}"; grant select on atlas.jobs to "{reader}"')
+    assert (await atlas("tenant", "add", "acme")).code == 0
     assert (await atlas("grant", "enqueue", login, "--tenant", "acme", "--type", "report.*")).code == 0
     assert (await atlas("backup", str(tmp_path / "backup"))).code == 0
     await owner.execute(f'drop owned by {login}, "{reader}"; drop role {login}; drop role "{reader}"')
