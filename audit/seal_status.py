@@ -1,11 +1,11 @@
 """How far sealing is: rows that no seal covers yet, and how long they wait."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
+from atlas.models.audit import SealStatus
+from atlas.models.rows import from_row
 
 STATUS = statement("audit/sql/seal_status.sql")
 
@@ -13,22 +13,11 @@ STATUS = statement("audit/sql/seal_status.sql")
 MOST_UNSEALED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class SealStatus:
-    """Rows without a seal, 10,000 at most, and how long the oldest has waited, in seconds."""
-
-    unsealed: int
-    lag_seconds: float
-    sealed_at: datetime | None
-    # When the tree's head was signed last.
-    signed_at: datetime | None
-
-
 async def seal_status(conn: Connection, *, tenant_id: UUID | None = None, most: int = MOST_UNSEALED) -> SealStatus:
     """How far sealing is, of a tenant's rows or of all. The connection sees all tenants."""
     row = await fetch_row(conn, STATUS, tenant_id=tenant_id, most=most)
     assert row is not None
-    return SealStatus(**row)
+    return from_row(SealStatus, row)
 
 
 async def seal_lag(conn: Connection) -> float:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
+from atlas.models.explain import Explanation
 from atlas.models.system import Gate, pause_text, resume_command
 
+E = TypeVar("E", bound=Explanation)
 Explained: TypeAlias = Literal["job", "run", "trigger", "worker"]
 
 
@@ -24,30 +26,18 @@ class Why:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why something does not go on, or that it does."""
-
-    kind: Explained
-    id: str
-    status: str
-    reason: str
-    sentence: str
-    remedy: str | None
-    command: str | None
-    numbers: Mapping[str, int]
-
-    @property
-    def text(self) -> str:
-        """The sentence, the remedy and the command."""
-        if self.command is None:
-            return self.sentence if self.remedy is None else f"{self.sentence} {self.remedy}"
-        return f"{self.sentence} {(self.remedy or 'See more.').rstrip('.')}: `{self.command}`"
-
-
-def explained(kind: Explained, id: object, status: str, why: Why) -> Explanation:
-    """The explanation of one thing."""
-    return Explanation(kind, str(id), status, why.reason, why.sentence, why.remedy, why.command, why.numbers)
+def explained(model: type[E], kind: Explained, id: object, status: str, why: Why) -> E:
+    """The explanation of a job, a run, a trigger or a worker."""
+    return model(
+        kind=kind,
+        id=str(id),
+        status=status,
+        reason=why.reason,
+        sentence=why.sentence,
+        remedy=why.remedy,
+        command=why.command,
+        numbers=dict(why.numbers),
+    )
 
 
 def offline(gate: Gate) -> Why:

@@ -3,52 +3,24 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.errors import MessageError
 from email.message import EmailMessage
 from heapq import nlargest
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
 from atlas.errors import AtlasError, NotFound
+from atlas.models.outbox import MailAttachment, OutboxMail
 
 ENDING = ".eml"
 # Where a mail is in the list: when it was written, and its job.
 MailPosition: TypeAlias = tuple[datetime, str]
 # What the parser of the standard library raises on malformed headers.
 _MALFORMED = (MessageError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxMail:
-    """One mail of the outbox, as a list shows it. `problem` says why the file could not be read."""
-
-    job_id: str
-    tenant: str
-    written_at: datetime
-    sender: str = ""
-    to: str = ""
-    subject: str = ""
-    size: int = 0
-    problem: str | None = None
-
-    @property
-    def position(self) -> MailPosition:
-        """Where it is in the list."""
-        return self.written_at, self.job_id
-
-
-@dataclass(frozen=True, slots=True)
-class MailFile:
-    """A file that goes with a mail."""
-
-    name: str
-    content_type: str
-    size: int
 
 
 class MailUnreadable(AtlasError):
@@ -101,15 +73,16 @@ def body_of(message: EmailMessage, forms: Sequence[Literal["plain", "html"]] = (
         return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
 
 
-def attachments_of(message: EmailMessage) -> list[MailFile]:
+def attachments_of(message: EmailMessage) -> list[MailAttachment]:
     """The files that go with a mail."""
     return [_file(part) for part in message.iter_attachments()]
 
 
-def _file(part: EmailMessage) -> MailFile:
+def _file(part: EmailMessage) -> MailAttachment:
     content = part.get_payload(decode=True)
     size = len(content) if isinstance(content, bytes) else 0
-    return MailFile(stored_text(part.get_filename() or ""), stored_text(part.get_content_type()), size)
+    name, content_type = stored_text(part.get_filename() or ""), stored_text(part.get_content_type())
+    return MailAttachment(name=name, content_type=content_type, size=size)
 
 
 def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
@@ -128,16 +101,18 @@ def _summary(path: Path, written_at: datetime) -> OutboxMail:
         message = message_from_bytes(content, policy=policy.default)
         return _described(path, written_at, message, len(content))
     except (OSError, *_MALFORMED) as error:
-        return replace(_named(path, written_at), problem=_reason(path, error))
+        return _mail(path, written_at, problem=_reason(path, error))
 
 
 def _described(path: Path, written_at: datetime, message: EmailMessage, size: int) -> OutboxMail:
     sender, to, subject = (stored_text(str(message[name] or "")) for name in ("From", "To", "Subject"))
-    return replace(_named(path, written_at), sender=sender, to=to, subject=subject, size=size)
+    return _mail(path, written_at, sender=sender, to=to, subject=subject, size=size)
 
 
-def _named(path: Path, written_at: datetime) -> OutboxMail:
-    return OutboxMail(stored_text(path.stem), stored_text(path.parent.name), written_at)
+def _mail(path: Path, written_at: datetime, **content: Any) -> OutboxMail:
+    names = {"job_id": stored_text(path.stem), "tenant": stored_text(path.parent.name)}
+    empty = {"sender": "", "to": "", "subject": "", "size": 0, "problem": None}
+    return OutboxMail.model_validate({**empty, **names, "written_at": written_at, **content})
 
 
 def _time(facts: os.stat_result) -> datetime:

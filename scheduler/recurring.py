@@ -15,7 +15,7 @@ from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.schedules.recurring import Key, RecurringRow, list_recurring, remove_recurring, save_recurring
-from atlas.engine.schedules.recurring_runs import Outcome, RecurringRun, claim_runs, finish_run, renew_run
+from atlas.engine.schedules.recurring_runs import ClaimedRecurringRun, Outcome, claim_runs, finish_run, renew_run
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -166,7 +166,7 @@ class Recurring:
     def _may_run(self, row: RecurringRow) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
-    async def _run(self, run: RecurringRun, function: Function | None, held: float, right: StartRight) -> None:
+    async def _run(self, run: ClaimedRecurringRun, function: Function | None, held: float, right: StartRight) -> None:
         keeping = asyncio.create_task(self._keep(run, held, asyncio.current_task()))
         outcome: Outcome = "stopped"
         error: str | None = "It was unregistered before it started."
@@ -189,7 +189,7 @@ class Recurring:
                 self._runs.pop(run.key, None)
                 self._poll_in(max(0.0, self._polled_at + SHORTEST_WAIT - asyncio.get_running_loop().time()))
 
-    async def _keep(self, run: RecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
+    async def _keep(self, run: ClaimedRecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
         """Renew the lease. When another process has claimed the run, or may have by now, cancel it here.
 
         `held` is when the lease was last asked for. The database's lease begins later, so ours ends first.
@@ -210,7 +210,7 @@ class Recurring:
             log.warning("a recurring function lost its lease and is stopped", **run.log_facts())
             task.cancel()
 
-    async def _finish(self, run: RecurringRun, outcome: Outcome, error: str | None) -> None:
+    async def _finish(self, run: ClaimedRecurringRun, outcome: Outcome, error: str | None) -> None:
         try:
             async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
                 became = await finish_run(conn, run, outcome=outcome, error=error)

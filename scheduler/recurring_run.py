@@ -12,7 +12,7 @@ from uuid import UUID
 from atlas.db.pg_json import stored_text
 from atlas.engine.jobs.around_job import call_async, within_hooks
 from atlas.engine.jobs.start_right import NotStarted, StartRight
-from atlas.engine.schedules.recurring_runs import Outcome, RecurringRun
+from atlas.engine.schedules.recurring_runs import ClaimedRecurringRun, Outcome
 from atlas.errors import AtlasError, FieldError
 from atlas.logs import get_logger
 from atlas.threads import awaitable
@@ -28,7 +28,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class RecurringContext:
     """One run, as its function sees it."""
 
-    def __init__(self, run: RecurringRun) -> None:
+    def __init__(self, run: ClaimedRecurringRun) -> None:
         self._run = run
         self._stop = threading.Event()
         # With the ids of the run bound.

@@ -22,10 +22,10 @@ from atlas.engine.jobs.types import registered
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.find_runs import StepRow, get_details, list_steps
+from atlas.engine.workflows.find_runs import get_details, list_steps
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import Conflict, NotFound
-from atlas.models.workflows import WorkflowRun
+from atlas.models.workflows import RunStep, WorkflowRun
 from atlas.testing.mailbox import Mailbox
 from atlas.workers.tick import TickCounts, counts_of
 from atlas.workers.worker import Worker, WorkerOptions
@@ -126,7 +126,7 @@ class AtlasKit:
         reason = "" if request is None else f"Its request is {request.status}: {request.reason or 'not decided yet'}. "
         raise NotFound("run", run_id, remedy=f"{reason}`run_due_jobs` starts what may start.")
 
-    async def steps(self, run_id: UUID) -> dict[str, StepRow]:
+    async def steps(self, run_id: UUID) -> dict[str, RunStep]:
         """The recorded steps of a run by name, in the order in which they began."""
         return {step.key: step for step in await list_steps(self.pool, run_id)}
 

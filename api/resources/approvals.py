@@ -1,6 +1,5 @@
 """Routes for approvals, the decisions that wait for a person."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -13,17 +12,14 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
 from atlas.engine.workflows.approvals import (
-    ApprovalRow,
-    ApprovalSubject,
     count_pending,
     decide_approval,
     list_approvals,
-    read_subjects,
     record_refusal,
 )
 from atlas.errors import NotFound, Refused
 from atlas.models import Page
-from atlas.models.approvals import ApprovalShown, ApprovalStatus, ApprovalSummary, Decided
+from atlas.models.approvals import Approval, ApprovalStatus, ApprovalSummary, Decided
 
 router = APIRouter(prefix=f"{PREFIX}/approvals", route_class=GuardedRoute, tags=["approvals"])
 
@@ -44,16 +40,15 @@ async def show_list(
     run_id: Id | None = None,
     limit: Limit = 50,
     cursor: IdCursor = None,
-) -> Page[ApprovalShown]:
+) -> Page[Approval]:
     """Of runs that wait for a person, and of requests that policy sends to one."""
-    wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status}
+    query: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status}
     async with call.transaction(read_only=True) as conn:
         return await read_page(
-            lambda before, limit: _read(conn, call, **wanted, before=before, limit=limit),
-            lambda one: one,
+            lambda before, limit: _read(conn, call, **query, before=before, limit=limit),
             after=cursor,
             limit=limit,
-            contents=lambda one: (one.detail, one.input),
+            contents=lambda approval: (approval.detail, approval.input),
         )
 
 
@@ -67,7 +62,7 @@ async def show_summary(call: Calling) -> ApprovalSummary:
 
 @router.get("/{approval_id:uuid}", operation_id="get_approval", summary="One approval")
 @requires(*READERS)
-async def show_one(approval_id: Id, call: Calling) -> ApprovalShown:
+async def show_one(approval_id: Id, call: Calling) -> Approval:
     """With the input that a decision holds for, and its hash."""
     async with call.transaction(read_only=True) as conn:
         found = await _read(conn, call, tenant_id=call.tenant_id, id=approval_id, limit=1)
@@ -102,13 +97,8 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     return Decided(id=approval_id, status=status)
 
 
-async def _read(conn: Connection, call: RequestContext, **wanted: Any) -> list[ApprovalShown]:
-    rows = await list_approvals(conn, **wanted)
-    subjects = await read_subjects(conn, [row.id for row in rows], decider=call.caller.subject) if rows else {}
-    is_manager = call.caller.role in MANAGERS
-    return [_shown(row, subjects[row.id], is_manager) for row in rows if row.id in subjects]
-
-
-def _shown(row: ApprovalRow, subject: ApprovalSubject, is_manager: bool) -> ApprovalShown:
-    about = {**asdict(subject), "may_decide": subject.may_decide and is_manager}
-    return ApprovalShown.model_validate({**asdict(row), **about})
+async def _read(conn: Connection, call: RequestContext, **query: Any) -> list[Approval]:
+    approvals = await list_approvals(conn, decider=call.caller.subject, **query)
+    if call.caller.role in MANAGERS:
+        return approvals
+    return [approval.model_copy(update={"may_decide": False}) for approval in approvals]

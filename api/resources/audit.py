@@ -25,7 +25,7 @@ from atlas.audit.proof import leaf_position, prove
 from atlas.db.replica import caught_up
 from atlas.errors import FieldError, InvalidInput
 from atlas.models import Page
-from atlas.models.audit import EntryDetails, EntryShown, NewEntries
+from atlas.models.audit import AuditEntry, EntryDetails, NewEntries
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
@@ -77,7 +77,7 @@ async def show_list(
     cursor: Annotated[
         str | None, Query(pattern=r"^\d{1,9}\.\d{1,19}\.\d{1,18}$", description="The `next_cursor` of the page before.")
     ] = None,
-) -> Page[EntryShown]:
+) -> Page[AuditEntry]:
     """Of the caller's tenant; those that belong to none are for callers without a tenant."""
     async with call.transaction(read_only=True) as conn:
         found = await find(conn, replace(filters, since=since, until=until), limit=limit, cursor=cursor)
@@ -165,17 +165,17 @@ async def show_proof(row_id: RowId, call: Calling) -> Document:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 
 
-async def _shown(call: RequestContext, rows: Sequence[AuditRow]) -> list[EntryShown]:
+async def _shown(call: RequestContext, rows: Sequence[AuditRow]) -> list[AuditEntry]:
     """The rows with the numbers of their seals, which belong to the installation and hold nothing of their rows."""
     if not rows:
         return []
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         seals = await seals_of(conn, rows)
-    return [EntryShown(**_facts(row), seal=seals.get(row.id)) for row in rows]
+    return [AuditEntry(**_facts(row), seal=seals.get(row.id)) for row in rows]
 
 
 def _facts(row: AuditRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in EntryShown.model_fields if name != "seal"}
+    return {name: getattr(row, name) for name in AuditEntry.model_fields if name != "seal"}
 
 
 async def _lines(call: RequestContext, extract: Extract) -> AsyncGenerator[bytes, None]:

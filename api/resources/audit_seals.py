@@ -1,7 +1,5 @@
 """Routes for what proves the audit log: its seals, its signed checkpoints, the keys that verify them."""
 
-from dataclasses import asdict
-
 import orjson
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
@@ -16,7 +14,8 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import NotFound
 from atlas.models import Page
-from atlas.models.audit import AuditStatus, CheckpointShown, SealShown
+from atlas.models.audit import AuditCheckpoint, AuditSeal, AuditStatus
+from atlas.models.rows import from_row
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
@@ -35,19 +34,19 @@ async def show_status(call: Calling) -> AuditStatus:
         assert row is not None
         sealing = await seal_status(conn, tenant_id=call.tenant_id)
     verified = None if row["verified"] is None else orjson.loads(row["verified"])
-    return AuditStatus.model_validate({**row, **asdict(sealing), "verified": verified})
+    return AuditStatus.model_validate({**row, **dict(sealing), "verified": verified})
 
 
 @router.get("/seals", operation_id="list_seals", summary="The seals, newest first")
 @requires(*READERS)
-async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[SealShown]:
+async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[AuditSeal]:
     """Within a second new rows become leaves of the tree, a batch at a time. Tenants see those with own rows."""
     of = {} if call.tenant_id is None else {"tenant_id": call.tenant_id}
     query = TENANT_SEALS if of else SEALS
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
             lambda before, limit: fetch(conn, query, before=before or NEWEST, limit=limit, **of),
-            lambda row: SealShown.model_validate(dict(row)),
+            lambda row: from_row(AuditSeal, row),
             after=cursor,
             limit=limit,
             key=lambda row: row["n"],
@@ -56,16 +55,14 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = No
 
 @router.get("/checkpoints", operation_id="list_checkpoints", summary="The signed checkpoints, newest first")
 @requires(*READERS, by_tenant=False)
-async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[CheckpointShown]:
+async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[AuditCheckpoint]:
     """They show the size of the audit log and that it has not changed, nothing of its content."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
             lambda before, limit: prisma_on(conn).auditcheckpoint.find_many(
                 limit, where={"size": {"lt": before or NEWEST}}, order=[{"size": "desc"}, {"keyName": "desc"}]
             ),
-            lambda row: CheckpointShown(
-                size=row.size, key_name=row.keyName, epoch=row.epoch, signed_at=row.signedAt, note=row.note
-            ),
+            lambda row: from_row(AuditCheckpoint, row),
             after=cursor,
             limit=limit,
             key=lambda row: row.size,

@@ -22,7 +22,7 @@ from atlas.engine.commands.definitions import (
 )
 from atlas.engine.commands.spec import Limits
 from atlas.models import Page
-from atlas.models.hosts import DefinitionShown
+from atlas.models.hosts import CommandDefinition
 
 router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 
@@ -108,7 +108,7 @@ class NewDefinition(DefinitionChange):
 @requires(*READERS, whole=True)
 async def show_list(
     call: Calling, active_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: NameCursor = None
-) -> Page[DefinitionShown]:
+) -> Page[CommandDefinition]:
     """Disabled ones too, unless only active ones are asked for."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
@@ -123,7 +123,7 @@ async def show_list(
 
 @router.post("", operation_id="create_definition", status_code=201, summary="Allow a command")
 @requires("operator", whole=True, etag=True)
-async def create(body: NewDefinition, call: Calling, response: Response) -> DefinitionShown:
+async def create(body: NewDefinition, call: Calling, response: Response) -> CommandDefinition:
     """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
         program = call.api.settings.atlas_command_program
@@ -132,7 +132,7 @@ async def create(body: NewDefinition, call: Calling, response: Response) -> Defi
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
 @requires(*READERS, whole=True, etag=True)
-async def show_one(key: Key, call: Calling, response: Response) -> DefinitionShown:
+async def show_one(key: Key, call: Calling, response: Response) -> CommandDefinition:
     """By its key, which is the job type of its jobs, or by its id."""
     async with call.transaction(read_only=True) as conn:
         return _shown(await find_definition(conn, await definition_key(conn, key)), response)
@@ -146,7 +146,7 @@ async def show_one(key: Key, call: Calling, response: Response) -> DefinitionSho
 @requires("operator", whole=True, etag=True)
 async def edit(
     key: Key, body: DefinitionChange, call: Calling, response: Response, if_match: IfMatch
-) -> DefinitionShown:
+) -> CommandDefinition:
     """Fields that are not sent stay as they are."""
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
@@ -160,17 +160,17 @@ async def edit(
     summary="Disable a definition: none of its jobs is enqueued or started any more",
 )
 @requires("operator", whole=True, etag=True)
-async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch) -> DefinitionShown:
+async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch) -> CommandDefinition:
     """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
         return _shown(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
 
 
-def _shown(definition: Definition, response: Response) -> DefinitionShown:
+def _shown(definition: Definition, response: Response) -> CommandDefinition:
     response.headers.update(validators(definition))
     return _document(definition)
 
 
-def _document(definition: Definition) -> DefinitionShown:
-    return DefinitionShown(**definition.as_json(), max_attempts=definition.spec.max_retries + 1)
+def _document(definition: Definition) -> CommandDefinition:
+    return CommandDefinition(**definition.as_json(), max_attempts=definition.spec.max_retries + 1)

@@ -9,7 +9,7 @@ from atlas.api.models.common import ID_PREFIX
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.id_prefixes import KINDS, IdKind, ids_between, prefix_bounds
-from atlas.models.system import IdsShown
+from atlas.models.system import MatchingIds
 
 router = APIRouter(prefix=f"{PREFIX}/ids", route_class=GuardedRoute, tags=["system"])
 
@@ -25,7 +25,7 @@ async def find(
     prefix: Annotated[
         str, Query(pattern=ID_PREFIX, min_length=4, description="The first digits, with or without dashes.")
     ],
-) -> IdsShown:
+) -> MatchingIds:
     """For people who type the beginning of an id: at most 9 are returned, so one in the list is the only one.
 
     Nothing is found of a kind that the caller may not list, and `any` looks through the others.
@@ -33,4 +33,4 @@ async def find(
     among = [each for each in KINDS if call.caller.role in _ROLES.get(each, READERS)]
     async with call.transaction(read_only=True) as conn:
         found = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id, among=among)
-    return IdsShown(ids=found)
+    return MatchingIds(ids=found)

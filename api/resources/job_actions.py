@@ -74,7 +74,7 @@ async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: Nu
 async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
     """The one reason that holds it now: the gate, a limit, its time, a missing worker, jobs ahead of it."""
     async with call.transaction(read_only=True) as conn:
-        return JobExplanation.model_validate(await explain(conn, job_id, tenant_id=call.tenant_id))
+        return await explain(conn, job_id, tenant_id=call.tenant_id)
 
 
 @router.get("/jobs/explain", operation_id="explain_jobs", summary="Why jobs are not running, a sentence for each")
@@ -88,7 +88,7 @@ async def show_explanations(
     """For the jobs of a page, in one call. Those that do not exist are left out."""
     async with call.transaction(read_only=True) as conn:
         found = await explain_many(conn, id, tenant_id=call.tenant_id)
-    return Listed(items=[JobExplanation.model_validate(one) for one in found])
+    return Listed(items=found)
 
 
 @router.post(

@@ -18,7 +18,6 @@ from atlas.db.pg_json import stored_text
 from atlas.engine.outbox_files import (
     MailPosition,
     MailUnreadable,
-    OutboxMail,
     attachments_of,
     body_of,
     list_mails,
@@ -27,7 +26,7 @@ from atlas.engine.outbox_files import (
 )
 from atlas.errors import Conflict, NotFound
 from atlas.models import Page
-from atlas.models.outbox import AttachmentShown, MailDetails, MailHeader, MailRoute, MailShown
+from atlas.models.outbox import MailDetails, MailHeader, MailRoute, OutboxMail
 
 router = APIRouter(prefix=f"{PREFIX}/outbox", route_class=GuardedRoute, tags=["outbox"])
 
@@ -38,7 +37,7 @@ POSITION: TypeAdapter[MailPosition] = TypeAdapter(
 
 @router.get("", operation_id="list_mails", summary="List the mails in the outbox, newest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[MailShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[OutboxMail]:
     """Those that `outbox` wrote on the machine of this API. A file that cannot be read has a `problem`."""
     folder, tenant = outbox_folder(call.api.settings.home), await _tenant(call)
 
@@ -46,7 +45,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
         return await asyncio.to_thread(list_mails, folder, tenant=tenant, limit=limit, before=before)
 
     after = read_cursor(cursor, POSITION)
-    return await read_page(read, MailShown.model_validate, after=after, limit=limit, key=lambda one: one.position)
+    return await read_page(read, after=after, limit=limit, key=lambda mail: (mail.written_at, mail.job_id))
 
 
 @router.get("/route", operation_id="get_mail_route", summary="How mails leave: as files, or by which providers")
@@ -64,11 +63,11 @@ async def show_one(job_id: Id, call: Calling) -> MailDetails:
     """With its headers, its text and the names of its attachments."""
     mail, message, _ = await _read(job_id, call)
     return MailDetails(
-        **MailShown.model_validate(mail).model_dump(),
+        **dict(mail),
         headers=[MailHeader(name=stored_text(name), value=stored_text(str(value))) for name, value in message.items()],
         text=body_of(message, ("plain",)),
         has_html=message.get_body(preferencelist=("html",)) is not None,
-        attachments=[AttachmentShown.model_validate(one) for one in attachments_of(message)],
+        attachments=attachments_of(message),
     )
 
 

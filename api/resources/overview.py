@@ -1,6 +1,5 @@
 """Routes for the first look: one tenant or the installation, and tenants side by side."""
 
-from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -12,7 +11,7 @@ from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.metering.overview import TenantPosition, read_overview, read_tenants
 from atlas.models import Page
-from atlas.models.overview import OverviewShown, TenantActivityShown
+from atlas.models.overview import Overview, TenantActivity
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["overview"])
 
@@ -23,21 +22,16 @@ FOR_ALL = ("dead_letters", "no_worker")
 
 @router.get("/overview", operation_id="get_overview", summary="What to look at first, of a tenant or of all")
 @requires(*JOB_READERS, replica=True)
-async def show_overview(call: Calling) -> OverviewShown:
+async def show_overview(call: Calling) -> Overview:
     """Counts, workers, the busiest job types, the latest failures, and what needs a person, in one call.
 
     Of the caller's tenant; an operator who names none sees the installation.
     """
-    found = await read_overview(*call.summary_transactions(), tenant_id=call.tenant_id)
-    reads_all = call.caller.role in READERS
-    shown: dict[str, Any] = {
-        "gate": found.gate,
-        "seal": found.seal if reads_all else None,
-        "needs": [one for one in found.needs if reads_all or one.kind in FOR_ALL],
-        **{name: getattr(found, name) for name in ("workers", "types", "failures")},
-        **{name: getattr(found.summary, name) for name in ("counts", "estimated", "oldest_queued_seconds")},
-    }
-    return OverviewShown.model_validate(shown)
+    overview = await read_overview(*call.summary_transactions(), tenant_id=call.tenant_id)
+    if call.caller.role in READERS:
+        return overview
+    needs = [need for need in overview.needs if need.kind in FOR_ALL]
+    return overview.model_copy(update={"seal": None, "needs": needs})
 
 
 @router.get(
@@ -46,14 +40,13 @@ async def show_overview(call: Calling) -> OverviewShown:
     summary="Tenants side by side: depth, rates, oldest, failures",
 )
 @requires("operator", "auditor", whole=True, replica=True)
-async def show_tenants(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[TenantActivityShown]:
+async def show_tenants(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[TenantActivity]:
     """Those with the most active jobs first. The counts are those of the meter, some seconds old."""
     after = read_cursor(cursor, TENANT_POSITION)
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda before, limit: read_tenants(conn, before=before, limit=limit),
-            TenantActivityShown.model_validate,
             after=after,
             limit=limit,
-            key=lambda one: (one.active, one.id),
+            key=lambda tenant: (tenant.active, tenant.id),
         )

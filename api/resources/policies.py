@@ -14,10 +14,10 @@ from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.policy.judge import check_policy
-from atlas.engine.policy.rules import StoredRule, add_rule, edit_rule, find_rule, list_rules, remove_rule
+from atlas.engine.policy.rules import add_rule, edit_rule, find_rule, list_rules, remove_rule
 from atlas.engine.workflows.declared.store import list_workflows
 from atlas.models import Page
-from atlas.models.approvals import RuleAdded, RuleShown, VerdictShown
+from atlas.models.approvals import PolicyRule, PolicyVerdict, RuleAdded
 
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
 
@@ -68,12 +68,11 @@ class PolicyQuestion(Body):
     summary="List the rules that decide about intents, oldest first",
 )
 @requires(*READERS)
-async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[RuleShown]:
+async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[PolicyRule]:
     """Those of the tenant and those for all tenants."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_rules(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            RuleShown.model_validate,
             after=cursor,
             limit=limit,
         )
@@ -94,29 +93,29 @@ async def add(body: RuleBody, call: Calling) -> RuleAdded:
 
 @router.post("/check", operation_id="check_policy", summary="What policy would say to a request, without making one")
 @requires(*READERS, no_key="the call changes nothing and may be repeated without one")
-async def check(body: PolicyQuestion, call: Calling) -> VerdictShown:
+async def check(body: PolicyQuestion, call: Calling) -> PolicyVerdict:
     """By the rules and the figures of now. An operator who names no tenant asks for Atlas's own."""
     async with call.transaction(read_only=True) as conn:
         verdict = await check_policy(conn, call.home, body.workflow, spend_cents=body.spend_cents)
         is_known = bool(await list_workflows(conn, tenant_id=call.home, key=body.workflow, limit=1))
-    return VerdictShown(workflow=body.workflow, is_known=is_known, **asdict(verdict))
+    return PolicyVerdict(workflow=body.workflow, is_known=is_known, **asdict(verdict))
 
 
 @router.get("/{label}", operation_id="get_policy", summary="One rule")
 @requires(*READERS, etag=True)
-async def show_one(label: Label, call: Calling, response: Response) -> RuleShown:
+async def show_one(label: Label, call: Calling, response: Response) -> PolicyRule:
     """By its label: the tenant's own, else the one for all tenants."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_rule(conn, label, tenant_id=call.tenant_id), response)
+        return _with_tag(await find_rule(conn, label, tenant_id=call.tenant_id), response)
 
 
 @router.patch("/{label}", operation_id="edit_policy", summary="Change a rule")
 @requires("operator", etag=True)
-async def edit(label: Label, body: RuleChange, call: Calling, response: Response, if_match: IfMatch) -> RuleShown:
+async def edit(label: Label, body: RuleChange, call: Calling, response: Response, if_match: IfMatch) -> PolicyRule:
     """It holds for requests that are decided from now on. An operator who names no tenant means one for all tenants."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        return _shown(await edit_rule(conn, label, body.described(), **about), response)
+        return _with_tag(await edit_rule(conn, label, body.described(), **about), response)
 
 
 @router.delete("/{label}", operation_id="remove_policy", status_code=204, summary="Remove a rule")
@@ -127,6 +126,6 @@ async def remove(label: Label, call: Calling) -> None:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
 
 
-def _shown(rule: StoredRule, response: Response) -> RuleShown:
+def _with_tag(rule: PolicyRule, response: Response) -> PolicyRule:
     response.headers.update(validators(rule))
-    return RuleShown.model_validate(rule)
+    return rule

@@ -15,7 +15,7 @@ from atlas.engine.schedules.recurring import Key, find_owner, list_recurring
 from atlas.engine.schedules.recurring_runs import list_runs
 from atlas.errors import NotFound
 from atlas.models import Page
-from atlas.models.triggers import RecurringFunction, RecurringRunShown
+from atlas.models.triggers import RecurringFunction, RecurringRun
 
 router = APIRouter(prefix=f"{PREFIX}/recurring", route_class=GuardedRoute, tags=["recurring"])
 
@@ -49,14 +49,13 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
 @requires(*READERS)
 async def show_runs(
     recurring_id: RecurringId, call: Calling, limit: Limit = 50, cursor: Cursor = None
-) -> Page[RecurringRunShown]:
+) -> Page[RecurringRun]:
     """Also those of a function that is no longer registered, for as long as the tenant's retention keeps them."""
     after = read_cursor(cursor, RUN_POSITION)
     async with call.transaction(read_only=True) as conn:
         owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
         return await read_page(
             lambda before, limit: list_runs(conn, (owner, recurring_id), before=before, limit=limit),
-            RecurringRunShown.model_validate,
             after=after,
             limit=limit,
             key=lambda one: (one.started_at, one.id),

@@ -44,7 +44,7 @@ class ClaimBody(Body):
     limit: Annotated[Whole, Field(ge=1, le=MOST_JOBS)] = 1
 
 
-class ClaimedShown(ApiModel):
+class RemoteJob(ApiModel):
     """A job that this worker holds. `attempt` goes into every call about it."""
 
     job_id: UUID
@@ -100,7 +100,7 @@ class Ended(ResultRecorded):
 
 @router.post("/claim", operation_id="claim_jobs", summary="Take due jobs")
 @requires("worker", by_tenant=False, no_key="the secrets of claimed jobs are never stored in clear")
-async def claim(body: ClaimBody, call: Calling) -> Listed[ClaimedShown]:
+async def claim(body: ClaimBody, call: Calling) -> Listed[RemoteJob]:
     """Returns fewer jobs, or none, where fewer are due or Atlas is offline. Each job has a lease of its own."""
     allowed: list[str] | None = call.caller.scopes.get("job_types")
     foreign = [] if allowed is None else sorted(set(body.job_types) - set(allowed))
@@ -177,9 +177,9 @@ def _ended(job_id: UUID, status: str) -> Ended:
     return Ended.model_validate({"job_id": job_id, "status": status})
 
 
-def _shown(one: LeasedJob, lease: float) -> ClaimedShown:
+def _shown(one: LeasedJob, lease: float) -> RemoteJob:
     job = one.job
-    return ClaimedShown(
+    return RemoteJob(
         job_id=job.id,
         job_run_id=one.job_run_id,
         job_type=job.job_type,

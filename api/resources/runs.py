@@ -17,7 +17,7 @@ from atlas.db.pool import Connection
 from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.explain import explain_run
-from atlas.engine.workflows.find_runs import StepPosition, StepRow, get_run, list_runs, list_steps, summarize_runs
+from atlas.engine.workflows.find_runs import StepPosition, get_run, list_runs, list_steps, summarize_runs
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 from atlas.models import Listed, Page
@@ -27,8 +27,8 @@ from atlas.models.workflows import (
     RunCounts,
     RunId,
     RunStatus,
+    RunStep,
     Signaled,
-    StepShown,
     Stopped,
     Workflow,
     WorkflowRun,
@@ -102,12 +102,12 @@ async def show_one(run_id: Id, call: Calling) -> WorkflowRun:
 @requires(*PEOPLE)
 async def show_steps(
     run_id: Id, call: Calling, key: StepKey = None, limit: Limit = 50, cursor: Cursor = None
-) -> Page[StepShown]:
+) -> Page[RunStep]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
     return await _read_steps(
         call,
         run_id,
-        StepShown,
+        RunStep,
         key=key,
         limit=limit,
         cursor=cursor,
@@ -134,7 +134,7 @@ async def _read_steps(
     key: str | None = None,
     limit: int,
     cursor: str | None,
-    contents: Callable[[StepRow], Any] | None = None,
+    contents: Callable[[RunStep], Any] | None = None,
 ) -> Page[S]:
     """A page of steps; whole ones if it is said what their `contents` are."""
     wanted: dict[str, Any] = {"key": key, "whole": contents is not None}
@@ -171,7 +171,7 @@ async def show_workflow(run_id: Id, call: Calling) -> Workflow:
 async def show_explanation(run_id: Id, call: Calling) -> RunExplanation:
     """What it waits for and until when, or what holds it or its request, and the way out."""
     async with call.transaction(read_only=True) as conn:
-        return RunExplanation.model_validate(await explain_run(conn, run_id, tenant_id=call.tenant_id))
+        return await explain_run(conn, run_id, tenant_id=call.tenant_id)
 
 
 @router.post(

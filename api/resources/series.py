@@ -9,7 +9,7 @@ from atlas.api.models.common import Timestamp
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.metering.series import MOST_TYPES, SeriesQuery, read_series
-from atlas.models.overview import SeriesShown
+from atlas.models.overview import Series
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
@@ -29,7 +29,7 @@ async def show_series(
         bool, Query(description=f"A series for each of the {MOST_TYPES} busiest job types instead of one of all.")
     ] = False,
     with_points: Annotated[bool, Query(description="False: the sums alone, without the steps.")] = True,
-) -> SeriesShown:
+) -> Series:
     """The last hour by default, of hours the last day, of days the last 30. Without a tenant, operators see all.
 
     What happens appears within seconds; `metered_until` says how far it is. A transaction that commits late is added to
@@ -37,4 +37,4 @@ async def show_series(
     """
     wanted = SeriesQuery(call.tenant_id, step, start, end, job_type, by_type, with_points)
     async with call.transaction(read_only=True) as conn:
-        return SeriesShown.model_validate(await read_series(conn, wanted))
+        return await read_series(conn, wanted)

@@ -15,7 +15,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.access.sessions import csrf_token, end_session, open_session
 from atlas.engine.access.tokens import ROLES
 from atlas.errors import FieldError, InvalidInput
-from atlas.models.tenants import SessionShown
+from atlas.models.tenants import CurrentSession
 
 router = APIRouter(prefix=f"{PREFIX}/session", route_class=GuardedRoute, tags=["session"])
 
@@ -41,7 +41,7 @@ class SignIn(Body):
 
 @router.post("", operation_id="sign_in", status_code=201, summary="Exchange a token or a link for a session's cookie")
 @requires(no_key="a session's cookie is returned once and never stored")
-async def sign_in(body: SignIn, request: Request, response: Response) -> SessionShown:
+async def sign_in(body: SignIn, request: Request, response: Response) -> CurrentSession:
     """It ends the session that the browser had before. A link can be used once, within 15 minutes."""
     api: AppState = request.app.state.api
     _refuse_other_sites(request)
@@ -73,7 +73,7 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Session
 
 @router.get("", operation_id="get_session", summary="Who is signed in")
 @requires(*ROLES, by_tenant=False)
-async def show(call: Calling) -> SessionShown:
+async def show(call: Calling) -> CurrentSession:
     """Also for a token, which then has no `csrf_token`."""
     return await _shown(call.api, call.caller)
 
@@ -99,9 +99,9 @@ def _refuse_other_sites(request: Request) -> None:
         raise Forbidden("Signing in works from Atlas's own pages only.")
 
 
-async def _shown(api: AppState, caller: Caller) -> SessionShown:
+async def _shown(api: AppState, caller: Caller) -> CurrentSession:
     tenant = None if caller.tenant_id is None else (await api.tenants.find(caller.tenant_id)).slug
-    return SessionShown(
+    return CurrentSession(
         subject=caller.subject,
         role=caller.role,
         tenant_id=caller.tenant_id,

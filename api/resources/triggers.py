@@ -15,13 +15,13 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.explain import explain_trigger
-from atlas.engine.triggers.find import Trigger, find_trigger, list_fires, list_triggers
+from atlas.engine.triggers.find import cron_of, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.preview import preview
 from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, remove_trigger
 from atlas.models import Listed, Page
 from atlas.models.explain import TriggerExplanation
-from atlas.models.triggers import Fire, Fired, Occurrence, TriggerShown
+from atlas.models.triggers import Fire, Fired, Occurrence, Trigger
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/triggers", route_class=GuardedRoute, tags=["triggers"])
 
@@ -91,26 +91,25 @@ class PreviewBody(Body):
 
 @router.get("", operation_id="list_triggers", summary="List the triggers, oldest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[TriggerShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Trigger]:
     """Removed triggers are not listed."""
     async with call.transaction(read_only=True) as conn:
         return await read_page(
             lambda after, limit: list_triggers(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            _shown,
             after=cursor,
             limit=limit,
-            contents=lambda one: (one.spec.payload_template, one.last_error),
+            contents=lambda one: (one.payload_template, one.last_error),
         )
 
 
 @router.post("", operation_id="create_trigger", status_code=201, summary="Add a trigger")
 @requires(*MANAGERS, helper=True, etag=True)
-async def create(body: NewTrigger, call: Calling, response: Response) -> TriggerShown:
+async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger:
     """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
         made = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
     response.headers.update(validators(made))
-    return _shown(made)
+    return made
 
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
@@ -125,27 +124,25 @@ async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[Occurrenc
 
 @router.get("/{trigger_id:uuid}", operation_id="get_trigger", summary="One trigger")
 @requires(*READERS, etag=True)
-async def show_one(trigger_id: Id, call: Calling, response: Response) -> TriggerShown:
+async def show_one(trigger_id: Id, call: Calling, response: Response) -> Trigger:
     """With the time that it is due next, and why it could not fire last."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
     response.headers.update(validators(trigger))
-    return _shown(trigger)
+    return trigger
 
 
 @router.patch(
     "/{trigger_id:uuid}", operation_id="edit_trigger", summary="Change a trigger; a changed schedule starts from now"
 )
 @requires(*MANAGERS, helper=True, etag=True)
-async def edit(
-    trigger_id: Id, body: TriggerChange, call: Calling, response: Response, if_match: IfMatch
-) -> TriggerShown:
+async def edit(trigger_id: Id, body: TriggerChange, call: Calling, response: Response, if_match: IfMatch) -> Trigger:
     """Fields that are not sent stay as they are; null removes an optional one."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), **about, run=run)
     response.headers.update(validators(changed))
-    return _shown(changed)
+    return changed
 
 
 @router.delete(
@@ -202,8 +199,7 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: C
 async def show_explanation(trigger_id: Id, call: Calling) -> TriggerExplanation:
     """Disabled, held, late, skipped, without a matching event, or when it fires next; and the way out."""
     async with call.helper() as run, call.transaction(read_only=True) as conn:
-        found = await explain_trigger(conn, trigger_id, tenant_id=call.tenant_id, run=run)
-    return TriggerExplanation.model_validate(found)
+        return await explain_trigger(conn, trigger_id, tenant_id=call.tenant_id, run=run)
 
 
 @router.get("/{trigger_id:uuid}/preview", operation_id="preview_trigger", summary="The next times of a schedule")
@@ -215,9 +211,9 @@ async def preview_trigger(
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
         _, now = await read_clock(conn, trigger.tenant_id)
-    if trigger.spec.cron_expr is None:
+    if trigger.cron_expr is None:
         return Listed(items=[])
-    return await _occurrences(call, trigger.cron, _before(start) or now, count)
+    return await _occurrences(call, cron_of(trigger), _before(start) or now, count)
 
 
 def _before(start: datetime | None) -> datetime | None:
@@ -229,7 +225,3 @@ async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: i
     async with call.helper() as run:
         found: list[Occurrence] = await run(preview, cron, now, count=count)
     return Listed(items=found)
-
-
-def _shown(trigger: Trigger) -> TriggerShown:
-    return TriggerShown(**trigger.as_json())

@@ -38,7 +38,7 @@ from atlas.errors import AtlasError, NotFound
 from atlas.ids import new_id
 from atlas.logs import get_logger
 from atlas.models import Page
-from atlas.models.audit import VerificationShown
+from atlas.models.audit import AuditVerification
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=GuardedRoute, tags=["audit"])
 
@@ -55,7 +55,7 @@ log = get_logger("api")
 
 @router.post("", operation_id="start_verification", status_code=202, summary="Verify the audit log, in the background")
 @requires(*READERS, no_key="a verification ends with its process; list them first")
-async def start(request: Request, call: Calling) -> VerificationShown:
+async def start(request: Request, call: Calling) -> AuditVerification:
     """All of it, or the tenant's part where one is meant: that each of its rows is in the signed tree, unchanged.
 
     In each process one of the whole log and one of a tenant run at a time: each holds a connection meanwhile.
@@ -76,7 +76,7 @@ async def start(request: Request, call: Calling) -> VerificationShown:
 
 @router.get("", operation_id="list_verifications", summary="The last verifications, newest first")
 @requires(*READERS)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[VerificationShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[AuditVerification]:
     """Those of the whole log, or of the tenant where one is meant. The twenty newest are kept."""
     kind = _kind(call.tenant_id)
     async with call.transaction(read_only=True, all_tenants=True) as conn:
@@ -96,7 +96,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     summary="The progress of a verification, and what it found",
 )
 @requires(*READERS)
-async def show_one(verification_id: Id, call: Calling) -> VerificationShown:
+async def show_one(verification_id: Id, call: Calling) -> AuditVerification:
     """`lost` means that the process that ran it is gone: start another."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await _find(conn, f"{_kind(call.tenant_id)}{verification_id}")
@@ -220,15 +220,15 @@ async def _store(api: AppState, store: Callable[[Connection], Awaitable[None]]) 
     return True
 
 
-async def _find(conn: Any, key: str) -> VerificationShown:
+async def _find(conn: Any, key: str) -> AuditVerification:
     row = await fetch_row(conn, FIND, key=key)
     if row is None:
         raise NotFound("verification", key.rpartition(":")[2])
     return _shown(row)
 
 
-def _shown(row: Any) -> VerificationShown:
+def _shown(row: Any) -> AuditVerification:
     value = {"findings": [], "notices": [], "report": {}, **orjson.loads(row["value"])}
     if value["status"] == "running" and row["is_silent"]:
         value["status"] = "lost"
-    return VerificationShown(id=row["key"].rpartition(":")[2], updated_at=row["updated_at"], **value)
+    return AuditVerification(id=row["key"].rpartition(":")[2], updated_at=row["updated_at"], **value)

@@ -39,7 +39,7 @@ async def show_one(worker_id: WorkerId, call: Calling) -> WorkerDetails:
 async def show_explanation(worker_id: WorkerId, call: Calling) -> WorkerExplanation:
     """The gate, its lease, a drain, its slots, or what is due for it and for others, and the way out."""
     async with call.transaction(read_only=True) as conn:
-        return WorkerExplanation.model_validate(await explain_worker(conn, worker_id))
+        return await explain_worker(conn, worker_id)
 
 
 @router.post("/{worker_id}/drain", operation_id="drain_worker", summary="Let a worker finish what it runs, and stop")

@@ -14,14 +14,14 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.templates import template_names
 from atlas.engine.workflows.declared.check import check_document
-from atlas.engine.workflows.declared.dry_run import DryRun, dry_run
+from atlas.engine.workflows.declared.dry_run import dry_run
 from atlas.engine.workflows.declared.schema import document_schema
 from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
 from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
 from atlas.errors import FieldError, NotFound
 from atlas.models import Page, ProblemField
-from atlas.models.workflows import Checked, DryRunShown, SavedWorkflow, Workflow, WorkflowSchema
+from atlas.models.workflows import Checked, DryRun, SavedWorkflow, Workflow, WorkflowSchema
 
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 # Apart from the others, whose last part is a workflow's key.
@@ -126,13 +126,15 @@ async def check(body: WorkflowDocument, call: Calling) -> Checked:
     "/dry-run", operation_id="dry_run_workflow", summary="What a run of a declared workflow would do, without doing it"
 )
 @requires(*READERS, no_key="the call changes nothing and may be repeated without one")
-async def try_out(body: DryRunBody, call: Calling) -> DryRunShown:
+async def try_out(body: DryRunBody, call: Calling) -> DryRun:
     """Which steps would run and with which inputs. What reads outputs that are not given stays as it is written."""
     async with call.helper() as run:
         async with call.transaction(read_only=True) as conn:
             targets = await load_targets(conn, call.home, body.document)
-        found: DryRun = await run(dry_run, body.document, body.input, body.outputs, targets, requested_by=call.actor.id)
-    return DryRunShown.model_validate(found)
+        planned: DryRun = await run(
+            dry_run, body.document, body.input, body.outputs, targets, requested_by=call.actor.id
+        )
+    return planned
 
 
 @router.get("/{key}", operation_id="get_workflow", summary="One workflow")

@@ -1,18 +1,18 @@
 """Approvals, and the policy rules that require them."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
 
 from pydantic import Field
 
-from atlas.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, EditableModel, known
 
 ApprovalStatus: TypeAlias = Literal["pending", "approved", "rejected", "expired", "canceled"]
 KnownApprovalStatus: TypeAlias = Annotated[str, known(*get_args(ApprovalStatus))]
 
 
-class ApprovalShown(ApiModel):
+class Approval(ApiModel):
     """A request for a person's decision, bound to the exact input it is about."""
 
     id: UUID
@@ -57,8 +57,13 @@ class Decided(ApiModel):
     status: Annotated[str, known("approved", "rejected")]
 
 
-class RuleShown(ApiModel):
-    """A rule of the policy."""
+class PolicyRule(EditableModel):
+    """A rule of the policy. Without a tenant it holds for all of them."""
+
+    tagged: ClassVar = (
+        *("id", "tenant_id", "label", "effect", "workflow", "except_workflows"),
+        *("spend_above_cents", "spend_per_day_cents", "runs_per_day"),
+    )
 
     id: UUID
     tenant_id: UUID | None
@@ -72,7 +77,7 @@ class RuleShown(ApiModel):
     updated_at: datetime
 
 
-class VerdictShown(ApiModel):
+class PolicyVerdict(ApiModel):
     """What policy would say to a request now."""
 
     workflow: str

@@ -9,7 +9,7 @@ from pydantic import Field
 from atlas.models.base import ApiModel, Document, known
 
 
-class EntryShown(ApiModel):
+class AuditEntry(ApiModel):
     """One row of the audit log."""
 
     id: int
@@ -26,7 +26,7 @@ class EntryShown(ApiModel):
     seal: int | None = Field(description="The number of the seal that it is in; null before it is sealed.")
 
 
-class EntryDetails(EntryShown):
+class EntryDetails(AuditEntry):
     """One row of the audit log, and where it is in the tree."""
 
     index: int | None = Field(description="Its place among the leaves of the tree, from 0; null before it is sealed.")
@@ -35,12 +35,12 @@ class EntryDetails(EntryShown):
 class NewEntries(ApiModel):
     """What was recorded since a place, in the order in which it will be sealed, and the place to continue from."""
 
-    items: list[EntryShown]
+    items: list[AuditEntry]
     place: str
     is_cut: bool = Field(description="True if too much was recorded, or too long ago: read the first page again.")
 
 
-class SealShown(ApiModel):
+class AuditSeal(ApiModel):
     """A batch of rows that became leaves of the tree, and the tree's root after it."""
 
     n: int
@@ -53,7 +53,7 @@ class SealShown(ApiModel):
     rows: int = Field(description="How many rows it has, of the tenant where one is meant.")
 
 
-class CheckpointShown(ApiModel):
+class AuditCheckpoint(ApiModel):
     """The tree's size and root, signed; anyone with the public key can check it."""
 
     size: int
@@ -63,7 +63,7 @@ class CheckpointShown(ApiModel):
     note: str
 
 
-class VerificationShown(ApiModel):
+class AuditVerification(ApiModel):
     """The progress of a verification, and what it found. `lost`: the process that ran it is gone."""
 
     id: UUID
@@ -88,6 +88,15 @@ class VerificationResult(ApiModel):
     status: Annotated[str, known("whole", "damaged")]
     verified_at: datetime
     size: int
+
+
+class SealStatus(ApiModel):
+    """How far the audit log is sealed, of the caller's rows."""
+
+    unsealed: int = Field(description="Rows without a seal, 10,000 at most.")
+    lag_seconds: float = Field(description="How long the oldest of them has waited, in seconds.")
+    sealed_at: datetime | None = Field(description="When rows were sealed last.")
+    signed_at: datetime | None = Field(description="When the tree's head was signed last.")
 
 
 class AuditStatus(ApiModel):

@@ -69,3 +69,6 @@ class ProblemField(ApiModel):
 
     field: str = Field(description="Where it is in the body, the query or the path; empty for the whole.")
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason

@@ -38,39 +38,48 @@ WorkerReason: TypeAlias = Annotated[
 ]
 
 
-class ExplanationShown(ApiModel):
+class Explanation(ApiModel):
     """A reason for programs, a sentence for people, and the way out."""
 
     kind: Annotated[str, known("job", "run", "trigger", "worker")] = Field(description="What it is about.")
     id: str
+    status: str
+    reason: str = Field(description="A stable word for programs.")
     sentence: str
     remedy: str | None = Field(description="What a person can do about it; null if there is nothing to do.")
     command: str | None = Field(description="A command that does it, or shows more; null if there is none.")
     numbers: dict[str, int] = Field(description="The figures behind it, by name.")
 
+    @property
+    def text(self) -> str:
+        """The sentence, the remedy and the command."""
+        if self.command is None:
+            return self.sentence if self.remedy is None else f"{self.sentence} {self.remedy}"
+        return f"{self.sentence} {(self.remedy or 'See more.').rstrip('.')}: `{self.command}`"
 
-class JobExplanation(ExplanationShown):
+
+class JobExplanation(Explanation):
     """Why a job is not running, or who runs it."""
 
     status: KnownJobStatus
     reason: JobReason
 
 
-class RunExplanation(ExplanationShown):
+class RunExplanation(Explanation):
     """Why a run, or the request for one, does not go on."""
 
     status: str = Field(description="The status of the run, or of its request while there is no run.")
     reason: RunReason
 
 
-class TriggerExplanation(ExplanationShown):
+class TriggerExplanation(Explanation):
     """Why a trigger did not fire, or when it fires next."""
 
     status: Annotated[str, known("enabled", "disabled")]
     reason: TriggerReason
 
 
-class WorkerExplanation(ExplanationShown):
+class WorkerExplanation(Explanation):
     """Why a worker takes nothing, or what it does."""
 
     status: Annotated[str, known("alive", "draining", "ended")]

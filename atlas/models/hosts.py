@@ -50,7 +50,7 @@ class CommandLimits(ApiModel):
     file_size_mb: int
 
 
-class DefinitionShown(ApiModel):
+class CommandDefinition(ApiModel):
     """A command that jobs may run."""
 
     id: UUID

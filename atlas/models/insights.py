@@ -7,10 +7,10 @@ from uuid import UUID
 from pydantic import Field
 
 from atlas.models.base import ApiModel, known
-from atlas.models.overview import FlowShown, PointShown
+from atlas.models.overview import Flow, Point
 
 
-class GroupShown(FlowShown):
+class InsightsGroup(Flow):
     """All that happened to the jobs of a type, or of a tenant."""
 
     job_type: str | None = Field(description="The job type; null where tenants are compared.")
@@ -18,15 +18,15 @@ class GroupShown(FlowShown):
     tenant: str | None = Field(description="The tenant's slug.")
 
 
-class InsightsShown(ApiModel):
+class Insights(ApiModel):
     """What happened to jobs in some time."""
 
     step: Annotated[str, known("minute", "hour", "day")]
     start: datetime
     end: datetime
     metered_until: datetime | None = Field(description="What was committed before this time is in it.")
-    total: FlowShown = Field(description="The whole time.")
-    previous: FlowShown | None = Field(description="As many steps before it; null if they are not kept any more.")
-    points: list[PointShown] = Field(description="Every step, the oldest first.")
-    groups: list[GroupShown] = Field(description="Each job type or tenant, the busiest first.")
+    total: Flow = Field(description="The whole time.")
+    previous: Flow | None = Field(description="As many steps before it; null if they are not kept any more.")
+    points: list[Point] = Field(description="Every step, the oldest first.")
+    groups: list[InsightsGroup] = Field(description="Each job type or tenant, the busiest first.")
     is_cut: bool = Field(description="Whether there are more of them than these 100.")

@@ -7,7 +7,7 @@ from pydantic import Field
 from atlas.models.base import ApiModel
 
 
-class MailShown(ApiModel):
+class OutboxMail(ApiModel):
     """A mail in the outbox, under the id of the job that made it."""
 
     job_id: str
@@ -34,7 +34,7 @@ class MailHeader(ApiModel):
     value: str
 
 
-class AttachmentShown(ApiModel):
+class MailAttachment(ApiModel):
     """A file that goes with a mail."""
 
     name: str
@@ -42,10 +42,10 @@ class AttachmentShown(ApiModel):
     size: int = Field(description="Its size, in bytes.")
 
 
-class MailDetails(MailShown):
+class MailDetails(OutboxMail):
     """A mail with its headers and its plain text. `has_html`: its HTML is at `/html`."""
 
     headers: list[MailHeader]
     text: str | None
     has_html: bool
-    attachments: list[AttachmentShown]
+    attachments: list[MailAttachment]

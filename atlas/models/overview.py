@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from atlas.models.audit import SealStatus
 from atlas.models.base import ApiModel, known
 from atlas.models.system import Gate
 
@@ -19,7 +20,7 @@ NeedKind: TypeAlias = Annotated[
 ]
 
 
-class FlowShown(ApiModel):
+class Flow(ApiModel):
     """What happened to jobs in some time, and quantiles of the times of those that ended in it, in seconds."""
 
     enqueued: int = Field(description="Jobs that were enqueued.")
@@ -43,41 +44,32 @@ class FlowShown(ApiModel):
     run_p95: float | None = Field(description="Of 100 attempts, 95 ran no longer.")
 
 
-class PointShown(FlowShown):
+class Point(Flow):
     """One minute, hour or day."""
 
     at: datetime = Field(description="Its beginning, in UTC.")
     is_complete: bool = Field(description="False while more of it may come: the newest steps are metered last.")
 
 
-class TypeSeriesShown(ApiModel):
+class TypeSeries(ApiModel):
     """The steps of a job type, or of all types together, and their sum."""
 
     job_type: str | None
-    total: FlowShown
-    points: list[PointShown] = Field(description="Every step, the oldest first; none if only sums were asked for.")
+    total: Flow
+    points: list[Point] = Field(description="Every step, the oldest first; none if only sums were asked for.")
 
 
-class SeriesShown(ApiModel):
+class Series(ApiModel):
     """What happened to jobs, step by step."""
 
     step: Annotated[str, known("minute", "hour", "day")]
     start: datetime
     end: datetime
     metered_until: datetime | None = Field(description="What was committed before this time is in it.")
-    series: list[TypeSeriesShown] = Field(description="One of all types together, or one of each.")
+    series: list[TypeSeries] = Field(description="One of all types together, or one of each.")
 
 
-class SealStatusShown(ApiModel):
-    """How far the audit log is sealed, of the caller's rows."""
-
-    unsealed: int = Field(description="Rows without a seal, 10,000 at most.")
-    lag_seconds: float = Field(description="How long the oldest of them has waited, in seconds.")
-    sealed_at: datetime | None = Field(description="When rows were sealed last.")
-    signed_at: datetime | None = Field(description="When the tree's head was signed last.")
-
-
-class TypeActivityShown(ApiModel):
+class TypeActivity(ApiModel):
     """A job type: what waits and runs now, and what happened in the last hour."""
 
     job_type: str
@@ -85,7 +77,7 @@ class TypeActivityShown(ApiModel):
     running: int
     is_partial: bool = Field(description="True where the queue is longer than was counted.")
     is_served: bool = Field(description="Whether a living worker serves the type; workers over HTTP are not known.")
-    last_hour: FlowShown = Field(description="What happened in the last hour.")
+    last_hour: Flow = Field(description="What happened in the last hour.")
 
 
 class FailedJob(ApiModel):
@@ -102,7 +94,7 @@ class FailedJob(ApiModel):
     error: str | None = Field(description="The message of its last error.")
 
 
-class NeedShown(ApiModel):
+class Need(ApiModel):
     """Something for a person to look at."""
 
     kind: NeedKind
@@ -113,7 +105,7 @@ class NeedShown(ApiModel):
     since: datetime | None
 
 
-class OverviewShown(ApiModel):
+class Overview(ApiModel):
     """What an operator or a tenant looks at first."""
 
     gate: Gate
@@ -121,15 +113,15 @@ class OverviewShown(ApiModel):
     estimated: list[str]
     oldest_queued_seconds: float | None
     workers: int = Field(description="How many workers live; they serve all tenants.")
-    seal: SealStatusShown | None = Field(
+    seal: SealStatus | None = Field(
         description="How far the audit log is sealed; null for callers who may not read it."
     )
-    types: list[TypeActivityShown] = Field(description="The busiest job types, ten at most.")
+    types: list[TypeActivity] = Field(description="The busiest job types, ten at most.")
     failures: list[FailedJob] = Field(description="The failed jobs that ended last, ten at most.")
-    needs: list[NeedShown] = Field(description="What needs a person, what stops work first.")
+    needs: list[Need] = Field(description="What needs a person, what stops work first.")
 
 
-class TenantActivityShown(ApiModel):
+class TenantActivity(ApiModel):
     """A tenant beside others."""
 
     id: UUID

@@ -227,7 +227,7 @@ class Usage(ApiModel):
     cost_cents: int
 
 
-class IdsShown(ApiModel):
+class MatchingIds(ApiModel):
     """The ids that begin with some digits."""
 
     ids: list[UUID] = Field(description="In their order, at most 9: one alone is the only one.")

@@ -72,7 +72,7 @@ class RevokedToken(Token):
     created: list[Token] = Field(description="The tokens that were created with it and were revoked too.")
 
 
-class SessionShown(ApiModel):
+class CurrentSession(ApiModel):
     """Who is signed in. Every change that a page sends needs the `csrf_token` in the header X-CSRF-Token."""
 
     subject: str

@@ -1,19 +1,26 @@
 """Triggers, which start work at a time or after an event, and recurring functions."""
 
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 from uuid import UUID
 
 from pydantic import Field
 
-from atlas.models.base import ApiModel, Document, known
+from atlas.models.base import ApiModel, Document, EditableModel, known
 
+# The fields that name what a trigger starts; each has exactly one of them.
+TARGETS = ("definition_key", "job_type", "workflow")
 FireResult: TypeAlias = Annotated[str, known("fired", "swallowed", "failed", "missed")]
 RecurringOutcome: TypeAlias = Annotated[str, known("succeeded", "failed", "timeout", "stopped", "lost")]
 
 
-class TriggerShown(ApiModel):
+class Trigger(EditableModel):
     """A trigger. `zone` is the clock that its schedule follows: its own, else its tenant's."""
+
+    tagged: ClassVar = (
+        *("id", "label", "trigger_type", "is_enabled", "event_name", "cron_expr", "timezone"),
+        *("definition_key", "job_type", "workflow", "payload_template", "dedupe_window_seconds", "misfire"),
+    )
 
     id: UUID
     tenant_id: UUID
@@ -37,9 +44,30 @@ class TriggerShown(ApiModel):
     next_fire_at: datetime | None
     last_error: Document | None
     created_by: str
-    declared_by: str | None
+    edited_by: str | None = Field(
+        description="The last person who changed when it fires, or what it starts; null if nobody did."
+    )
+    declared_by: str | None = Field(description="The module whose code declares it; null for a person's.")
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """What it starts: the kind and the name."""
+        return next((kind, name) for kind in TARGETS if (name := getattr(self, kind)) is not None)
+
+    @property
+    def arranged_by(self) -> str:
+        """Who requests what it starts: the last person who changed when it fires, or what it starts."""
+        return self.edited_by or self.created_by
+
+    @property
+    def first_due(self) -> datetime | None:
+        """Its first open due time: its next, or, while its schedule cannot be computed, the one it stopped at."""
+        if self.last_error is None or "open_since" not in self.last_error:
+            return self.next_fire_at
+        stopped = self.last_error["open_since"]
+        return None if stopped is None else datetime.fromisoformat(stopped)
 
 
 class Fired(ApiModel):
@@ -88,7 +116,7 @@ class RecurringFunction(ApiModel):
     last_error: str | None
 
 
-class RecurringRunShown(ApiModel):
+class RecurringRun(ApiModel):
     """A run of a recurring function."""
 
     id: UUID

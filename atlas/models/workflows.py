@@ -69,7 +69,7 @@ class WorkflowSchema(ApiModel):
     template_tests: list[str] = Field(description="The tests that expressions may use after `is`.")
 
 
-class DryStepShown(ApiModel):
+class DryStep(ApiModel):
     """What would become of a step."""
 
     id: str = Field(description="The step's id in the document.")
@@ -89,12 +89,12 @@ class DryStepShown(ApiModel):
     warnings: list[ProblemField] = Field(description="What would keep the step waiting.")
 
 
-class DryRunShown(ApiModel):
+class DryRun(ApiModel):
     """What a run of a document would do, as far as that is known before it."""
 
     ok: bool = Field(description="False if the document or the input is refused, or a step would fail.")
     errors: list[ProblemField] = Field(description="What is wrong with the document, the input or the given outputs.")
-    steps: list[DryStepShown] = Field(description="Its steps in the order of the document; none if there are errors.")
+    steps: list[DryStep] = Field(description="Its steps in the order of the document; none if there are errors.")
     output: Any = Field(description="What the run would return, as far as it is known.")
     pending: list[ProblemField] = Field(description="What of the output stays as it is written.")
     is_shortened: bool = Field(description="True if inputs are left out, because all of them are over 1 MiB.")
@@ -203,7 +203,7 @@ class ListedStep(ApiModel):
     error: Document | None
 
 
-class StepShown(ListedStep):
+class RunStep(ListedStep):
     """A recorded step, whole."""
 
     input: Any

@@ -12,7 +12,7 @@ from atlas.cli.connection.over_http_rows import row_of
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, EntryShown
+    from atlas.client import AtlasClient, AuditEntry
     from atlas.client.methods import AsyncPages
 
 FOLLOW_SECONDS = 1.0
@@ -45,7 +45,7 @@ async def follow(atlas: "AtlasClient", query: Query, place: str) -> AsyncIterato
         await asyncio.sleep(FOLLOW_SECONDS)
 
 
-def _row(shown: "EntryShown") -> AuditRow:
+def _row(shown: "AuditEntry") -> AuditRow:
     # The API orders the rows, and does not say by which transactions.
     return row_of(AuditRow, shown, epoch=0, xid=0)
 

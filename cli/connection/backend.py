@@ -9,11 +9,11 @@ from uuid import UUID
 if TYPE_CHECKING:
     from atlas.cli.access.tenant_names import TenantNames
     from atlas.db.versions import RunningVersion
-    from atlas.engine.explanation import Explanation
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.find import JobRow
     from atlas.engine.jobs.job_list import JobPage
     from atlas.engine.workflows.find_intents import EngineState
+    from atlas.models.explain import Explanation
     from atlas.models.system import Gate, Pause, PauseKind, QueueDepth
     from atlas.up_report import ProgramState
 

@@ -14,7 +14,6 @@ from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.db.versions import running_versions
-from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.explain import explain
@@ -25,6 +24,7 @@ from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wa
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
 from atlas.engine.workflows.find_intents import read_engine
 from atlas.errors import NotFound
+from atlas.models.explain import Explanation
 from atlas.models.system import Gate, Pause, PauseKind
 from atlas.settings import Settings
 from atlas.up_report import read_programs

@@ -24,13 +24,13 @@ from atlas.client import (
     WorkerStatus,
 )
 from atlas.db.versions import RunningVersion
-from atlas.engine.explanation import Explanation
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.jobs.pauses import named_pause
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
+from atlas.models.explain import Explanation
 from atlas.models.system import Gate, Pause, PauseKind
 from atlas.settings import Settings
 from atlas.up_report import ProgramState
@@ -100,11 +100,11 @@ class OverHttp:
             attempts = [one.model_dump() async for one in atlas.list_job_attempts(job_id)]
         row = _row(job)
         tenant = (await self.tenant_names([row])).slug(row.tenant_id)
-        return JobDetails(row, tenant, attempts, Explanation(**explanation.model_dump()))
+        return JobDetails(row, tenant, attempts, explanation)
 
     async def explain(self, job_id: UUID) -> Explanation:
         async with self._atlas() as atlas:
-            return Explanation(**(await atlas.explain_job(job_id)).model_dump())
+            return await atlas.explain_job(job_id)
 
     async def cancel(self, job_id: UUID) -> str:
         async with self._atlas() as atlas:

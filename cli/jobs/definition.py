@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import row_of
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import UnreadableFile, read_json_file
-from atlas.engine.commands.definitions import (
-    Definition,
-)
-from atlas.engine.commands.spec import DefinitionSpec
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, DefinitionShown
+    from atlas.client import AtlasClient, CommandDefinition
 
 app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 
@@ -31,11 +26,11 @@ def add(
     """Add a definition, which allows a program."""
     described = read_definition(file)
 
-    async def work(atlas: "AtlasClient") -> Definition:
-        return _definition(await atlas.create_definition(described))
+    async def work(atlas: "AtlasClient") -> "CommandDefinition":
+        return await atlas.create_definition(described)
 
     added = on_atlas(work)
-    say(added.as_json(), f"Definition {added.spec.key} is added.", json=json)
+    say(added, f"Definition {added.key} is added.", json=json)
 
 
 @app.command("edit")
@@ -67,33 +62,33 @@ def edit(
     if not changes:
         raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
 
-    async def work(atlas: "AtlasClient") -> Definition:
-        return _definition(await atlas.edit_definition(key, changes))
+    async def work(atlas: "AtlasClient") -> "CommandDefinition":
+        return await atlas.edit_definition(key, changes)
 
     edited = on_atlas(work)
-    say(edited.as_json(), f"Definition {key} is changed.", json=json)
+    say(edited, f"Definition {key} is changed.", json=json)
 
 
 @app.command("disable")
 def disable(key: Key, json: Json = False) -> None:
     """Disable a definition. Its jobs wait until it is enabled again."""
 
-    async def work(atlas: "AtlasClient") -> Definition:
-        return _definition(await atlas.disable_definition(key))
+    async def work(atlas: "AtlasClient") -> "CommandDefinition":
+        return await atlas.disable_definition(key)
 
     disabled = on_atlas(work)
-    say(disabled.as_json(), f"Definition {key} is disabled.", json=json)
+    say(disabled, f"Definition {key} is disabled.", json=json)
 
 
 @app.command("show")
 def show_one(key: Key, json: Json = False) -> None:
     """Show a definition: its program, its arguments, its limits and the schema of its input."""
 
-    async def work(atlas: "AtlasClient") -> Definition:
-        return _definition(await atlas.get_definition(key))
+    async def work(atlas: "AtlasClient") -> "CommandDefinition":
+        return await atlas.get_definition(key)
 
-    document = on_atlas(work).as_json()
-    say(document, facts_table(document), json=json)
+    definition = on_atlas(work)
+    say(definition, facts_table(definition.model_dump()), json=json)
 
 
 @app.command("list")
@@ -102,30 +97,23 @@ def show(
 ) -> None:
     """List the definitions."""
 
-    async def work(atlas: "AtlasClient") -> list[Definition]:
-        return [_definition(one) async for one in atlas.list_definitions(active_only=active)]
+    async def work(atlas: "AtlasClient") -> "list[CommandDefinition]":
+        return [definition async for definition in atlas.list_definitions(active_only=active)]
 
     found = on_atlas(work)
+    columns = ("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM")
     rows = [
         (
-            one.spec.key,
-            "yes" if one.spec.is_active else "no",
-            one.spec.timeout_seconds,
-            one.spec.concurrency,
-            one.spec.argv[0],
+            definition.key,
+            "yes" if definition.is_active else "no",
+            definition.timeout_seconds,
+            definition.concurrency,
+            definition.argv[0],
         )
-        for one in found
+        for definition in found
     ]
-    shown = (
-        table(("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM"), rows)
-        if rows
-        else "There are no definitions. Add one with `atlas definition add FILE`."
-    )
-    say({"definitions": [one.as_json() for one in found]}, shown, json=json)
-
-
-def _definition(shown: "DefinitionShown") -> Definition:
-    return row_of(Definition, shown, spec=DefinitionSpec(**shown.model_dump(include={*DefinitionSpec.model_fields})))
+    shown = table(columns, rows) if rows else "There are no definitions. Add one with `atlas definition add FILE`."
+    say({"definitions": found}, shown, json=json)
 
 
 def read_definition(file: Path) -> dict[str, Any]:

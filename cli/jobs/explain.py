@@ -10,10 +10,10 @@ from atlas.cli.connection.connect import either
 from atlas.cli.runtime import connected
 from atlas.cli.terminal.ids import id_range, is_beginning, only_one
 from atlas.cli.terminal.output import Json, say
-from atlas.engine.explanation import Explanation
 from atlas.engine.id_prefixes import IdKind, ids_between
 from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
+from atlas.models.explain import Explanation
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ async def _on_database(conn: "Connection", text: str) -> Explanation:
 
 async def _over_http(atlas: "AtlasClient", text: str) -> Explanation:
     if not _is_id(text):
-        return Explanation(**(await atlas.explain_worker(text)).model_dump())
+        return await atlas.explain_worker(text)
     id = as_id(text) or await _beginning(atlas, text)
     for explained in (atlas.explain_run, atlas.explain_trigger, atlas.explain_job):
         try:
-            return Explanation(**(await explained(id)).model_dump())
+            return await explained(id)
         except (NotFound, Refused):
             # Not one of these, or not for this token.
             continue

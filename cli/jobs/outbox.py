@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Collection
-from dataclasses import asdict
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +17,10 @@ from atlas.cli.runtime import connected
 from atlas.cli.terminal.ids import id_range, is_beginning, only_one
 from atlas.cli.terminal.output import Json, say, table
 from atlas.db.pg_json import stored_text
-from atlas.engine.outbox_files import OutboxMail, attachments_of, body_of, list_mails, outbox_folder, read_mail
+from atlas.engine.outbox_files import attachments_of, body_of, list_mails, outbox_folder, read_mail
 from atlas.errors import NotFound
 from atlas.ids import as_id
+from atlas.models.outbox import OutboxMail
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def show_list(
     async def over_http(atlas: "AtlasClient") -> tuple[list[OutboxMail], str]:
         found: list[OutboxMail] = []
         async for page in atlas.list_mails().pages(limit=min(limit, LARGEST_PAGE)):
-            found += [row_of(OutboxMail, one) for one in page.items]
+            found += page.items
             if len(found) >= limit:
                 break
         return found[:limit], ""
@@ -85,7 +85,7 @@ def show_one(
     headers = {stored_text(name): stored_text(str(value)) for name, value in message.items()}
     # Atlas writes only ASCII, but other programs may write there too.
     text = content.decode("utf-8", "replace")
-    document = {**asdict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
+    document = {**dict(mail), "headers": headers, "body": body, "attachments": files, "raw": text}
     say(document, text if raw else _text(mail, headers, body, files), json=json)
 
 

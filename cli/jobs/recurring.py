@@ -1,6 +1,6 @@
 """`atlas recurring`: the functions that programs run at intervals, and their runs."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,15 +8,13 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import row_of, tenant_names
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, say, table
-from atlas.engine.schedules.recurring import RecurringRow
-from atlas.engine.schedules.recurring_runs import PastRun
 from atlas.engine.workflows.registry import near
 from atlas.errors import NotFound
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, RecurringFunction
+    from atlas.client import AtlasClient, RecurringFunction, RecurringRun
 
 app = typer.Typer(
     help="The functions that programs run at intervals, and their runs.", no_args_is_help=True, add_completion=False
@@ -34,8 +32,8 @@ def show_list(
 ) -> None:
     """List the recurring functions, with how their last runs ended."""
 
-    async def work(atlas: "AtlasClient") -> tuple[list[RecurringRow], TenantNames]:
-        return [_function(one) async for one in atlas.list_recurring_functions()], await tenant_names(atlas)
+    async def work(atlas: "AtlasClient") -> "tuple[list[RecurringFunction], TenantNames]":
+        return [function async for function in atlas.list_recurring_functions()], await tenant_names(atlas)
 
     found, names = on_atlas(work, tenant=tenant)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
@@ -61,8 +59,8 @@ def show_one(
 ) -> None:
     """Show one recurring function and its runs, newest first; also one that is no longer registered."""
 
-    async def work(atlas: "AtlasClient") -> tuple[RecurringRow | None, list[PastRun], TenantNames]:
-        functions = [_function(one) async for one in atlas.list_recurring_functions()]
+    async def work(atlas: "AtlasClient") -> "tuple[RecurringFunction | None, list[RecurringRun], TenantNames]":
+        functions = [function async for function in atlas.list_recurring_functions()]
         runs = await _runs(atlas, id, limit, [one.id for one in functions])
         return next((one for one in functions if one.id == id), None), runs, await tenant_names(atlas)
 
@@ -76,12 +74,12 @@ def show_one(
     say(document, [_sentence(id, function), "", history], json=json)
 
 
-async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> list[PastRun]:
+async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> "list[RecurringRun]":
     """The newest runs of a function. NotFound, with the ids that are near it, if there never was one."""
-    runs: list[PastRun] = []
+    runs: list[RecurringRun] = []
     try:
         async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, LARGEST_PAGE)):
-            runs += [row_of(PastRun, one) for one in page.items]
+            runs += page.items
             if len(runs) >= limit:
                 break
     except NotFound as error:
@@ -91,11 +89,7 @@ async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> 
     return runs[:limit]
 
 
-def _function(shown: "RecurringFunction") -> RecurringRow:
-    return row_of(RecurringRow, shown, due_in=(shown.next_run_at - datetime.now(UTC)).total_seconds())
-
-
-def _sentence(id: str, function: RecurringRow | None) -> str:
+def _sentence(id: str, function: "RecurringFunction | None") -> str:
     if function is None:
         return f"{id} is no longer registered."
     timeout = "" if function.timeout_seconds is None else f", for at most {timedelta(seconds=function.timeout_seconds)}"
@@ -105,14 +99,14 @@ def _sentence(id: str, function: RecurringRow | None) -> str:
     )
 
 
-def _every(function: RecurringRow) -> str:
+def _every(function: "RecurringFunction") -> str:
     return f"every {timedelta(seconds=function.repeat_seconds)}" if function.repeat_seconds else "once"
 
 
-def _last_outcome(function: RecurringRow) -> str | None:
+def _last_outcome(function: "RecurringFunction") -> str | None:
     return "running" if function.worker_id is not None else function.last_outcome
 
 
-def _run(run: PastRun) -> tuple[object, ...]:
+def _run(run: "RecurringRun") -> tuple[object, ...]:
     seconds = None if run.duration_ms is None else f"{run.duration_ms / 1000:.3f}"
     return run.started_at, run.outcome or "running", seconds, run.attempt_no, run.worker_id, run.error

@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
     from atlas.client import AtlasClient
     from atlas.db.pool import Connection
-
-RATES = ("success_rate", "retry_rate", "dead_letter_rate")
+    from atlas.models.insights import Insights
+    from atlas.models.overview import Flow
 
 
 def insights(
@@ -51,17 +50,17 @@ def insights(
             if csv:
                 async with caught_up(settings, conn) as reading:
                     return await _print_csv(csv_lines(lambda: _open(reading), wanted))
-            return _document(await read_first(settings, conn, lambda reading: read_insights(reading, wanted)))
+            return await read_first(settings, conn, lambda reading: read_insights(reading, wanted))
 
     async def over_http(atlas: "AtlasClient") -> Any:
         wanted: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}
         if csv:
             return await _print_csv(atlas.export_insights(**wanted))
-        return (await atlas.get_insights(**wanted)).model_dump()
+        return await atlas.get_insights(**wanted)
 
     found = either(work, over_http, tenant=tenant)
     if not csv:
-        say(found, _shown(found, by) if found["groups"] else "Nothing happened in that time.", json=json)
+        say(found, _text(found, by) if found.groups else "Nothing happened in that time.", json=json)
 
 
 @asynccontextmanager
@@ -76,30 +75,19 @@ async def _print_csv(lines: "AsyncIterator[bytes]") -> None:
             sys.stdout.buffer.flush()
 
 
-def _document(found: Any) -> dict[str, Any]:
-    """As the API says it, with what is computed of the counts."""
-    flows = {name: _flow(getattr(found, name)) for name in ("total", "previous")}
-    lists = {name: [_flow(one) for one in getattr(found, name)] for name in ("points", "groups")}
-    return {**{name: value for name, value in asdict(found).items() if name not in lists}, **flows, **lists}
-
-
-def _flow(flow: Any) -> dict[str, Any] | None:
-    return None if flow is None else {**asdict(flow), **{name: getattr(flow, name) for name in ("finished", *RATES)}}
-
-
-def _shown(found: dict[str, Any], by: str) -> list[str | TextTable]:
+def _text(found: "Insights", by: str) -> list[str | TextTable]:
     columns = ["JOB TYPE" if by == "type" else "TENANT", "ENQUEUED", "SUCCEEDED", "FAILED", "DEAD", "CANCELED"]
     columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", "COST"]
-    rows = [_row(one["job_type"] or one["tenant"] or one["tenant_id"], one) for one in found["groups"]]
-    rows.append(_row("all", found["total"]))
-    period = f"{found['start']:%Y-%m-%d %H:%M} to {found['end']:%Y-%m-%d %H:%M} UTC"
-    return [period, table(columns, rows), *([f"The busiest {len(found['groups'])} alone."] if found["is_cut"] else [])]
+    rows = [_row(group.job_type or group.tenant or group.tenant_id, group) for group in found.groups]
+    rows.append(_row("all", found.total))
+    period = f"{found.start:%Y-%m-%d %H:%M} to {found.end:%Y-%m-%d %H:%M} UTC"
+    return [period, table(columns, rows), *([f"The busiest {len(found.groups)} alone."] if found.is_cut else [])]
 
 
-def _row(name: object, flow: dict[str, Any]) -> tuple[object, ...]:
-    counts = (flow[one] for one in ("enqueued", "succeeded", "failed", "dead_lettered", "canceled", "attempts"))
-    times = (_seconds(flow[one]) for one in ("wait_p50", "wait_p95", "run_p50", "run_p95"))
-    return (name, *counts, _percent(flow["retry_rate"]), *times, f"{flow['cost_cents'] / 100:,.2f}")
+def _row(name: object, flow: "Flow") -> tuple[object, ...]:
+    counts = (flow.enqueued, flow.succeeded, flow.failed, flow.dead_lettered, flow.canceled, flow.attempts)
+    times = (_seconds(seconds) for seconds in (flow.wait_p50, flow.wait_p95, flow.run_p50, flow.run_p95))
+    return (name, *counts, _percent(flow.retry_rate), *times, f"{flow.cost_cents / 100:,.2f}")
 
 
 def _percent(share: float | None) -> str | None:

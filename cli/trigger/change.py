@@ -17,11 +17,11 @@ from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.ids import find_id
 from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import OBJECT, read_object
-from atlas.cli.trigger.show import CronExpr, TriggerId, Zone, trigger_of
-from atlas.engine.triggers.find import Trigger
+from atlas.cli.trigger.show import CronExpr, TriggerId, Zone
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.triggers import Trigger
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def add(
             return added, await names_of(conn, [added])
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
-        return trigger_of(await atlas.create_trigger(**described)), await tenant_names(atlas)
+        return await atlas.create_trigger(**described), await tenant_names(atlas)
 
     with _errors_by_option():
         added, names = either(work, over_http, tenant=tenant)
-    say(names.document(added.as_json()), f"Trigger {added.id} is added.{_first(added)}", json=json)
+    say(names.document(added), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
 def edit(
@@ -129,11 +129,11 @@ def edit(
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
         id = await find_id_over_http(atlas, "trigger", trigger_id)
-        return trigger_of(await atlas.edit_trigger(id, **changes)), await tenant_names(atlas)
+        return await atlas.edit_trigger(id, **changes), await tenant_names(atlas)
 
     with _errors_by_option():
         edited, names = either(work, over_http)
-    say(names.document(edited.as_json()), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
+    say(names.document(edited), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
 
 
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
@@ -147,10 +147,10 @@ def remove(trigger_id: TriggerId, json: Json = False) -> None:
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
         found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
         await atlas.remove_trigger(found.id)
-        return trigger_of(found), await tenant_names(atlas)
+        return found, await tenant_names(atlas)
 
     removed, names = either(work, over_http)
-    say(names.document(removed.as_json()), f"Trigger {removed.id} ({removed.spec.label}) is removed.", json=json)
+    say(names.document(removed), f"Trigger {removed.id} ({removed.label}) is removed.", json=json)
 
 
 def fire(
@@ -230,8 +230,8 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(trigger: Trigger) -> str:
-    kind, name = trigger.spec.target
+    kind, name = trigger.target
     missing = "" if trigger.target_exists else f" There is no {kind.replace('_', ' ')} {name} yet."
-    if trigger.next_fire_at is None or not trigger.spec.is_enabled:
+    if trigger.next_fire_at is None or not trigger.is_enabled:
         return missing
     return f"{missing} It is next due at {trigger.next_fire_at:%Y-%m-%d %H:%M} UTC."

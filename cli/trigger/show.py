@@ -8,7 +8,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, row_of, tenant_names
+from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, tenant_names
 from atlas.cli.runtime import connected
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.ids import find_id
@@ -17,14 +17,13 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.triggers.cron import Cron, read_cron
-from atlas.engine.triggers.find import CLOCK, Trigger, find_trigger, list_triggers
+from atlas.engine.triggers.find import CLOCK, cron_of, find_trigger, list_triggers
 from atlas.engine.triggers.preview import preview
-from atlas.engine.triggers.spec import TriggerSpec
-from atlas.models.triggers import Occurrence
+from atlas.models.triggers import Occurrence, Trigger
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, TriggerShown
+    from atlas.client import AtlasClient, Trigger
 
 TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id, or its beginning.")]
 CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
@@ -43,13 +42,13 @@ def show(
             return found, await names_of(conn, found)
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[Trigger], TenantNames]:
-        return [trigger_of(one) async for one in atlas.list_triggers()], await tenant_names(atlas)
+        return [trigger async for trigger in atlas.list_triggers()], await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
     rows = [_row(one, names) for one in found]
     say(
-        {"triggers": [names.document(one.as_json()) for one in found]},
+        {"triggers": [names.document(trigger) for trigger in found]},
         table(columns, rows) if rows else NO_TRIGGERS,
         json=json,
     )
@@ -65,10 +64,10 @@ def show_one(trigger_id: TriggerId, json: Json = False) -> None:
 
     async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
         found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
-        return trigger_of(found), await tenant_names(atlas)
+        return found, await tenant_names(atlas)
 
     found, names = either(work, over_http)
-    document = names.document(found.as_json())
+    document = names.document(found)
     say(document, facts_table(document), json=json)
 
 
@@ -99,7 +98,7 @@ def show_times(
     async def over_http(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
         if trigger_id is not None:
             id = await find_id_over_http(atlas, "trigger", trigger_id)
-            schedule = _cron(trigger_of(await atlas.get_trigger(id)))
+            schedule = _cron(await atlas.get_trigger(id))
             times = await atlas.preview_trigger(id, count=count)
         else:
             schedule = read_cron(cron or "", timezone or (await own_tenant(atlas, tenant)).timezone)
@@ -115,12 +114,6 @@ def show_times(
     say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
 
 
-def trigger_of(shown: "TriggerShown") -> Trigger:
-    """A trigger as the API shows it."""
-    spec = TriggerSpec(**shown.model_dump(include={*TriggerSpec.model_fields}))
-    return row_of(Trigger, shown, spec=spec, edited_by=None)
-
-
 async def _schedule(
     conn: Connection, trigger_id: str | None, cron: str | None, timezone: str | None, tenant: str
 ) -> tuple[Cron, UUID]:
@@ -132,9 +125,9 @@ async def _schedule(
 
 
 def _cron(trigger: Trigger) -> Cron:
-    if trigger.spec.cron_expr is None:
+    if trigger.cron_expr is None:
         raise typer.BadParameter("that trigger fires on events and has no schedule")
-    return trigger.cron
+    return cron_of(trigger)
 
 
 async def _all(conn: Connection, owner: UUID | None) -> list[Trigger]:
@@ -145,13 +138,12 @@ async def _all(conn: Connection, owner: UUID | None) -> list[Trigger]:
 
 
 def _row(trigger: Trigger, names: TenantNames) -> tuple[object, ...]:
-    spec = trigger.spec
-    when = f"{spec.cron_expr} ({trigger.zone})" if spec.trigger_type == "schedule" else f"on {spec.event_name}"
-    state = "failed" if trigger.last_error is not None else "enabled" if spec.is_enabled else "disabled"
+    when = f"{trigger.cron_expr} ({trigger.zone})" if trigger.trigger_type == "schedule" else f"on {trigger.event_name}"
+    state = "failed" if trigger.last_error is not None else "enabled" if trigger.is_enabled else "disabled"
     if not trigger.target_exists:
-        state = f"no {spec.target[0].replace('_', ' ')}"
+        state = f"no {trigger.target[0].replace('_', ' ')}"
     times = (_time(trigger.next_fire_at), _time(trigger.last_fire_at))
-    return trigger.id, names.slug(trigger.tenant_id), spec.label, when, spec.target[1], *times, state
+    return trigger.id, names.slug(trigger.tenant_id), trigger.label, when, trigger.target[1], *times, state
 
 
 def _time(time: Any) -> str:

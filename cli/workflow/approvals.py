@@ -8,16 +8,17 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
 from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import row_of, rows_of, tenant_names
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.terminal.ids import id_range, only_one
 from atlas.cli.terminal.output import Json, last_id, say, say_page, table
 from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
 from atlas.db.pool import Connection
 from atlas.engine.id_prefixes import IdKind, ids_between
-from atlas.engine.workflows.approvals import ApprovalRow, decide_approval, list_approvals, record_refusal
+from atlas.engine.workflows.approvals import decide_approval, list_approvals, record_refusal
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import as_id
+from atlas.models.approvals import Approval
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def approve(
     With a token, the API that `atlas up` runs here decides, unless ATLAS_URL names another one.
     """
 
-    async def work(settings: Settings) -> tuple[ApprovalRow, str]:
+    async def work(settings: Settings) -> tuple[Approval, str]:
         async with connected(settings) as conn:
             asked = await _find(conn, id)
             # The hash binds the decision to what was looked up here.
@@ -54,7 +55,7 @@ def approve(
                 raise
             return asked, status
 
-    async def over_http(atlas: "AtlasClient") -> tuple[ApprovalRow, str]:
+    async def over_http(atlas: "AtlasClient") -> tuple[Approval, str]:
         asked = await _find_listed(atlas, id)
         try:
             decided = await atlas.decide_approval(
@@ -78,17 +79,19 @@ def approvals(
 ) -> None:
     """List the approvals that are pending, newest first."""
 
-    async def work(settings: Settings) -> tuple[list[ApprovalRow], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[Approval], TenantNames]:
         async with connected(settings) as conn:
             owner, last = await tenant_id(conn, tenant), await find_before(conn, "approval", before)
             status = None if all_ else "pending"
-            found = await list_approvals(conn, tenant_id=owner, before=last, status=status, limit=limit)
+            found = await list_approvals(
+                conn, tenant_id=owner, before=last, status=status, limit=limit, decider=caller().id
+            )
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[ApprovalRow], TenantNames]:
+    async def over_http(atlas: "AtlasClient") -> tuple[list[Approval], TenantNames]:
         listing = atlas.list_approvals(status=None if all_ else "pending")
         page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "approval", before))
-        return [row_of(ApprovalRow, one) for one in page.items], await tenant_names(atlas)
+        return page.items, await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     rows = [
@@ -100,27 +103,27 @@ def approvals(
     say_page("approvals", documents, text, next_before=last_id(found, limit), json=json)
 
 
-async def _find(conn: Connection, text: str) -> ApprovalRow:
+async def _find(conn: Connection, text: str) -> Approval:
     wanted = await _id(conn, text)
     pending = await list_approvals(conn, run_id=wanted, status="pending")
     return _one_of(text, pending or await list_approvals(conn, id=wanted, limit=1))
 
 
-async def _find_listed(atlas: "AtlasClient", text: str) -> ApprovalRow:
+async def _find_listed(atlas: "AtlasClient", text: str) -> Approval:
     wanted = as_id(text)
     if wanted is None:
         id_range("ID", text)
         kinds: tuple[IdKind, ...] = ("approval", "run")
         ids = {id for kind in kinds for id in (await atlas.find_ids(kind, text)).ids}
         wanted = only_one("approval", text, sorted(ids))
-    pending = await rows_of(ApprovalRow, atlas.list_approvals(run_id=wanted, status="pending"))
+    pending = [asked async for asked in atlas.list_approvals(run_id=wanted, status="pending")]
     if not pending:
         with suppress(NotFound):
-            pending = [row_of(ApprovalRow, await atlas.get_approval(wanted))]
+            pending = [await atlas.get_approval(wanted)]
     return _one_of(text, pending)
 
 
-def _one_of(text: str, found: list[ApprovalRow]) -> ApprovalRow:
+def _one_of(text: str, found: list[Approval]) -> Approval:
     if len(found) > 1:
         named = ", ".join(str(one.id) for one in found)
         raise Conflict(f"Run {text} asks {len(found)} questions.", remedy=f"Name one of them: {named}.")
@@ -129,7 +132,7 @@ def _one_of(text: str, found: list[ApprovalRow]) -> ApprovalRow:
     return found[0]
 
 
-def _name_second_person(refusal: Refused, asked: ApprovalRow, names: TenantNames) -> None:
+def _name_second_person(refusal: Refused, asked: Approval, names: TenantNames) -> None:
     """Say how another person decides, also on a machine that only one uses."""
     tenant = names.slug(asked.tenant_id)
     refusal.remedy = (

@@ -1,6 +1,5 @@
 """`atlas workflow dry-run`: what a run would do, without doing it."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +10,15 @@ from atlas.cli.connection.connect import either
 from atlas.cli.runtime import caller, connected
 from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.cli.terminal.parameters import OBJECT, read_json_file, read_object
-from atlas.engine.workflows.declared.dry_run import DryRun, DryStep, dry_run
+from atlas.engine.workflows.declared.dry_run import dry_run
 from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import list_versions
 from atlas.errors import FieldError, InvalidInput, Refused
+from atlas.models.workflows import DryRun, DryStep
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
-    from atlas.models.workflows import DryRunShown
 
 
 def command(
@@ -49,12 +48,12 @@ def command(
 
     async def over_http(atlas: "AtlasClient") -> DryRun:
         document = file or _document(workflow, (await atlas.get_workflow(workflow)).document)
-        return _read(await atlas.dry_run_workflow(document, input=given, outputs=supposed))
+        return await atlas.dry_run_workflow(document, input=given, outputs=supposed)
 
     found = either(work, over_http, tenant=tenant)
     if found.errors and not found.steps:
-        raise InvalidInput(workflow, found.errors)
-    say({"ok": found.ok, **asdict(found)}, [_steps(found.steps), *_notes(found)], json=json)
+        raise InvalidInput(workflow, [FieldError(error.field, error.reason) for error in found.errors])
+    say(found, [_steps(found.steps), *_notes(found)], json=json)
     if not found.ok:
         raise typer.Exit(1)
 
@@ -63,17 +62,6 @@ def _document(key: str, document: dict[str, Any] | None) -> dict[str, Any]:
     if document is None:
         raise Refused(f"{key} is in the code of workers.", remedy="A dry run follows declared workflows.")
     return document
-
-
-def _read(shown: "DryRunShown") -> DryRun:
-    values = shown.model_dump()
-    steps = [DryStep(**{**one, **_errors(one, "pending", "errors", "warnings")}) for one in values["steps"]]
-    about = _errors(values, "errors", "pending")
-    return DryRun(about["errors"], steps, shown.output, about["pending"], shown.is_shortened)
-
-
-def _errors(values: dict[str, Any], *names: str) -> dict[str, list[FieldError]]:
-    return {name: [FieldError(**one) for one in values[name]] for name in names}
 
 
 def _steps(steps: list[DryStep]) -> Any:

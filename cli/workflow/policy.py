@@ -11,7 +11,8 @@ from atlas.cli.connection.over_http_rows import rows_of, tenant_names
 from atlas.cli.runtime import caller, connected
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.workflow.arguments import Tenant
-from atlas.engine.policy.rules import StoredRule, add_rule, list_rules, remove_rule
+from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
+from atlas.models.approvals import PolicyRule
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ def add(
 def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
 
-    async def work(settings: Settings) -> tuple[list[StoredRule], TenantNames]:
+    async def work(settings: Settings) -> tuple[list[PolicyRule], TenantNames]:
         async with connected(settings) as conn:
             found = await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
             return found, await names_of(conn, found)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[StoredRule], TenantNames]:
-        return await rows_of(StoredRule, atlas.list_policies()), await tenant_names(atlas)
+    async def over_http(atlas: "AtlasClient") -> tuple[list[PolicyRule], TenantNames]:
+        return await rows_of(PolicyRule, atlas.list_policies()), await tenant_names(atlas)
 
     found, names = either(work, over_http, tenant=tenant)
     columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")

@@ -9,8 +9,8 @@ import orjson
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.terminal.output import table
 from atlas.cli.terminal.text_table import TextTable
-from atlas.engine.workflows.find_runs import RunDetails, StepRow
-from atlas.models.workflows import Intent, WorkflowRun
+from atlas.engine.workflows.find_runs import RunDetails
+from atlas.models.workflows import Intent, RunStep, WorkflowRun
 
 MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
 
@@ -98,7 +98,7 @@ def _run_facts(run: WorkflowRun, tenant: str | None) -> list[tuple[str, object]]
     ]
 
 
-def _row(step: StepRow) -> tuple[object, ...]:
+def _row(step: RunStep) -> tuple[object, ...]:
     took = None if step.finished_at is None else _duration(step.finished_at - step.started_at)
     note = step.waits_for or (step.error or {}).get("message")
     return (

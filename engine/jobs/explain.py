@@ -8,12 +8,13 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
+from atlas.engine.explanation import Why, at, explained, offline, paused, said
 from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.jobs.newest_active import is_slowed
 from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, HorizonHolder, find_holders
 from atlas.errors import NotFound
+from atlas.models.explain import JobExplanation
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
@@ -22,7 +23,7 @@ LATE_SECONDS = 10.0
 IN_LINE = ("next", "queue", "share")
 
 
-async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
+async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobExplanation:
     """The one reason a job is not running, or who runs it."""
     found = await explain_many(conn, [job_id], tenant_id=tenant_id)
     if not found:
@@ -30,7 +31,9 @@ async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = Non
     return found[0]
 
 
-async def explain_many(conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None) -> list[Explanation]:
+async def explain_many(
+    conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None
+) -> list[JobExplanation]:
     """The same for a page of jobs, in one statement. Jobs that do not exist are left out."""
     # Under row-level security, the newest jobs of all are not found by the key.
     slowed = tenant_id is None and await is_slowed(conn)
@@ -42,7 +45,9 @@ async def explain_many(conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: U
     holders = await find_holders(conn) if tenant_id is None and any(late) else []
     if holders and holders[0].dead_rows >= SLOW_DEAD_ROWS:
         reasons = [_slowed(why, holders[0]) if slow else why for why, slow in zip(reasons, late, strict=True)]
-    return [explained("job", row["id"], row["status"], why) for row, why in zip(rows, reasons, strict=True)]
+    return [
+        explained(JobExplanation, "job", row["id"], row["status"], why) for row, why in zip(rows, reasons, strict=True)
+    ]
 
 
 def _why(row: Mapping[str, Any]) -> Why:

@@ -5,24 +5,25 @@ from typing import Any
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline
+from atlas.engine.explanation import Why, at, explained, offline
 from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
 from atlas.errors import NotFound
+from atlas.models.explain import WorkerExplanation
 
 EXPLAIN = statement("engine/jobs/sql/explain_worker.sql")
 
 START = "atlas worker --all"
 
 
-async def explain_worker(conn: Connection, worker_id: str) -> Explanation:
+async def explain_worker(conn: Connection, worker_id: str) -> WorkerExplanation:
     """The one reason a worker takes nothing now, or what it does."""
     row = await fetch_row(conn, EXPLAIN, worker_id=worker_id)
     if row is None:
         raise NotFound("worker", worker_id, remedy="`atlas status` shows the workers there are.")
     is_alive = row["dead_at"] is None and row["has_lease"]
     status = "ended" if not is_alive else "draining" if row["drain_requested_at"] is not None else "alive"
-    return explained("worker", worker_id, status, _why(row))
+    return explained(WorkerExplanation, "worker", worker_id, status, _why(row))
 
 
 def _why(row: Mapping[str, Any]) -> Why:

@@ -7,13 +7,14 @@ from itertools import groupby
 from urllib.parse import urlencode
 from uuid import UUID
 
-from atlas.audit.seal_status import SealStatus
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.dead_letters import group_dead_letters
 from atlas.engine.workflows.approvals import count_pending
+from atlas.models.audit import SealStatus
 from atlas.models.jobs import DeadLetterGroups
+from atlas.models.overview import Need
 from atlas.models.system import Alert
 
 ATTENTION = statement("engine/metering/sql/attention.sql")
@@ -36,18 +37,6 @@ ADDRESSES = {
     **dict.fromkeys(("audit_lost_end", "audit_damaged", "checkpoint_not_copied"), "/audit/status"),
     "horizon_held": "/system/findings",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Something for a person to look at. `subject` is the thing itself where it is one, `address` the list of them."""
-
-    kind: str
-    count: int
-    message: str
-    address: str
-    subject: str | None = None
-    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +71,10 @@ async def find_attention(
         *([] if tenant_id is not None else _alerts(await read_findings(conn))),
         *(_no_worker(job_type, count) for job_type, count in unserved),
         *_dead_letters(dead_letters, causes),
-        Need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
-        Need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
-        Need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
-        Need("webhooks_disabled", disabled, f"{_many(disabled, 'webhook')} disabled after failures.", "/webhooks"),
+        _need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
+        _need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
+        _need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
+        _need("webhooks_disabled", disabled, f"{_many(disabled, 'webhook')} disabled after failures.", "/webhooks"),
         *_seal_lag(seal),
     ]
     return Attention(row["workers"], [one for one in needs if one.count])
@@ -97,35 +86,43 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
         first, *others = ones
         more = f" And {len(others):,} more." if others else ""
         subject = None if others else first.subject
-        yield Need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
+        yield _need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
 
 
 def _dead_letters(count: int, found: DeadLetterGroups | None) -> Iterator[Need]:
     """The most frequent causes, each on its own, and the rest; of very many dead letters only how many there are."""
     if found is None or not found.complete:
-        yield Need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
+        yield _need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
         return
     shown = found.items[:MOST_CAUSES]
     for group in shown:
         cause = group.message or group.error_type or "no error was recorded"
         message = f"{_many(group.count, 'dead letter')} of {group.job_type}: {cause}"
         address = f"{DEAD_LETTERS}&{urlencode({'job_type': group.job_type})}"
-        yield Need("dead_letters", group.count, message, address, group.job_type, group.first_at)
+        yield _need("dead_letters", group.count, message, address, group.job_type, group.first_at)
     others = sum(group.count for group in found.items[MOST_CAUSES:])
-    yield Need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
+    yield _need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
 
 
 def _no_worker(job_type: str, count: int) -> Need:
     message = (
         f"No living worker serves {job_type}, and {_many(count, 'job')} of it {'is' if count == 1 else 'are'} due."
     )
-    return Need("no_worker", count, message, f"/jobs?{urlencode({'status': 'queued', 'job_type': job_type})}", job_type)
+    return _need(
+        "no_worker", count, message, f"/jobs?{urlencode({'status': 'queued', 'job_type': job_type})}", job_type
+    )
 
 
 def _seal_lag(seal: SealStatus) -> Iterator[Need]:
     if seal.lag_seconds > LONGEST_SEAL_LAG:
         message = f"{_many(seal.unsealed, 'audit row')} not sealed for {seal.lag_seconds:,.0f} s."
-        yield Need("seal_lag", seal.unsealed, message, "/audit")
+        yield _need("seal_lag", seal.unsealed, message, "/audit")
+
+
+def _need(
+    kind: str, count: int, message: str, address: str, subject: str | None = None, since: datetime | None = None
+) -> Need:
+    return Need(kind=kind, count=count, message=message, address=address, subject=subject, since=since)
 
 
 def _many(count: int, name: str) -> str:

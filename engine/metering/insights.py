@@ -11,12 +11,11 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.metering.flow import Flow, flow_of, sums
+from atlas.engine.metering.flow import flow_of, sums
 from atlas.engine.metering.series import (
     KEPT_DAYS,
     STEPS,
     By,
-    Point,
     SeriesQuery,
     SeriesState,
     Step,
@@ -26,6 +25,7 @@ from atlas.engine.metering.series import (
     read_sums,
     steps_between,
 )
+from atlas.models.insights import Insights, InsightsGroup
 
 SLUGS = statement("engine/metering/sql/slugs.sql")
 
@@ -46,33 +46,6 @@ class InsightsQuery:
     step: Step | None = None
     job_type: str | None = None
     by: By = "type"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group(Flow):
-    """All that happened to the jobs of a type, or of a tenant."""
-
-    job_type: str | None
-    tenant_id: UUID | None
-    tenant: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Insights:
-    """Steps from `start` up to, not including, `end`. `previous` is as many before them; None if those are not kept.
-
-    Where there are more groups than the busiest 100, `is_cut` is true.
-    """
-
-    step: Step
-    start: datetime
-    end: datetime
-    metered_until: datetime | None
-    total: Flow
-    previous: Flow | None
-    points: list[Point]
-    groups: list[Group]
-    is_cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +75,17 @@ async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
     names = list(grouped)[:MOST_GROUPS]
     slugs = await slugs_of(conn, names) if wanted.by == "tenant" else {}
     return Insights(
-        series.step,
-        start,
-        end,
-        state.metered_until,
-        flow_of(rows, state.bounds),
-        flow_of(earlier, state.bounds) if is_kept else None,
-        points_of(rows, series.step, start, end, state),
-        [Group(**group_name(wanted.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names],
-        len(grouped) > MOST_GROUPS,
+        step=series.step,
+        start=start,
+        end=end,
+        metered_until=state.metered_until,
+        total=flow_of(rows, state.bounds),
+        previous=flow_of(earlier, state.bounds) if is_kept else None,
+        points=points_of(rows, series.step, start, end, state),
+        groups=[
+            InsightsGroup(**group_name(wanted.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names
+        ],
+        is_cut=len(grouped) > MOST_GROUPS,
     )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from atlas.engine.jobs.counts import Transaction
-from atlas.engine.metering.flow import Flow, sums
+from atlas.engine.metering.flow import sums
 from atlas.engine.metering.insights import InsightsQuery, Window, find_window, group_name, slugs_of
 from atlas.engine.metering.series import STEPS, read_sums
 
@@ -52,13 +52,13 @@ async def _rows(
     for name, points in found.items():
         whose = group_name(wanted.by, name, slugs)
         tenant, job_type = whose["tenant"] or whose["tenant_id"] or own, whose["job_type"] or wanted.job_type
-        rows += [(row["begins_at"], tenant, job_type, Flow(**sums([row], window.state.bounds))) for row in points]
+        rows += [(row["begins_at"], tenant, job_type, sums([row], window.state.bounds)) for row in points]
     rows.sort(key=lambda row: (row[0], str(row[1]), str(row[2])))
     return [[_time(at), text(tenant), text(job_type), *_numbers(flow)] for at, tenant, job_type, flow in rows]
 
 
-def _numbers(flow: Flow) -> list[Any]:
-    return [getattr(flow, name) for name in COLUMNS[3:]]
+def _numbers(flow: dict[str, Any]) -> list[Any]:
+    return [flow[name] for name in COLUMNS[3:]]
 
 
 def _time(at: datetime) -> str:

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, Connection, Pool, borrow
 from atlas.db.statements import fetch, fetch_row, statement
-from atlas.engine.metering.flow import Flow, flow_of, sums
+from atlas.engine.metering.flow import flow_of, sums
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.overview import Point, Series, TypeSeries
 
 READ = statement("engine/metering/sql/series.sql")
 STATE = statement("engine/metering/sql/series_state.sql")
@@ -30,34 +31,6 @@ DEFAULT_STEPS: Mapping[Step, int] = {"minute": 60, "hour": 24, "day": 30}
 MOST_POINTS = 750
 MOST_TYPES = 10
 PRUNE_BATCH = 5000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point(Flow):
-    """One step of a series. It is incomplete while the meter has not read the audit log to its end."""
-
-    at: datetime
-    is_complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TypeSeries:
-    """The steps of one job type, or of all together where `job_type` is None, and their sum."""
-
-    job_type: str | None
-    total: Flow
-    points: list[Point]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Steps from `start` up to, not including, `end`. What was committed before `metered_until` is in them."""
-
-    step: Step
-    start: datetime
-    end: datetime
-    metered_until: datetime | None
-    series: list[TypeSeries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +66,13 @@ async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
         found.setdefault("", [])
     series = [
         TypeSeries(
-            job_type or wanted.job_type,
-            flow_of(rows, state.bounds),
-            points_of(rows, wanted.step, start, end, state) if wanted.with_points else [],
+            job_type=job_type or wanted.job_type,
+            total=flow_of(rows, state.bounds),
+            points=points_of(rows, wanted.step, start, end, state) if wanted.with_points else [],
         )
         for job_type, rows in found.items()
     ]
-    return Series(wanted.step, start, end, state.metered_until, series)
+    return Series(step=wanted.step, start=start, end=end, metered_until=state.metered_until, series=series)
 
 
 async def read_state(conn: Connection) -> SeriesState:
@@ -180,11 +153,12 @@ def points_of(rows: Sequence[Any], step: Step, start: datetime, end: datetime, s
     """Every step, with the sums of those that have some."""
     known = {row["begins_at"]: row for row in rows}
     metered = state.metered_until
+    empty = sums([], state.bounds)
     return [
         Point(
             at=at,
             is_complete=metered is not None and at + STEPS[step] <= metered,
-            **(sums([known[at]], state.bounds) if at in known else {}),
+            **(sums([known[at]], state.bounds) if at in known else empty),
         )
         for at in steps_between(step, start, end)
     ]

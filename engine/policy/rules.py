@@ -1,8 +1,6 @@
 """Adds, edits, removes and lists the rules of policy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -17,31 +15,19 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.policy.judge import EFFECTS, Rule
+from atlas.engine.policy.judge import EFFECTS
 from atlas.engine.validation import check_name
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
-from atlas.etags import etag_of
 from atlas.ids import new_id
+from atlas.models.approvals import PolicyRule
+from atlas.models.rows import from_row, from_rows
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.enums import PolicyEffect
     from atlas.generated.types import PolicyRuleWhereInput
 
 HOLD = statement("engine/policy/sql/hold_rule.sql")
 BOUNDS = ("spend_above_cents", "spend_per_day_cents", "runs_per_day")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRule(Rule):
-    """A rule as people edit it: when that was last is nothing that decides."""
-
-    updated_at: datetime
-
-    @property
-    def etag(self) -> str:
-        """The tag of what an edit can change."""
-        return etag_of({name: value for name, value in asdict(self).items() if name != "updated_at"})
 
 
 async def add_rule(
@@ -104,7 +90,7 @@ async def edit_rule(
     actor: Actor,
     tenant_id: UUID | None = None,
     if_match: Precondition | None = None,
-) -> StoredRule:
+) -> PolicyRule:
     """Change some fields of a tenant's rule, or of one for all tenants. Its label stays."""
     async with conn.transaction():
         if await fetch_value(conn, HOLD, label=label, tenant_id=tenant_id) is None:
@@ -113,7 +99,7 @@ async def edit_rule(
         assert before is not None
         require_match(before, if_match, "rule", label)
         values = await values_of(conn, "policy_rule", before.id)
-        rule = replace(before, **changes)
+        rule = before.model_copy(update=dict(changes))
         numbers = {name: getattr(rule, name) for name in BOUNDS}
         _check(label, rule.effect, rule.workflow, rule.except_workflows, numbers)
         await prisma_on(conn).policyrule.update(
@@ -133,7 +119,7 @@ async def edit_rule(
         return await find_rule(conn, label, tenant_id=tenant_id)
 
 
-async def find_rule(conn: Connection, label: str, *, tenant_id: UUID | None = None) -> StoredRule:
+async def find_rule(conn: Connection, label: str, *, tenant_id: UUID | None = None) -> PolicyRule:
     """A tenant's rule of this label, else the one for all tenants."""
     rule = await _find(conn, label, tenant_id) or await _find(conn, label, None)
     if rule is None:
@@ -157,34 +143,19 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
 
 async def list_rules(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
-) -> list[StoredRule]:
+) -> list[PolicyRule]:
     """The rules a tenant is under, oldest first; or so many of them after one."""
     where: PolicyRuleWhereInput = {"isEnabled": True}
     if tenant_id is not None:
         where["OR"] = [{"tenantId": None}, {"tenantId": str(tenant_id)}]
     if after is not None:
         where["id"] = {"gt": str(after)}
-    return [_rule(row) for row in await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"})]
+    return from_rows(PolicyRule, await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"}))
 
 
-async def _find(conn: Connection, label: str, tenant_id: UUID | None) -> StoredRule | None:
+async def _find(conn: Connection, label: str, tenant_id: UUID | None) -> PolicyRule | None:
     row = await prisma_on(conn).policyrule.find_first(where={"label": label, "tenantId": _text(tenant_id)})
-    return None if row is None else _rule(row)
-
-
-def _rule(row: "models.PolicyRule") -> StoredRule:
-    return StoredRule(
-        id=UUID(row.id),
-        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
-        label=row.label,
-        effect=row.effect,
-        workflow=row.workflow,
-        except_workflows=row.exceptWorkflows,
-        spend_above_cents=row.spendAboveCents,
-        spend_per_day_cents=row.spendPerDayCents,
-        runs_per_day=row.runsPerDay,
-        updated_at=row.updatedAt,
-    )
+    return None if row is None else from_row(PolicyRule, row)
 
 
 def _text(tenant_id: UUID | None) -> str | None:

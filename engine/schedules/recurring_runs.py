@@ -14,6 +14,8 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.schedules.recurring import Key
+from atlas.models.rows import from_row
+from atlas.models.triggers import RecurringRun
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -29,7 +31,7 @@ Outcome = Literal["succeeded", "failed", "timeout", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
-class RecurringRun:
+class ClaimedRecurringRun:
     """A run that this process has claimed. `attempt` counts the runs for one due time; its id fences its writes."""
 
     id: UUID
@@ -44,39 +46,22 @@ class RecurringRun:
         return {**facts, "attempt_no": self.attempt, "worker_id": self.worker_id}
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """A row of the history. Without an outcome it has not ended."""
-
-    id: UUID
-    tenant_id: UUID
-    recurring_id: str
-    due_at: datetime
-    attempt_no: int
-    worker_id: str
-    started_at: datetime
-    finished_at: datetime | None
-    duration_ms: int | None
-    outcome: str | None
-    error: str | None
-
-
-async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[RecurringRun]:
+async def claim_runs(conn: Connection, by: str, keys: Sequence[Key], *, lease: float) -> list[ClaimedRecurringRun]:
     """Claim the due runs among these: none while Atlas is offline, and none that another process runs."""
     values: dict[str, Any] = {"tenants": [key[0] for key in keys], "ids": [key[1] for key in keys]}
     return [
-        RecurringRun(row["run_id"], (row["tenant_id"], row["id"]), row["attempt_no"], by, row["timeout_seconds"])
+        ClaimedRecurringRun(row["run_id"], (row["tenant_id"], row["id"]), row["attempt_no"], by, row["timeout_seconds"])
         for row in await fetch(conn, CLAIM, by=by, lease=lease, **values)
     ]
 
 
-async def renew_run(conn: Connection, run: RecurringRun, *, lease: float) -> bool:
+async def renew_run(conn: Connection, run: ClaimedRecurringRun, *, lease: float) -> bool:
     """Renew the lease of a run. Returns False if it is over: another process may run the function."""
     return await fetch_value(conn, RENEW, run_id=run.id, lease=lease) is not None
 
 
 async def finish_run(
-    conn: Connection, run: RecurringRun, *, outcome: Outcome, error: str | None = None
+    conn: Connection, run: ClaimedRecurringRun, *, outcome: Outcome, error: str | None = None
 ) -> Literal["kept", "removed"] | None:
     """Record how a run ended, and set the next one, skipping missed intervals. None: it was ended as lost before.
 
@@ -89,17 +74,17 @@ async def finish_run(
     return became
 
 
-async def sweep_runs(conn: Connection) -> list[RecurringRun]:
+async def sweep_runs(conn: Connection) -> list[ClaimedRecurringRun]:
     """End the runs of lost processes, so that they are due again, and return them."""
     return [
-        RecurringRun(row["id"], (row["tenant_id"], row["recurring_id"]), row["attempt_no"], row["worker_id"])
+        ClaimedRecurringRun(row["id"], (row["tenant_id"], row["recurring_id"]), row["attempt_no"], row["worker_id"])
         for row in await fetch(conn, SWEEP)
     ]
 
 
 async def list_runs(
     conn: Queryable, key: Key, *, before: tuple[datetime, UUID] | None = None, limit: int = 50
-) -> list[PastRun]:
+) -> list[RecurringRun]:
     """The latest runs of a function, newest first, or those before one, by its start and id."""
     where: RecurringRunWhereInput = {"tenantId": str(key[0]), "recurringId": key[1]}
     if before is not None:
@@ -109,25 +94,11 @@ async def list_runs(
         where["OR"] = [{"startedAt": {"lt": started_at}}, {"id": {"lt": str(id)}}]
     runs = prisma_on(conn).recurringrun
     rows = await runs.find_many(limit, where=where, order=[{"startedAt": "desc"}, {"id": "desc"}])
-    return [_past_run(row) for row in rows]
+    return [from_row(RecurringRun, row, duration_ms=_duration_ms(row)) for row in rows]
 
 
-def _past_run(row: "models.RecurringRun") -> PastRun:
-    return PastRun(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        recurring_id=row.recurringId,
-        due_at=row.dueAt,
-        attempt_no=row.attemptNo,
-        worker_id=row.workerId,
-        started_at=row.startedAt,
-        finished_at=row.finishedAt,
-        duration_ms=None if row.finishedAt is None else _milliseconds(row.finishedAt - row.startedAt),
-        outcome=row.outcome,
-        error=row.error,
-    )
-
-
-def _milliseconds(took: timedelta) -> int:
-    """At least 0, also where the database's clock was set back."""
-    return max(0, round(took / timedelta(milliseconds=1)))
+def _duration_ms(row: "models.RecurringRun") -> int | None:
+    """At least 0, also where the database's clock was set back; None before the run's end."""
+    if row.finishedAt is None:
+        return None
+    return max(0, round((row.finishedAt - row.startedAt) / timedelta(milliseconds=1)))

@@ -9,13 +9,15 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline, paused, said
+from atlas.engine.explanation import Why, at, explained, offline, paused, said
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.triggers.cron import Cron
-from atlas.engine.triggers.find import Trigger, find_trigger
+from atlas.engine.triggers.find import cron_of, find_trigger
 from atlas.engine.triggers.misfire import GRACE
 from atlas.errors import InvalidInput, NotFound
+from atlas.models.explain import TriggerExplanation
+from atlas.models.triggers import Trigger
 
 EXPLAIN = statement("engine/triggers/sql/explain.sql")
 
@@ -26,22 +28,22 @@ LOOK_BACK = timedelta(days=8)
 
 async def explain_trigger(
     conn: Connection, trigger_id: UUID, *, tenant_id: UUID | None = None, run: Run = run_here
-) -> Explanation:
+) -> TriggerExplanation:
     """The one reason a trigger did not fire, or when it did and will. `run` may compute due times elsewhere."""
     trigger = await find_trigger(conn, trigger_id, tenant_id=tenant_id)
     row = await fetch_row(conn, EXPLAIN, id=trigger_id)
     if row is None:
         raise NotFound("trigger", trigger_id)
     why = _held(trigger, row)
-    if why is None and trigger.spec.trigger_type == "schedule":
+    if why is None and trigger.trigger_type == "schedule":
         why = _of_schedule(trigger, row, await _last_due(trigger, row["now"], run))
-    status = "enabled" if trigger.spec.is_enabled else "disabled"
-    return explained("trigger", trigger_id, status, why or _of_event(trigger, row))
+    status = "enabled" if trigger.is_enabled else "disabled"
+    return explained(TriggerExplanation, "trigger", trigger_id, status, why or _of_event(trigger, row))
 
 
 def _held(trigger: Trigger, row: Mapping[str, Any]) -> Why | None:
     """What keeps every trigger from firing."""
-    if not trigger.spec.is_enabled:
+    if not trigger.is_enabled:
         command = f"atlas trigger edit {trigger.id} --enable"
         return Why("disabled", "It is disabled, and does not fire.", "Enable it.", command)
     gate = gate_of(row["gate"])
@@ -53,7 +55,7 @@ def _held(trigger: Trigger, row: Mapping[str, Any]) -> Why | None:
         cause = f"Its schedule cannot be computed: {said(trigger.last_error.get('message'))}"
         return Why("broken", cause, "Correct its schedule or time zone.", f"atlas trigger edit {trigger.id}")
     if not trigger.target_exists:
-        kind, name = trigger.spec.target
+        kind, name = trigger.target
         if kind == "workflow":
             cause, remedy = f"The workflow {name!r} that it starts does not exist.", "Save it, or start its worker."
         else:
@@ -74,14 +76,14 @@ def _of_schedule(trigger: Trigger, row: Mapping[str, Any], last_due: datetime | 
         return _failed(trigger, row["fired_at"], row["error"])
     has_no_row = last_due is not None and (row["due_at"] is None or row["due_at"] < last_due)
     if last_due is not None and (has_no_row or row["result"] == "missed"):
-        policy = f"its misfire policy is {trigger.spec.misfire}"
+        policy = f"its misfire policy is {trigger.misfire}"
         cause = f"It was due at {at(last_due)}, while Atlas was offline or no scheduler ran, and {policy}."
         return Why("skipped", cause, f"It fires next at {at(due)}.", f"atlas trigger fire {trigger.id}")
     return _decided(row) or Why("scheduled", f"It fires next at {at(due)}{_last(row)}.")
 
 
 def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
-    wanted = trigger.spec.event_name
+    wanted = trigger.event_name
     publish = f"atlas event publish {wanted} --tenant {trigger.tenant_id}"
     if row["event_id"] is None:
         if not row["recent_names"]:
@@ -96,7 +98,7 @@ def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
         case "failed":
             return _failed(trigger, row["event_at"], row["event_error"])
         case "swallowed":
-            window = trigger.spec.dedupe_window_seconds
+            window = trigger.dedupe_window_seconds
             cause = f"The payload of {event} came again within its dedupe window of {window} s, and was swallowed."
             remedy, command = "Fire it by hand, or shorten the window.", f"atlas trigger fire {trigger.id}"
             return Why("swallowed", cause, remedy, command, {"window_seconds": window})
@@ -133,7 +135,7 @@ async def _last_due(trigger: Trigger, now: datetime, run: Run) -> datetime | Non
     if start >= now - GRACE:
         return None
     try:
-        found: datetime | None = await run(latest_due, trigger.cron, start, now - GRACE)
+        found: datetime | None = await run(latest_due, cron_of(trigger), start, now - GRACE)
     except InvalidInput:
         return None
     return found

@@ -28,10 +28,10 @@ from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.templates import MOST_WORK, Budget, compile_in_turns, render
-from atlas.engine.triggers.find import Trigger
 from atlas.engine.workflows.intents import NewIntent, intent_row
 from atlas.errors import AtlasError, Conflict, NotFound, no_tenant
 from atlas.ids import new_id
+from atlas.models.triggers import Trigger
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
 FIRE = statement("engine/triggers/sql/fire.sql")
@@ -109,7 +109,7 @@ async def render_inputs(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float
     took = 0.0
     for number, (firing, scope) in enumerate(asked, 1):
         began = time.monotonic()
-        await compile_in_turns(firing.trigger.spec.payload_template)
+        await compile_in_turns(firing.trigger.payload_template)
         await render_input(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
         took += time.monotonic() - began
         if number % TURN == 0:
@@ -120,9 +120,9 @@ async def render_inputs(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float
 async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK, run: Run = run_here) -> None:
     """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
-    known = {"trigger": {"id": str(trigger.id), "label": trigger.spec.label}, **scope}
+    known = {"trigger": {"id": str(trigger.id), "label": trigger.label}, **scope}
     try:
-        template = trigger.spec.payload_template
+        template = trigger.payload_template
         firing.input = await run(render, template, known, path="payload_template", budget=Budget(work))
     except HelperFailed:
         raise
@@ -134,12 +134,12 @@ async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MOS
 async def prepare(conn: Connection, firings: Sequence[Firing], actor: Actor) -> None:
     """Check what the firings are to start and make its rows. A firing that cannot start is marked as failed."""
     starting = [firing for firing in firings if firing.result == "fired"]
-    jobs = [one for one in starting if one.trigger.spec.workflow is None]
+    jobs = [one for one in starting if one.trigger.workflow is None]
     published = await load_admissions(conn, {(_type_of(one), one.trigger.tenant_id) for one in jobs}) if jobs else {}
     with _traced(starting):
         for number, firing in enumerate(starting, 1):
             try:
-                if firing.trigger.spec.workflow is None:
+                if firing.trigger.workflow is None:
                     job = _job(firing, published.get((_type_of(firing), firing.trigger.tenant_id)))
                     firing.job, firing.secrets = await job_row(conn, job, actor)
                 else:
@@ -224,11 +224,11 @@ async def _send(conn: Connection, batch: FiringBatch, actor: Actor) -> Any:
 
 
 def _type_of(firing: Firing) -> str:
-    return firing.trigger.spec.job_type or firing.trigger.spec.definition_key or ""
+    return firing.trigger.job_type or firing.trigger.definition_key or ""
 
 
 def _job(firing: Firing, published: Admission | None) -> NewJob:
-    trigger, spec = firing.trigger, firing.trigger.spec
+    trigger = firing.trigger
     assert firing.job_id is not None
     if published is None:
         raise no_tenant(trigger.tenant_id)
@@ -243,8 +243,8 @@ def _job(firing: Firing, published: Admission | None) -> NewJob:
         allow_unknown=True,
     )
     job = admitted(job, published)
-    if spec.definition_key is not None and job.definition_id is None:
-        raise NotFound("definition", spec.definition_key, remedy="Choose a definition that exists.")
+    if trigger.definition_key is not None and job.definition_id is None:
+        raise NotFound("definition", trigger.definition_key, remedy="Choose a definition that exists.")
     return job
 
 
@@ -254,7 +254,7 @@ def _intent(firing: Firing, actor: Actor) -> dict[str, Any]:
     # On behalf of the person who fired it, or else who last changed the trigger: they may not approve the run.
     requester = actor if firing.source == "manual" else system(trigger.arranged_by)
     intent = NewIntent(
-        trigger.spec.workflow or "",
+        trigger.workflow or "",
         firing.input or {},
         source=firing.source,
         source_ref=str(trigger.id),
@@ -312,14 +312,14 @@ def _firing_row(firing: Firing) -> dict[str, Any]:
         "result": firing.result,
         "job_id": firing.job_id,
         "payload_hash": None if firing.payload_hash is None else firing.payload_hash.hex(),
-        "window": firing.trigger.spec.dedupe_window_seconds,
+        "window": firing.trigger.dedupe_window_seconds,
         "error": firing.error,
     }
 
 
 def audit_row(trigger: Trigger, action: str, message: str, *, level: str = "warn", **facts: Any) -> dict[str, Any]:
     """An audit event about a trigger."""
-    meta = {"label": trigger.spec.label, **{name: value for name, value in facts.items() if value is not None}}
+    meta = {"label": trigger.label, **{name: value for name, value in facts.items() if value is not None}}
     event = {"action": action, "level": level, "message": message, "meta": meta}
     return {"trigger_id": trigger.id, "tenant_id": trigger.tenant_id, **event}
 
@@ -327,7 +327,7 @@ def audit_row(trigger: Trigger, action: str, message: str, *, level: str = "warn
 def _audit_row(firing: Firing, actor: Actor) -> dict[str, Any] | None:
     if firing.result not in ("fired", "failed"):
         return None
-    kind, name = firing.trigger.spec.target
+    kind, name = firing.trigger.target
     facts: dict[str, Any] = {
         "source": firing.source,
         kind: name,
@@ -338,7 +338,7 @@ def _audit_row(firing: Firing, actor: Actor) -> dict[str, Any] | None:
     }
     if firing.error is not None:
         return audit_row(firing.trigger, "TRIGGER_FAILED", firing.error, **facts)
-    return audit_row(firing.trigger, "TRIGGER_FIRED", firing.trigger.spec.label, level="info", **facts)
+    return audit_row(firing.trigger, "TRIGGER_FIRED", firing.trigger.label, level="info", **facts)
 
 
 def _error_of(firing: Firing, now: datetime) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.triggers.find import Trigger, trigger_of
+from atlas.engine.triggers.find import trigger_of
 from atlas.engine.triggers.fire import (
     RENDERING_SECONDS,
     SCHEDULER,
@@ -27,6 +27,7 @@ from atlas.engine.triggers.fire import (
 )
 from atlas.engine.triggers.fire_schedules import BUSY_SECONDS, FIRING, Polled, Unfired
 from atlas.engine.triggers.misfire import GRACE
+from atlas.models.triggers import Trigger
 
 ANY_EVENT = statement("engine/triggers/sql/any_event.sql")
 EVENTS = statement("engine/triggers/sql/events.sql")
@@ -128,7 +129,7 @@ async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tup
 def _matches(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
     # An event from before the trigger was added, enabled or given this name does not fire it.
     known = trigger.tenant_id == event.tenant_id and since <= event.created_at
-    return known and matches_name(trigger.spec.event_name or "", event.name)
+    return known and matches_name(trigger.event_name or "", event.name)
 
 
 def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
@@ -146,7 +147,7 @@ async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -
         RECENT,
         triggers=[one.trigger.id for one in watched],
         hashes=[one.payload_hash for one in watched],
-        windows=[one.trigger.spec.dedupe_window_seconds for one in watched],
+        windows=[one.trigger.dedupe_window_seconds for one in watched],
         now=now,
     )
     started: dict[Any, UUID | None] = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}
@@ -159,9 +160,7 @@ async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -
 
 
 def _has_window(firing: Firing) -> bool:
-    return (
-        firing.result == "fired" and firing.payload_hash is not None and firing.trigger.spec.dedupe_window_seconds > 0
-    )
+    return firing.result == "fired" and firing.payload_hash is not None and firing.trigger.dedupe_window_seconds > 0
 
 
 def _event_of(row: Any) -> StoredEvent:

@@ -34,10 +34,10 @@ async def fire_now(
         row = await fetch_row(conn, CLOCK, tenant_id=trigger.tenant_id)
         assert row is not None
         firing = Firing(trigger, "manual")
-        if trigger.spec.trigger_type == "schedule":
+        if trigger.trigger_type == "schedule":
             await render_input(firing, schedule_scope(trigger, row["now"]), run=run)
         else:
-            name = (trigger.spec.event_name or "").replace("*", "manual")
+            name = (trigger.event_name or "").replace("*", "manual")
             event = StoredEvent(new_id(), trigger.tenant_id, name, dict(context or {}), None, row["now"])
             await render_input(firing, event.scope, run=run)
         return await fire_one(conn, firing, now=row["now"], actor=actor)

@@ -8,12 +8,12 @@ fires once, under its own record.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.triggers.find import Trigger, trigger_of
+from atlas.engine.triggers.find import cron_of, trigger_of
 from atlas.engine.triggers.fire import (
     RENDERING_SECONDS,
     SCHEDULER,
@@ -24,8 +24,9 @@ from atlas.engine.triggers.fire import (
     prepare,
     render_inputs,
 )
-from atlas.engine.triggers.misfire import ALWAYS, GRACE, Plan, first_open, plan
+from atlas.engine.triggers.misfire import ALWAYS, GRACE, Plan, Policy, first_open, plan
 from atlas.errors import InvalidInput
+from atlas.models.triggers import Trigger
 
 NEXT_DUE = statement("engine/triggers/sql/next_due.sql")
 FIRING = statement("engine/triggers/sql/firing.sql")
@@ -121,16 +122,16 @@ async def _plan_all(rows: Sequence[Any], now: datetime) -> FiringBatch:
 
 def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:
     """The names that the template of a schedule may use."""
-    return {"fire": {"due_at": due.isoformat(), "local": due.astimezone(trigger.cron.zone).isoformat()}}
+    return {"fire": {"due_at": due.isoformat(), "local": due.astimezone(cron_of(trigger).zone).isoformat()}}
 
 
 def _plan(trigger: Trigger, row: Any, now: datetime, *, room: int) -> Plan:
     # Nobody knew its times while it could not be computed.
     is_broken = trigger.last_error is not None and "open_since" in trigger.last_error
     return plan(
-        trigger.cron,
-        trigger.spec.misfire,
-        due=first_open(trigger.cron, trigger.first_due, row["active_since"] or now),
+        cron_of(trigger),
+        cast("Policy", trigger.misfire),
+        due=first_open(cron_of(trigger), trigger.first_due, row["active_since"] or now),
         now=now,
         outages=[ALWAYS] if is_broken else [(one.lower or ALWAYS[0], one.upper or ALWAYS[1]) for one in row["outages"]],
         most=min(room, TIMES_AT_ONCE),
@@ -146,7 +147,7 @@ def _note_missed(batch: FiringBatch, trigger: Trigger, found: Plan) -> None:
     """A row for each due time that was missed and does not fire, and one audit event for all of them."""
     if not found.missed:
         return
-    policy = trigger.spec.misfire
+    policy = trigger.misfire
     reason = f"Nothing could fire when it was due, and the misfire policy is {policy}."
     for first, last in found.missed:
         firing = _firing(trigger, first)

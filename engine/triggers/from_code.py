@@ -17,10 +17,11 @@ from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.db.statements import fetch, statement
 from atlas.engine.schedules.code_schedules import CodeSchedule, declared_schedules
 from atlas.engine.tenants.tenants import find_tenant
-from atlas.engine.triggers.find import Trigger, trigger_of
+from atlas.engine.triggers.find import trigger_of
 from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
+from atlas.models.triggers import Trigger
 
 FROM_CODE = statement("engine/triggers/sql/from_code.sql")
 
@@ -34,7 +35,7 @@ async def sync_code_schedules(pool: Pool) -> None:
     """Add, change and remove triggers as the code of this process says. What cannot be done is logged."""
     try:
         async with pool.acquire() as conn:
-            stored = {(one.tenant_id, *one.spec.target): one for one in map(trigger_of, await fetch(conn, FROM_CODE))}
+            stored = {(one.tenant_id, *one.target): one for one in map(trigger_of, await fetch(conn, FROM_CODE))}
             wanted = {await _set(conn, schedule, stored) for schedule in declared_schedules().values()}
             for key, trigger in stored.items():
                 if key not in wanted and trigger.declared_by is not None and _no_longer_says(trigger.declared_by):
@@ -56,7 +57,7 @@ async def _set(conn: Connection, schedule: CodeSchedule, stored: dict[Key, Trigg
         if trigger is None:
             described = {"label": schedule.name, "trigger_type": "schedule", schedule.kind: schedule.name, **when}
             await add_trigger(conn, tenant_id, described, actor=actor, declared_by=schedule.module)
-        elif (trigger.spec.cron_expr, trigger.spec.timezone) != (schedule.cron, schedule.timezone):
+        elif (trigger.cron_expr, trigger.timezone) != (schedule.cron, schedule.timezone):
             await edit_trigger(conn, trigger.id, when, actor=actor)
     except asyncpg.UniqueViolationError:
         pass  # Another process that starts now has added it.

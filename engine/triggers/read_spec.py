@@ -11,10 +11,11 @@ from atlas.engine.jobs.types import canonical, field_errors
 from atlas.engine.schedules.timezones import check_zone
 from atlas.engine.templates import check_expressions, check_template
 from atlas.engine.triggers.cron import check_cron
-from atlas.engine.triggers.spec import TARGETS, TriggerSpec
+from atlas.engine.triggers.spec import TriggerSpec
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.step_values import object_text
 from atlas.errors import FieldError, InvalidInput
+from atlas.models.triggers import TARGETS
 
 # The names that a payload template may use, by the type of its trigger.
 NAMES = {"event": ("event", "trigger"), "schedule": ("fire", "trigger")}

@@ -5,7 +5,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_WINDOW = 30 * 86_400
-TARGETS = ("definition_key", "job_type", "workflow")
 
 
 class TriggerSpec(BaseModel):
@@ -25,8 +24,3 @@ class TriggerSpec(BaseModel):
     payload_template: dict[str, Any] = {}
     dedupe_window_seconds: int = Field(default=300, ge=0, le=LONGEST_WINDOW)
     misfire: Literal["skip", "latest", "all"] = "latest"
-
-    @property
-    def target(self) -> tuple[str, str]:
-        """What it starts: the kind and the name."""
-        return next((kind, name) for kind in TARGETS if (name := getattr(self, kind)) is not None)

@@ -17,12 +17,13 @@ from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
 from atlas.engine.triggers.cron import read_cron
-from atlas.engine.triggers.find import CLOCK, Trigger, describe, find_row, find_trigger
+from atlas.engine.triggers.find import CLOCK, describe, find_row, find_trigger
 from atlas.engine.triggers.read_spec import read_trigger
-from atlas.engine.triggers.spec import TARGETS, TriggerSpec
+from atlas.engine.triggers.spec import TriggerSpec
 from atlas.engine.triggers.target import check_target
 from atlas.errors import no_tenant
 from atlas.ids import new_id
+from atlas.models.triggers import TARGETS, Trigger
 
 if TYPE_CHECKING:
     from atlas.generated.enums import MisfirePolicy, TriggerType
@@ -81,8 +82,8 @@ async def edit_trigger(
         await fetch(conn, STAY, tenant_id=UUID((await find_row(conn, trigger_id, tenant_id=tenant_id)).tenantId))
         before = await _hold(conn, trigger_id, tenant_id, if_match)
         values = await values_of(conn, "trigger", trigger_id)
-        spec: TriggerSpec = await run(read_trigger, _merged(before.spec, changes))
-        changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before.spec, name))
+        spec: TriggerSpec = await run(read_trigger, _merged(before, changes))
+        changed = sorted(name for name in TriggerSpec.model_fields if getattr(spec, name) != getattr(before, name))
         # Its target may have changed since: a trigger that no longer fits can be disabled, and renamed.
         if {"payload_template", *TARGETS} & set(changed) or (spec.is_enabled and "is_enabled" in changed):
             await check_target(conn, before.tenant_id, spec)
@@ -144,9 +145,9 @@ async def _next_time(conn: Connection, tenant_id: UUID, spec: TriggerSpec, run: 
     return due
 
 
-def _merged(before: TriggerSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(before: Trigger, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The trigger with its changes. A label that says when it fires follows the schedule or the event."""
-    merged = {**before.model_dump(), **changes}
+    merged = {name: getattr(before, name) for name in TriggerSpec.model_fields} | dict(changes)
     if "label" not in changes and before.label == (before.cron_expr or before.event_name):
         merged["label"] = merged["cron_expr"] or merged["event_name"] or before.label
     return merged
@@ -173,7 +174,7 @@ def _new_row(tenant_id: UUID, spec: TriggerSpec, actor: Actor) -> "JobTriggerCre
 
 
 def _event(action: str, trigger: Trigger, actor: Actor, **facts: Any) -> Event:
-    fields = trigger.spec.model_dump(exclude=_NOT_AUDITED, exclude_none=True)
+    fields = trigger.model_dump(include={*TriggerSpec.model_fields} - _NOT_AUDITED, exclude_none=True)
     return Event(
         action=action,
         entity_type="trigger",

@@ -25,8 +25,8 @@ async def check_target(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> 
     """
     if spec.definition_key is not None:
         await find_definition(conn, spec.definition_key)
-    kind, name = spec.target
-    wrong = [] if kind == "workflow" else await kept_secrets(conn, name, spec.payload_template, path=FIELD)
+    job_type = spec.job_type or spec.definition_key
+    wrong = [] if job_type is None else await kept_secrets(conn, job_type, spec.payload_template, path=FIELD)
     wrong = wrong or await _misfits(conn, tenant_id, spec)
     if wrong:
         raise InvalidInput("The trigger", wrong)
@@ -40,5 +40,5 @@ async def _misfits(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> list
     found = template_errors(
         orjson.loads(row["input_schema"]), spec.payload_template, is_constant, has_formats=row["has_formats"]
     )
-    reason = f"so it can never fit {spec.target[1]}"
+    reason = f"so it can never fit {job_type or spec.workflow}"
     return [FieldError(".".join(filter(None, [FIELD, one.field])), f"{one.reason}, {reason}") for one in found]

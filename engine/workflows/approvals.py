@@ -5,8 +5,7 @@ the work may not decide, nor may anyone whose token goes back to the same one; a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -23,9 +22,10 @@ from atlas.engine.workflows.review import Subject, require_unchanged
 from atlas.engine.workflows.rows import id_filter, read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
+from atlas.models.approvals import Approval
+from atlas.models.rows import from_row
 
 if TYPE_CHECKING:
-    from atlas.generated import models
     from atlas.generated.enums import ApprovalStatus
     from atlas.generated.types import ApprovalWhereInput
 
@@ -46,38 +46,6 @@ REVIEW_EXPIRES = timedelta(days=7)
 MOST_COUNTED = 10_000
 # What a decision changes.
 UNDECIDED = {"status": "pending", "decided_at": None, "decided_by": None, "comment": None}
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRow:
-    """An approval as it is read."""
-
-    id: UUID
-    tenant_id: UUID
-    run_id: UUID
-    kind: str
-    step: str | None
-    title: str
-    detail: dict[str, Any]
-    input_hash: str
-    requested_by: str
-    status: str
-    expires_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
-    comment: str | None
-    created_at: datetime
-    # Of a review: the workflow's definition and the rules at the time of the request.
-    subject: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalSubject:
-    """What an approval is about, and whether someone may decide it: it is open, and another asked for it."""
-
-    workflow: str | None
-    input: dict[str, Any] | None
-    may_decide: bool
 
 
 async def decide_approval(
@@ -161,8 +129,9 @@ async def list_approvals(
     status: str | None = None,
     before: UUID | None = None,
     limit: int = 50,
-) -> list[ApprovalRow]:
-    """Approvals, newest first."""
+    decider: str = "",
+) -> list[Approval]:
+    """Approvals, newest first. `may_decide` of them says whether the subject `decider` may."""
     where: ApprovalWhereInput = {"id": id_filter(id, before)}
     if tenant_id is not None:
         where["tenantId"] = str(tenant_id)
@@ -171,39 +140,19 @@ async def list_approvals(
     if status is not None:
         where["status"] = cast("ApprovalStatus", status)
     rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
-    return [_approval(row) for row in rows]
-
-
-async def read_subjects(conn: Queryable, ids: Sequence[UUID], *, decider: str) -> dict[UUID, ApprovalSubject]:
-    """What these approvals are about: the very input that their hashes were made of, None once it was deleted."""
-    rows = await read_rows(conn, SUBJECTS, {"ids": list(ids), "decider": decider}, "input")
-    return {row.pop("id"): ApprovalSubject(**row) for row in rows}
+    # The very input that the hash was made of; null once it was deleted.
+    about = await read_rows(conn, SUBJECTS, {"ids": [row.id for row in rows], "decider": decider}, "input")
+    subjects = {str(subject.pop("id")): subject for subject in about}
+    return [
+        from_row(Approval, row, input_hash=row.inputHash.decode().hex(), **subjects[row.id])
+        for row in rows
+        if row.id in subjects
+    ]
 
 
 async def count_pending(conn: Connection, *, tenant_id: UUID | None = None) -> int:
     """How many approvals can be decided now, 10,000 at most."""
     return int(await fetch_value(conn, COUNT_PENDING, tenant_id=tenant_id, most=MOST_COUNTED))
-
-
-def _approval(row: "models.Approval") -> ApprovalRow:
-    return ApprovalRow(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        run_id=UUID(row.runId),
-        kind=row.kind,
-        step=row.step,
-        title=row.title,
-        detail=cast("dict[str, Any]", row.detail),
-        input_hash=row.inputHash.decode().hex(),
-        requested_by=row.requestedBy,
-        status=row.status,
-        expires_at=row.expiresAt,
-        decided_at=row.decidedAt,
-        decided_by=row.decidedBy,
-        comment=row.comment,
-        created_at=row.createdAt,
-        subject=cast("dict[str, Any] | None", row.subject),
-    )
 
 
 def _check(row: Any, input_hash: str | None) -> None:

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,29 +10,29 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.explanation import Explanation, Why, at, explained, offline, said
+from atlas.engine.explanation import Why, at, explained, offline, said
 from atlas.engine.jobs.explain import awaited, explain, until
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.workflows.find_intents import SILENT_SECONDS
 from atlas.errors import NotFound
+from atlas.models.explain import RunExplanation
 
 EXPLAIN = statement("engine/workflows/sql/explain_run.sql")
 
 
-async def explain_run(conn: Connection, run_id: UUID, *, tenant_id: UUID | None = None) -> Explanation:
+async def explain_run(conn: Connection, run_id: UUID, *, tenant_id: UUID | None = None) -> RunExplanation:
     """The one reason a run, or the request for one, does not go on, or who executes it."""
     row = await fetch_row(conn, EXPLAIN, id=run_id, tenant_id=tenant_id)
     if row is None:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     if not row["has_run"]:
-        return explained("run", run_id, row["intent_status"], _of_request(run_id, row))
+        return explained(RunExplanation, "run", run_id, row["intent_status"], _of_request(run_id, row))
     of_job = await explain(conn, run_id, tenant_id=tenant_id)
     command = None if of_job.command is None else of_job.command.replace("atlas jobs", "atlas workflow")
-    whole = replace(of_job, kind="run", command=command)
     steps = [] if row["steps"] is None else orjson.loads(row["steps"])
     if of_job.reason not in ("waiting", "not_due") or not steps:
-        return whole
-    return explained("run", run_id, "waiting", _of_steps(steps, row["tenant_id"]))
+        return RunExplanation(**{**dict(of_job), "kind": "run", "command": command})
+    return explained(RunExplanation, "run", run_id, "waiting", _of_steps(steps, row["tenant_id"]))
 
 
 def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:

@@ -2,20 +2,24 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias, get_args
 from uuid import UUID
+
+import orjson
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.rows import check_status, id_filter, read_rows
+from atlas.engine.workflows.rows import check_status, id_filter
 from atlas.errors import NotFound
-from atlas.models.rows import from_rows
-from atlas.models.workflows import Intent, RunCounts, RunStatus, WorkflowRun
+from atlas.models.rows import from_row, from_rows
+from atlas.models.workflows import Intent, RunCounts, RunStatus, RunStep, WorkflowRun
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from atlas.generated.types import WorkflowRunStateWhereInput
 
 STEPS = statement("engine/workflows/sql/list_steps.sql")
@@ -27,65 +31,12 @@ StepPosition: TypeAlias = tuple[datetime, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class StepRow:
-    """A step as it is recorded. `key` names it in its run, for `fork`."""
-
-    branch: str
-    position: int
-    name: str
-    kind: str
-    status: str
-    attempts: int
-    started_at: datetime
-    finished_at: datetime | None
-    wake_at: datetime | None
-    child_id: UUID | None
-    child_status: str | None
-    child_name: str | None
-    approval_id: UUID | None
-    approval_status: str | None
-    decided_by: str | None
-    event_name: str | None
-    event_match: dict[str, Any] | None
-    input: Any
-    output: Any
-    error: dict[str, Any] | None
-
-    @property
-    def key(self) -> str:
-        # A declared step is alone in a branch of its own name.
-        return self.name if self.branch == f"{self.name}/" else f"{self.branch}{self.name}"
-
-    @property
-    def waits_for(self) -> str | None:
-        """What a step that is not done waits for, as text."""
-        until = "" if self.wake_at is None else f" until {self.wake_at:%Y-%m-%d %H:%M:%S} UTC"
-        if self.status == "retrying":
-            return f"its next attempt at {self.wake_at:%Y-%m-%d %H:%M:%S} UTC"
-        if self.status != "waiting":
-            return None
-        match self.kind:
-            case "sleep":
-                return f"{self.wake_at:%Y-%m-%d %H:%M:%S} UTC"
-            case "event":
-                fitting = f" with {self.event_match}" if self.event_match else ""
-                return f"an event {self.event_name!r}{fitting}{until}"
-            case "approval":
-                return f"approval {self.approval_id}{until}"
-            case "child" if self.child_id is None and self.approval_id is not None:
-                return f"approval {self.approval_id} of its start{until}"
-            case _:
-                child = f"{'run' if self.kind == 'child' else 'job'} {self.child_id}"
-                return f"{child} ({self.child_status or 'deleted'}){until}"
-
-
-@dataclass(frozen=True, slots=True)
 class RunDetails:
     """Everything under one id: the intent, the run it became, and the run's steps."""
 
     intent: Intent | None
     run: WorkflowRun | None
-    steps: list[StepRow]
+    steps: list[RunStep]
 
     @property
     def rows(self) -> "list[Intent | WorkflowRun]":
@@ -138,7 +89,7 @@ async def list_steps(
     after: StepPosition | None = None,
     limit: int | None = None,
     whole: bool = True,
-) -> list[StepRow]:
+) -> list[RunStep]:
     """The steps of a run, in the order in which they began; or so many of them after one, or the one of a key.
 
     Where they need not be `whole`, they have no inputs and outputs.
@@ -146,7 +97,8 @@ async def list_steps(
     started_at, branch, position = after or (None, None, None)
     place = {"started_at": started_at, "branch": branch, "position": position}
     values = {"run_id": run_id, "key": key, **place, "limit": limit, "whole": whole}
-    return [StepRow(**row) for row in await read_rows(conn, STEPS, values, "event_match", "input", "output", "error")]
+    rows = await conn.fetch(STEPS.sql, *STEPS.bind(values))
+    return [from_row(RunStep, row, key=_key(row["branch"], row["name"]), waits_for=_waits_for(row)) for row in rows]
 
 
 async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunDetails:
@@ -157,3 +109,31 @@ async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None =
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     steps = [] if run is None else await list_steps(conn, run_id)
     return RunDetails(intents[0] if intents else None, run, steps)
+
+
+def _key(branch: str, name: str) -> str:
+    # A declared step is alone in a branch of its own name.
+    return name if branch == f"{name}/" else f"{branch}{name}"
+
+
+def _waits_for(step: "asyncpg.Record") -> str | None:
+    """What a step that is not done waits for, as text."""
+    wake_at, approval_id = step["wake_at"], step["approval_id"]
+    until = "" if wake_at is None else f" until {wake_at:%Y-%m-%d %H:%M:%S} UTC"
+    if step["status"] == "retrying":
+        return f"its next attempt at {wake_at:%Y-%m-%d %H:%M:%S} UTC"
+    if step["status"] != "waiting":
+        return None
+    match step["kind"]:
+        case "sleep":
+            return f"{wake_at:%Y-%m-%d %H:%M:%S} UTC"
+        case "event":
+            match = orjson.loads(step["event_match"] or "{}")
+            return f"an event {step['event_name']!r}{f' with {match}' if match else ''}{until}"
+        case "approval":
+            return f"approval {approval_id}{until}"
+        case "child" if step["child_id"] is None and approval_id is not None:
+            return f"approval {approval_id} of its start{until}"
+        case kind:
+            child = f"{'run' if kind == 'child' else 'job'} {step['child_id']}"
+            return f"{child} ({step['child_status'] or 'deleted'}){until}"

@@ -116,23 +116,23 @@ async def test_every_response_has_described_headers(spec):
 
 # Properties whose values the database knows, by its types.
 SETS = {
-    "actor_type": [("EntryShown", "actor_type")],
-    "audit_level": [("EntryShown", "level")],
-    "api_role": [("NewToken", "role"), ("Token", "role"), ("SessionShown", "role")],
+    "actor_type": [("AuditEntry", "actor_type")],
+    "audit_level": [("AuditEntry", "level")],
+    "api_role": [("NewToken", "role"), ("Token", "role"), ("CurrentSession", "role")],
     "attempt_status": [("Attempt", "status")],
     "job_source": [("Job", "source"), ("WorkflowRun", "source"), ("Intent", "source")],
-    "job_status": [("StepShown", "child_status")],
+    "job_status": [("RunStep", "child_status")],
     "intent_status": [("Intent", "status")],
     "workflow_kind": [("Workflow", "kind")],
-    "step_kind": [("StepShown", "kind")],
-    "step_status": [("StepShown", "status")],
-    "approval_kind": [("ApprovalShown", "kind")],
-    "approval_status": [("ApprovalShown", "status")],
-    "trigger_type": [("TriggerShown", "trigger_type"), ("NewTrigger", "trigger_type")],
-    "misfire_policy": [("TriggerShown", "misfire"), ("NewTrigger", "misfire")],
+    "step_kind": [("RunStep", "kind")],
+    "step_status": [("RunStep", "status")],
+    "approval_kind": [("Approval", "kind")],
+    "approval_status": [("Approval", "status")],
+    "trigger_type": [("Trigger", "trigger_type"), ("NewTrigger", "trigger_type")],
+    "misfire_policy": [("Trigger", "misfire"), ("NewTrigger", "misfire")],
     "fire_result": [("Fire", "result")],
-    "recurring_outcome": [("RecurringRunShown", "outcome"), ("RecurringFunction", "last_outcome")],
-    "policy_effect": [("RuleShown", "effect"), ("RuleBody", "effect")],
+    "recurring_outcome": [("RecurringRun", "outcome"), ("RecurringFunction", "last_outcome")],
+    "policy_effect": [("PolicyRule", "effect"), ("RuleBody", "effect")],
 }
 
 

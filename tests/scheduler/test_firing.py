@@ -81,7 +81,7 @@ async def test_schedulers_killed_and_frozen_fire_every_due_time_of_two_days_once
         if time.monotonic() - began > seconds / 2:
             frozen.send_signal(signal.SIGCONT)
     frozen.send_signal(signal.SIGCONT)
-    schedule_of = {trigger.id: read_cron(trigger.spec.cron_expr, trigger.zone) for trigger in triggers}
+    schedule_of = {trigger.id: read_cron(trigger.cron_expr, trigger.zone) for trigger in triggers}
     expected = {(id, due) for id, cron in schedule_of.items() for due in cron.times(START, END)}
     await eventually("select count(*) from atlas.jobs where source = 'schedule'", equals=len(expected), within=60)
 

@@ -11,23 +11,23 @@ from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import until_ended
 from atlas.models.access import AccessReport
 from atlas.models.audit import (
+    AuditCheckpoint,
+    AuditEntry,
+    AuditSeal,
     AuditStatus,
-    CheckpointShown,
+    AuditVerification,
     EntryDetails,
-    EntryShown,
     NewEntries,
-    SealShown,
-    VerificationShown,
 )
 from atlas.models.base import Document
 from atlas.models.explain import WorkerExplanation
-from atlas.models.insights import InsightsShown
-from atlas.models.outbox import MailDetails, MailRoute, MailShown
-from atlas.models.overview import OverviewShown, SeriesShown, TenantActivityShown
+from atlas.models.insights import Insights
+from atlas.models.outbox import MailDetails, MailRoute, OutboxMail
+from atlas.models.overview import Overview, Series, TenantActivity
 from atlas.models.system import (
     Alert,
     Gate,
-    IdsShown,
+    MatchingIds,
     Pause,
     SystemStatus,
     Usage,
@@ -50,7 +50,7 @@ class SystemOperations(ApiCaller):
     """Switch the gate, look at the installation, read and verify the audit log."""
 
     @operation("GET", "/ids")
-    def find_ids(self, kind: str, prefix: str) -> IdsShown:
+    def find_ids(self, kind: str, prefix: str) -> MatchingIds:
         """The ids of a kind (`job`, `run`, `trigger` … or `any`) that begin with four or more digits."""
 
     @operation("GET", "/system/atlas-online", by_tenant=False)
@@ -84,11 +84,11 @@ class SystemOperations(ApiCaller):
         """The gate, the queue and the live workers; for tokens that belong to no tenant."""
 
     @operation("GET", "/overview")
-    def get_overview(self) -> OverviewShown:
+    def get_overview(self) -> Overview:
         """What to look at first: counts, workers, the busiest types, the latest failures, what needs a person."""
 
     @listing("/overview/tenants", by_tenant=False)
-    def list_tenant_activity(self) -> TenantActivityShown:
+    def list_tenant_activity(self) -> TenantActivity:
         """Tenants side by side, those with the most active jobs first."""
 
     @operation("GET", "/jobs/series")
@@ -101,11 +101,11 @@ class SystemOperations(ApiCaller):
         job_type: str | None = ...,
         by_type: bool = ...,
         with_points: bool = ...,
-    ) -> SeriesShown:
+    ) -> Series:
         """What happened to jobs in each minute, hour or day."""
 
     @operation("GET", "/insights")
-    def get_insights(self, **choice: Unpack[InsightChoice]) -> InsightsShown:
+    def get_insights(self, **choice: Unpack[InsightChoice]) -> Insights:
         """Usage, outcomes, times and cost over hours and days, by job type or tenant."""
 
     @stream("/insights/export")
@@ -133,7 +133,7 @@ class SystemOperations(ApiCaller):
         """Let a worker finish what it runs, and stop."""
 
     @listing("/outbox")
-    def list_mails(self) -> MailShown:
+    def list_mails(self) -> OutboxMail:
         """The mails in the outbox, newest first."""
 
     @operation("GET", "/outbox/route")
@@ -164,7 +164,7 @@ class SystemOperations(ApiCaller):
         since: datetime | None = ...,
         until: datetime | None = ...,
         text: str | None = ...,
-    ) -> EntryShown:
+    ) -> AuditEntry:
         """What happened, newest first."""
 
     @operation("GET", "/audit/new")
@@ -204,11 +204,11 @@ class SystemOperations(ApiCaller):
         """The audit log, or a tenant's part of it, as lines that `atlas audit verify --export` checks."""
 
     @listing("/audit/seals")
-    def list_seals(self) -> SealShown:
+    def list_seals(self) -> AuditSeal:
         """The seals, newest first; of a tenant, those that hold rows of its own."""
 
     @listing("/audit/checkpoints", by_tenant=False)
-    def list_checkpoints(self) -> CheckpointShown:
+    def list_checkpoints(self) -> AuditCheckpoint:
         """The signed checkpoints, newest first."""
 
     @operation("GET", "/audit/reports/access")
@@ -220,18 +220,18 @@ class SystemOperations(ApiCaller):
         """The same as CSV: a row for each credential, then for each action of each actor."""
 
     @operation("POST", "/audit/verifications", keyed=False)
-    def start_verification(self) -> VerificationShown:
+    def start_verification(self) -> AuditVerification:
         """Verify the audit log, or a tenant's part, in the background; `wait_for_verification` waits for the result."""
 
     @listing("/audit/verifications")
-    def list_verifications(self) -> VerificationShown:
+    def list_verifications(self) -> AuditVerification:
         """The last verifications, newest first."""
 
     @operation("GET", "/audit/verifications/{verification_id}")
-    def get_verification(self, verification_id: Id) -> VerificationShown:
+    def get_verification(self, verification_id: Id) -> AuditVerification:
         """The progress of a verification, and what it found."""
 
     @method
-    async def wait_for_verification(self, verification: Id, *, timeout: float | None = None) -> VerificationShown:
+    async def wait_for_verification(self, verification: Id, *, timeout: float | None = None) -> AuditVerification:
         """The verification once it is over; NotEnded after `timeout` seconds."""
         return await until_ended(self, "verification", verification, SystemOperations.get_verification.begin, timeout)

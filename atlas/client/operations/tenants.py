@@ -9,12 +9,12 @@ from typing import Any
 from atlas.client.methods import listing, operation
 from atlas.client.route import ApiCaller, Id
 from atlas.models.grants import EnqueueGrant, GrantList
-from atlas.models.hosts import DefinitionShown, Host, ServerInstance
+from atlas.models.hosts import CommandDefinition, Host, ServerInstance
 from atlas.models.tenants import (
     CreatedToken,
+    CurrentSession,
     OpenSession,
     RevokedToken,
-    SessionShown,
     Tenant,
     TenantRemoval,
     Token,
@@ -91,7 +91,7 @@ class TenantOperations(ApiCaller):
         """Take a grant away from a login; for operators."""
 
     @operation("GET", "/session", by_tenant=False)
-    def get_session(self) -> SessionShown:
+    def get_session(self) -> CurrentSession:
         """Whose token this is, its role and its tenant."""
 
     @listing("/sessions")
@@ -146,21 +146,21 @@ class TenantOperations(ApiCaller):
         """Remove a server that has no queued or running jobs."""
 
     @listing("/admin/jobs/definitions", by_tenant=False)
-    def list_definitions(self, *, active_only: bool = ...) -> DefinitionShown:
+    def list_definitions(self, *, active_only: bool = ...) -> CommandDefinition:
         """The commands that jobs may run, by key."""
 
     @operation("GET", "/admin/jobs/definitions/{key}", by_tenant=False)
-    def get_definition(self, key: str) -> DefinitionShown:
+    def get_definition(self, key: str) -> CommandDefinition:
         """One command, by its key or its id."""
 
     @operation("POST", "/admin/jobs/definitions", by_tenant=False)
-    def create_definition(self, body: Mapping[str, Any]) -> DefinitionShown:
+    def create_definition(self, body: Mapping[str, Any]) -> CommandDefinition:
         """Allow a command; docs/commands.md has the fields."""
 
     @operation("PATCH", "/admin/jobs/definitions/{key}", by_tenant=False)
-    def edit_definition(self, key: str, body: Mapping[str, Any], *, if_match: str = ...) -> DefinitionShown:
+    def edit_definition(self, key: str, body: Mapping[str, Any], *, if_match: str = ...) -> CommandDefinition:
         """Change fields of a command; attempts that start afterwards use it."""
 
     @operation("DELETE", "/admin/jobs/definitions/{key}", by_tenant=False)
-    def disable_definition(self, key: str, *, if_match: str = ...) -> DefinitionShown:
+    def disable_definition(self, key: str, *, if_match: str = ...) -> CommandDefinition:
         """Disable a command: none of its jobs is enqueued or started any more."""

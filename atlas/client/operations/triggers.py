@@ -15,8 +15,8 @@ from atlas.models.triggers import (
     Fired,
     Occurrence,
     RecurringFunction,
-    RecurringRunShown,
-    TriggerShown,
+    RecurringRun,
+    Trigger,
 )
 from atlas.models.webhooks import CreatedInboundHook, CreatedWebhook, InboundHook, TestDelivery, Webhook
 
@@ -25,11 +25,11 @@ class TriggerOperations(ApiCaller):
     """Start work at a time or after an event; send and receive events over HTTP."""
 
     @listing("/jobs/triggers")
-    def list_triggers(self) -> TriggerShown:
+    def list_triggers(self) -> Trigger:
         """The triggers, oldest first."""
 
     @operation("GET", "/jobs/triggers/{trigger_id}")
-    def get_trigger(self, trigger_id: Id) -> TriggerShown:
+    def get_trigger(self, trigger_id: Id) -> Trigger:
         """One trigger."""
 
     @operation("POST", "/jobs/triggers")
@@ -48,7 +48,7 @@ class TriggerOperations(ApiCaller):
         payload_template: Mapping[str, Any] = ...,
         dedupe_window_seconds: int = ...,
         misfire: Literal["skip", "latest", "all"] = ...,
-    ) -> TriggerShown:
+    ) -> Trigger:
         """Add a trigger: an event's name or a cron expression, and one thing to start."""
 
     @operation("PATCH", "/jobs/triggers/{trigger_id}")
@@ -69,7 +69,7 @@ class TriggerOperations(ApiCaller):
         dedupe_window_seconds: int = ...,
         misfire: Literal["skip", "latest", "all"] = ...,
         if_match: str = ...,
-    ) -> TriggerShown:
+    ) -> Trigger:
         """Change a trigger. What is not given stays as it is; None removes it."""
 
     @operation("DELETE", "/jobs/triggers/{trigger_id}")
@@ -107,7 +107,7 @@ class TriggerOperations(ApiCaller):
         """One recurring function."""
 
     @listing("/recurring/{recurring_id}/runs")
-    def list_recurring_runs(self, recurring_id: str) -> RecurringRunShown:
+    def list_recurring_runs(self, recurring_id: str) -> RecurringRun:
         """The runs of a recurring function, newest first."""
 
     @listing("/webhooks")

@@ -10,21 +10,21 @@ from atlas.client.errors import ApiNotFound
 from atlas.client.methods import listing, method, operation
 from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import RunNotStarted, until_ended
-from atlas.models.approvals import ApprovalShown, ApprovalSummary, Decided, RuleAdded, RuleShown, VerdictShown
+from atlas.models.approvals import Approval, ApprovalSummary, Decided, PolicyRule, PolicyVerdict, RuleAdded
 from atlas.models.base import Listed
 from atlas.models.explain import RunExplanation
 from atlas.models.workflows import (
     Checked,
-    DryRunShown,
+    DryRun,
     EventPublished,
     EventRecord,
     Intent,
     ListedStep,
     RunCounts,
     RunId,
+    RunStep,
     SavedWorkflow,
     Signaled,
-    StepShown,
     Stopped,
     Workflow,
     WorkflowRun,
@@ -56,7 +56,7 @@ class WorkflowOperations(ApiCaller):
     @operation("POST", "/workflows/dry-run", keyed=False)
     def dry_run_workflow(
         self, document: Mapping[str, Any], *, input: Mapping[str, Any] = ..., outputs: Mapping[str, Any] = ...
-    ) -> DryRunShown:
+    ) -> DryRun:
         """What a run of a document would do with an input, without doing it. `outputs` are those of its steps."""
 
     @operation("GET", "/workflow-schema", by_tenant=False)
@@ -116,7 +116,7 @@ class WorkflowOperations(ApiCaller):
         """One run. A request that is not a run yet is found by `get_intent`."""
 
     @listing("/runs/{run_id}/steps")
-    def list_run_steps(self, run_id: Id, *, key: str | None = ...) -> StepShown:
+    def list_run_steps(self, run_id: Id, *, key: str | None = ...) -> RunStep:
         """The steps of a run, in the order in which they started; or the one of a key."""
 
     @listing("/runs/{run_id}/steps/brief")
@@ -176,7 +176,7 @@ class WorkflowOperations(ApiCaller):
         """Publish an event. It wakes the runs that wait for it and fires the triggers on its name."""
 
     @listing("/approvals")
-    def list_approvals(self, *, status: str | None = ..., run_id: Id | None = ...) -> ApprovalShown:
+    def list_approvals(self, *, status: str | None = ..., run_id: Id | None = ...) -> Approval:
         """The approvals that match, newest first."""
 
     @operation("GET", "/approvals/summary")
@@ -184,7 +184,7 @@ class WorkflowOperations(ApiCaller):
         """How many approvals wait for a person."""
 
     @operation("GET", "/approvals/{approval_id}")
-    def get_approval(self, approval_id: Id) -> ApprovalShown:
+    def get_approval(self, approval_id: Id) -> Approval:
         """One approval, with the input that a decision holds for and its hash."""
 
     @operation("POST", "/approvals/{approval_id}/decision")
@@ -194,7 +194,7 @@ class WorkflowOperations(ApiCaller):
         """Approve or reject. ApiRefused for the one who asked for the work, under any name."""
 
     @listing("/policies")
-    def list_policies(self) -> RuleShown:
+    def list_policies(self) -> PolicyRule:
         """The rules that decide about requests, oldest first."""
 
     @operation("POST", "/policies")
@@ -212,11 +212,11 @@ class WorkflowOperations(ApiCaller):
         """Add a rule, for one tenant or for all."""
 
     @operation("POST", "/policies/check", keyed=False)
-    def check_policy(self, workflow: str, *, spend_cents: int = ...) -> VerdictShown:
+    def check_policy(self, workflow: str, *, spend_cents: int = ...) -> PolicyVerdict:
         """What policy would say to a request for a workflow, without making one."""
 
     @operation("GET", "/policies/{label}")
-    def get_policy(self, label: str) -> RuleShown:
+    def get_policy(self, label: str) -> PolicyRule:
         """One rule: the tenant's own, else the one for all tenants."""
 
     @operation("PATCH", "/policies/{label}")
@@ -231,7 +231,7 @@ class WorkflowOperations(ApiCaller):
         spend_per_day_cents: int | None = ...,
         runs_per_day: int | None = ...,
         if_match: str = ...,
-    ) -> RuleShown:
+    ) -> PolicyRule:
         """Change a rule; None removes a bound."""
 
     @operation("DELETE", "/policies/{label}")
@@ -244,7 +244,7 @@ class WorkflowOperations(ApiCaller):
         return await until_ended(self, "run", run, _run_of_request, timeout)
 
     @method
-    async def wait_for_approval(self, approval: Id, *, timeout: float | None = None) -> ApprovalShown:
+    async def wait_for_approval(self, approval: Id, *, timeout: float | None = None) -> Approval:
         """The approval once it is decided, expired or withdrawn; NotEnded after `timeout` seconds."""
         return await until_ended(self, "approval", approval, WorkflowOperations.get_approval.begin, timeout)
 

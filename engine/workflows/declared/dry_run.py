@@ -4,7 +4,7 @@ The outputs of steps are not known before they run. A caller may suppose some. W
 written, and is named with the steps that it waits for. Steps that begin are taken to succeed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from atlas.engine.workflows.declared.document import Document, Step
 from atlas.engine.workflows.declared.interpret import MOST_ITEMS
 from atlas.engine.workflows.declared.targets import Targets
 from atlas.errors import FieldError
+from atlas.models.workflows import DryRun
 
 # Of the items of an `each`, so many are shown.
 MOST_SHOWN = 10
@@ -32,7 +33,7 @@ Decision = Literal["runs", "depends", "skipped", "fails", "unreached"]
 
 
 @dataclass(slots=True)
-class DryStep:
+class _StepPlan:
     """What would become of a step.
 
     `depends`: that is decided by outputs that are not known; `unreached`: a step before it would fail.
@@ -53,21 +54,6 @@ class DryStep:
         self.decision, self.reason = decision, reason
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
-    """What a run would do. `errors` are those of the document and the input; each step has its own beside them."""
-
-    errors: list[FieldError]
-    steps: list[DryStep] = field(default_factory=list)
-    output: Any = None
-    pending: list[FieldError] = field(default_factory=list)
-    is_shortened: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return not self.errors and not any(step.errors for step in self.steps)
-
-
 def dry_run(
     value: Mapping[str, Any],
     input: Mapping[str, Any],
@@ -82,13 +68,13 @@ def dry_run(
     """
     errors = check_document(value)
     if errors:
-        return DryRun(errors)
+        return _result(errors)
     document = Document.model_validate(value)
     known = {step.id for step in document.steps}
     errors = [FieldError(f"outputs.{id}", f"there is no step {id!r}") for id in outputs if id not in known]
     errors += [_below("input", one) for one in schema_errors(document.input_schema, input)]
     if errors:
-        return DryRun(errors)
+        return _result(errors)
     return _DryRun(document, input, outputs, targets, requested_by).run()
 
 
@@ -110,7 +96,7 @@ class _DryRun:
         facts = {"id": NO_RUN, "workflow": document.key, "requested_by": requested_by}
         self._scope: dict[str, Any] = {"input": input, "run": facts}
         self._results: dict[str, dict[str, Any]] = {}
-        self._found: dict[str, DryStep] = {}
+        self._found: dict[str, _StepPlan] = {}
         # The steps whose output is not known, and those of which it is not known whether they run.
         self._unknown: set[str] = set()
         self._undecided: set[str] = set()
@@ -122,12 +108,12 @@ class _DryRun:
         for id in order:
             self._follow(self._document.step(id))
         steps = [self._found[step.id] for step in self._document.steps]
-        whole = DryStep("", "output", None)
+        whole = _StepPlan("", "output", None)
         output = None if any(step.errors for step in steps) else self._output(whole)
-        return DryRun(whole.errors, steps, output, whole.pending, self._size > MOST_BYTES)
+        return _result(whole.errors, steps, output, whole.pending, is_shortened=self._size > MOST_BYTES)
 
     def _follow(self, step: Step) -> None:
-        found = self._found[step.id] = DryStep(step.id, step.kind, getattr(step, step.kind))
+        found = self._found[step.id] = _StepPlan(step.id, step.kind, getattr(step, step.kind))
         self._decide(step, found)
         if found.decision in ("runs", "depends"):
             self._fill_in(step, found)
@@ -141,7 +127,7 @@ class _DryRun:
         if not is_skipped and step.kind != "sleep" and step.id not in self._outputs:
             self._unknown.add(step.id)
 
-    def _decide(self, step: Step, found: DryStep) -> None:
+    def _decide(self, step: Step, found: _StepPlan) -> None:
         needs = {id: self._found[id].decision for id in step.needs}
         failing = [id for id, decision in needs.items() if decision in ("fails", "unreached")]
         skipped = [id for id, decision in needs.items() if decision == "skipped"]
@@ -155,7 +141,7 @@ class _DryRun:
         if open and found.decision == "runs":
             found.decide("depends", f"It needs {_named(open)}, which may be skipped.")
 
-    def _decide_condition(self, step: Step, found: DryStep) -> None:
+    def _decide_condition(self, step: Step, found: _StepPlan) -> None:
         if isinstance(step.if_, str):
             path = f"{self._path(step)}.if"
             waits = self._waits(step, step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}", {})
@@ -171,7 +157,7 @@ class _DryRun:
             holds = bool(step.if_)
         found.decide("runs" if holds else "skipped", f"Its condition is {'true' if holds else 'false'}.")
 
-    def _fill_in(self, step: Step, found: DryStep) -> None:
+    def _fill_in(self, step: Step, found: _StepPlan) -> None:
         """The step's inputs, one for each of its items."""
         scope, waits = self._scope_of(step), dict[str, list[str]]()
         scopes = [scope]
@@ -192,7 +178,7 @@ class _DryRun:
             self._fill_one(step, found, one, waits)
         self._warn(step, found)
 
-    def _fill_one(self, step: Step, found: DryStep, scope: dict[str, Any], waits: Mapping[str, list[str]]) -> None:
+    def _fill_one(self, step: Step, found: _StepPlan, scope: dict[str, Any], waits: Mapping[str, list[str]]) -> None:
         path = self._path(step)
         before = len(found.pending)
         filled = self._fill(step, found, step.with_, scope, f"{path}.with", waits)
@@ -209,14 +195,14 @@ class _DryRun:
             wrong = schema_errors(target.schema, filled, has_formats=target.has_formats)
             found.errors += [_below(f"{path}.with", one) for one in wrong]
 
-    def _warn(self, step: Step, found: DryStep) -> None:
+    def _warn(self, step: Step, found: _StepPlan) -> None:
         target = self._targets.get((step.kind, str(found.target)))
         if target is not None and not target.is_known:
             near = f"; near it: {', '.join(target.near)}" if target.near else ""
             reason = f"nothing has published the {target.kind} {found.target!r}{near}"
             found.warnings.append(FieldError(f"{self._path(step)}.{step.kind}", reason))
 
-    def _output(self, whole: DryStep) -> Any:
+    def _output(self, whole: _StepPlan) -> Any:
         scope = {**self._scope, "steps": self._results}
         if self._document.output is not None:
             return self._fill(None, whole, self._document.output, scope, "output", {})
@@ -227,7 +213,7 @@ class _DryRun:
     def _fill(
         self,
         step: Step | None,
-        found: DryStep,
+        found: _StepPlan,
         template: Any,
         scope: Mapping[str, Any],
         path: str,
@@ -289,6 +275,27 @@ class _DryRun:
 
     def _path(self, step: Step) -> str:
         return f"steps[{self._numbers[step.id]}]"
+
+
+def _result(
+    errors: list[FieldError],
+    steps: Sequence[_StepPlan] = (),
+    output: Any = None,
+    pending: Sequence[FieldError] = (),
+    *,
+    is_shortened: bool = False,
+) -> DryRun:
+    """The dry run of these steps. `errors` are those of the document, the input and the output."""
+    return DryRun.model_validate(
+        {
+            "ok": not errors and not any(step.errors for step in steps),
+            "errors": errors,
+            "steps": steps,
+            "output": output,
+            "pending": pending,
+            "is_shortened": is_shortened,
+        }
+    )
 
 
 def _named(ids: Iterable[str]) -> str:

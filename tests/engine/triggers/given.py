@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.triggers.find import Trigger
 from atlas.engine.triggers.store import add_trigger
+from atlas.models.triggers import Trigger
 from tests.support import DANA
 
 

@@ -45,7 +45,7 @@ def given_cron(cron: str | None, name: str = "report", **chosen: Any) -> None:
 
 async def stored(pool) -> list[tuple[str, str | None, str | None]]:
     async with pool.acquire() as conn:
-        return [(one.spec.cron_expr, one.spec.timezone, one.declared_by) for one in await list_triggers(conn)]
+        return [(one.cron_expr, one.timezone, one.declared_by) for one in await list_triggers(conn)]
 
 
 async def audited(pool) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ async def test_what_people_made_or_paused_stays_as_it_is(pool):
     await sync_code_schedules(pool)
     async with pool.acquire() as conn:
         found = {one.id: one for one in await list_triggers(conn)}
-    assert (found[ours.id].spec.cron_expr, found[ours.id].spec.is_enabled) == ("0 9 * * *", False)
+    assert (found[ours.id].cron_expr, found[ours.id].is_enabled) == ("0 9 * * *", False)
     assert found[theirs.id] == theirs
 
 

@@ -181,7 +181,7 @@ async def test_a_trigger_that_no_longer_fits_can_be_disabled_and_not_enabled(con
     await edit_definition(conn, "sync-dropbox", {"arg_schema": SYNC["arg_schema"]}, actor=DANA)
 
     disabled = await edit_trigger(conn, trigger.id, {"is_enabled": False, "label": "old"}, actor=DANA)
-    assert not disabled.spec.is_enabled
+    assert not disabled.is_enabled
     with pytest.raises(InvalidInput, match="can never fit"):
         await edit_trigger(conn, trigger.id, {"is_enabled": True}, actor=DANA)
 
@@ -204,13 +204,13 @@ async def test_a_label_that_is_the_schedule_follows_it(conn, acme):
     unnamed = await given_schedule(conn, acme, "0 2 * * *", label="0 2 * * *")
     named = await given_schedule(conn, acme, "0 2 * * *", label="Nightly provider sync")
 
-    assert (await edit_trigger(conn, unnamed.id, {"cron_expr": "@hourly"}, actor=DANA)).spec.label == "@hourly"
-    assert (await edit_trigger(conn, named.id, {"cron_expr": "@hourly"}, actor=DANA)).spec.label == named.spec.label
+    assert (await edit_trigger(conn, unnamed.id, {"cron_expr": "@hourly"}, actor=DANA)).label == "@hourly"
+    assert (await edit_trigger(conn, named.id, {"cron_expr": "@hourly"}, actor=DANA)).label == named.label
     chosen = {"cron_expr": "@daily", "label": "Daily"}
-    assert (await edit_trigger(conn, unnamed.id, chosen, actor=DANA)).spec.label == "Daily"
+    assert (await edit_trigger(conn, unnamed.id, chosen, actor=DANA)).label == "Daily"
     event = {"trigger_type": "event", "event_name": "provider.folder.updated", "cron_expr": None}
     await edit_trigger(conn, unnamed.id, {"label": "@daily"}, actor=DANA)
-    assert (await edit_trigger(conn, unnamed.id, event, actor=DANA)).spec.label == "provider.folder.updated"
+    assert (await edit_trigger(conn, unnamed.id, event, actor=DANA)).label == "provider.folder.updated"
 
 
 async def test_a_tenant_that_does_not_exist_is_refused(conn):
@@ -238,7 +238,7 @@ async def test_an_edit_keeps_what_it_does_not_name(conn, acme, owner):
 
     assert renamed.next_fire_at == trigger.next_fire_at  # overdue, and still to be dealt with
     assert moved.next_fire_at == datetime(2027, 6, 3, 10, tzinfo=UTC)
-    assert moved.spec.payload_template == {"a": 1}
+    assert moved.payload_template == {"a": 1}
 
 
 async def test_a_schedule_that_is_enabled_again_begins_anew(conn, acme, owner):

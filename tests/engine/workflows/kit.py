@@ -13,10 +13,10 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import registered
-from atlas.engine.workflows.find_runs import StepRow, get_run, list_steps
+from atlas.engine.workflows.find_runs import get_run, list_steps
 from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.models.workflows import WorkflowRun
+from atlas.models.workflows import RunStep, WorkflowRun
 from atlas.workers.worker import Worker, WorkerOptions
 
 assert atlas.workers.workflows
@@ -84,7 +84,7 @@ class Kit:
         assert run is not None
         return run
 
-    async def steps(self, run_id: UUID) -> dict[str, StepRow]:
+    async def steps(self, run_id: UUID) -> dict[str, RunStep]:
         return {step.key: step for step in await list_steps(self.pool, run_id)}
 
     async def pass_time(self, time: timedelta) -> None:

@@ -121,7 +121,7 @@ def test_what_would_fail_is_found_before_it_does():
 
 
 def test_a_document_or_an_input_that_is_refused_is_followed_no_further():
-    assert follow({"key": "d"}).errors == check_document({"key": "d"}) != []
+    assert [*map(str, follow({"key": "d"}).errors)] == [*map(str, check_document({"key": "d"}))] != []
     wrong = follow(EXAMPLES["daily-brief"], {"to": 5, "topic": "tea"}, {"none": 1})
     assert [one.field for one in wrong.errors] == ["outputs.none", "input.to"]
     assert wrong.steps == []

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { client, queryClient, type Schemas, SESSION_KEY, setCsrfToken } from "@/api/client";
 import { isStatus } from "@/api/problem";
 
-export type Session = Schemas["SessionShown"];
+export type Session = Schemas["CurrentSession"];
 export type Role = Session["role"];
 
 /** Groups of roles, as in api/access/roles.py. */

@@ -18,7 +18,7 @@ import { MANAGERS, useCan, useSession } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import styles from "./Approvals.module.css";
 
-type Approval = Schemas["ApprovalShown"];
+type Approval = Schemas["Approval"];
 
 /** One approval: exactly what is being approved, and the decision. */
 export function ApprovalPanel({ approvalId, onClose }: { approvalId: string; onClose: () => void }) {

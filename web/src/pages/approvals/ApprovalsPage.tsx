@@ -13,7 +13,7 @@ import { ApprovalPanel } from "./ApprovalPanel";
 import styles from "./Approvals.module.css";
 import { APPROVAL_STATUSES, type ApprovalStatus } from "./search";
 
-type Approval = Schemas["ApprovalShown"];
+type Approval = Schemas["Approval"];
 
 const PAGE = 50;
 

@@ -12,7 +12,7 @@ import styles from "./Audit.module.css";
 
 const LIMIT = 100;
 
-const SEALS: Column<Schemas["SealShown"]>[] = [
+const SEALS: Column<Schemas["AuditSeal"]>[] = [
   { key: "n", header: "Seal", width: "96px", cell: (one) => <span className="mono">#{whole(one.n)}</span> },
   { key: "rows", header: "Rows", width: "80px", align: "end", cell: (one) => whole(one.rows) },
   { key: "size", header: "Tree", width: "110px", align: "end", wideOnly: true, cell: (one) => whole(one.size) },
@@ -20,7 +20,7 @@ const SEALS: Column<Schemas["SealShown"]>[] = [
   { key: "root", header: "Root", cell: (one) => <Id value={one.root} /> },
 ];
 
-const CHECKPOINTS: Column<Schemas["CheckpointShown"]>[] = [
+const CHECKPOINTS: Column<Schemas["AuditCheckpoint"]>[] = [
   { key: "size", header: "Tree", width: "96px", align: "end", cell: (one) => whole(one.size) },
   { key: "at", header: "Signed", width: "120px", cell: (one) => <Time at={one.signed_at} /> },
   { key: "key", header: "Key", cell: (one) => <span className="mono truncate">{one.key_name}</span> },

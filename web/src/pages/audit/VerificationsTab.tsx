@@ -13,7 +13,7 @@ import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import styles from "./Audit.module.css";
 
-type Verification = Schemas["VerificationShown"];
+type Verification = Schemas["AuditVerification"];
 
 const CHIPS: Record<Verification["status"], string> = {
   running: "running",

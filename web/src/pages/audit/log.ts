@@ -7,8 +7,8 @@ import { isSet } from "@/components/timeRange";
 import { useFixedBounds } from "@/components/TimeRangeFilter";
 import type { AuditSearch } from "./search";
 
-export type Entry = Schemas["EntryShown"];
-export type Seal = Schemas["SealShown"];
+export type Entry = Schemas["AuditEntry"];
+export type Seal = Schemas["AuditSeal"];
 
 const PAGE = 100;
 const POLL_MS = 2000;
@@ -124,7 +124,7 @@ export function useSeals(entries: Entry[]): Map<number, Seal> {
       const found: Seal[] = [];
       let cursor: string | undefined = String(first + 1);
       for (let page = 0; page < 5 && cursor !== undefined; page += 1) {
-        const part: Schemas["Page_SealShown_"] | undefined = (
+        const part: Schemas["Page_AuditSeal_"] | undefined = (
           await client.GET("/api/v1/audit/seals", { params: { query: { tenant, limit: MOST_SEALS, cursor: Number(cursor) } } })
         ).data;
         found.push(...(part?.items ?? []));

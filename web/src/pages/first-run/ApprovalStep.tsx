@@ -13,7 +13,7 @@ import { AuditLink } from "./MailSteps";
 import { Note, NotForRole, type StepView } from "./Step";
 import type { Stage } from "./stages";
 
-type Approval = Schemas["ApprovalShown"];
+type Approval = Schemas["Approval"];
 type Listed = Schemas["ListedJob"];
 
 /** The third step: a workflow that waits for another person. */

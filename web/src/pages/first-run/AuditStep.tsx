@@ -13,7 +13,7 @@ import { READERS, useCan, useSeesAll, useSession } from "@/session/session";
 import { Note, NotForRole, type StepView } from "./Step";
 
 type Listed = Schemas["ListedJob"];
-type Verification = Schemas["VerificationShown"];
+type Verification = Schemas["AuditVerification"];
 
 /** The last step: the audit log is whole. Who sees all of it has it verified; a tenant checks the proof of a row of its own. */
 export function useAuditStep(tenant: string | undefined, mail: Listed | undefined): StepView {
@@ -152,7 +152,7 @@ function useOwnProof(tenant: string | undefined, mail: Listed | undefined): Step
 
 const PROOF_STEPS = 5;
 
-async function proofOf(row: Schemas["EntryShown"], tenant: string | undefined): Promise<Step[]> {
+async function proofOf(row: Schemas["AuditEntry"], tenant: string | undefined): Promise<Step[]> {
   const proof = await client.GET("/api/v1/audit/{row_id}/proof", { params: { path: { row_id: row.id }, query: { tenant } } });
   const keys = await client.GET("/api/v1/audit/key", { parseAs: "text" });
   const steps: Step[] = [];

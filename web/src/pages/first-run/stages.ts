@@ -5,7 +5,7 @@ export type Job = Pick<
   Schemas["ListedJob"],
   "id" | "status" | "attempt_count" | "lost_count" | "queued_at" | "started_at" | "finished_at" | "claimed_by"
 >;
-export type AuditRow = Pick<Schemas["EntryShown"], "id" | "action" | "created_at" | "actor_id">;
+export type AuditRow = Pick<Schemas["AuditEntry"], "id" | "action" | "created_at" | "actor_id">;
 
 /** Something to do, something that goes on, something that went another way, or done. */
 export type Stage = "open" | "working" | "off" | "done";

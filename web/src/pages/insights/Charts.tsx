@@ -5,7 +5,7 @@ import { LineChart } from "@/components/Chart";
 import { between, type TimeRange } from "@/components/timeRange";
 import styles from "./Insights.module.css";
 
-type Point = Schemas["PointShown"];
+type Point = Schemas["Point"];
 
 interface Line {
   label: string;

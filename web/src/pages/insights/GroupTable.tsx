@@ -25,7 +25,7 @@ const COLUMNS: readonly Column[] = [
 ];
 
 interface GroupTableProps {
-  data: Schemas["InsightsShown"];
+  data: Schemas["Insights"];
   by: "type" | "tenant";
   sort: Sort;
   up: boolean;
@@ -83,7 +83,7 @@ export function GroupTable({ data, by, sort, up, onSort }: GroupTableProps) {
   );
 }
 
-function JobsLink({ group, data }: { group: Group; data: Schemas["InsightsShown"] }) {
+function JobsLink({ group, data }: { group: Group; data: Schemas["Insights"] }) {
   const ended = { finished_after: data.start, finished_before: data.end };
   return (
     <Link

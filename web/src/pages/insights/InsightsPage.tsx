@@ -23,7 +23,7 @@ import styles from "./Insights.module.css";
 import { KeyFigures } from "./KeyFigures";
 import type { InsightsSearch } from "./search";
 
-type Insights = Schemas["InsightsShown"];
+type Insights = Schemas["Insights"];
 
 const MINUTE = 60_000;
 

@@ -55,7 +55,7 @@ const FIGURES: readonly Figure[] = [
 ];
 
 /** The figures of the whole time, each with its change against the time before. */
-export function KeyFigures({ data }: { data: Schemas["InsightsShown"] }) {
+export function KeyFigures({ data }: { data: Schemas["Insights"] }) {
   return (
     <dl className={styles.figures}>
       {FIGURES.map((figure) => {

@@ -2,8 +2,8 @@ import type { Schemas } from "@/api/client";
 import { boundsOf, SPANS, type Bounds, type TimeRange } from "@/components/timeRange";
 import { plural } from "@/format/numbers";
 
-export type Flow = Schemas["FlowShown"];
-export type Group = Schemas["GroupShown"];
+export type Flow = Schemas["Flow"];
+export type Group = Schemas["InsightsGroup"];
 
 /** The columns by which the table is ordered. */
 export const SORTS = [

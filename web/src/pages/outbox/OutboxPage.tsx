@@ -14,7 +14,7 @@ import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { MailPanel } from "./MailPanel";
 
-type Mail = Schemas["MailShown"];
+type Mail = Schemas["OutboxMail"];
 
 const LIMIT = 100;
 

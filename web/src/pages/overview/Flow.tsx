@@ -9,7 +9,7 @@ import { nameCommand } from "@/format/command";
 import { useTenant } from "@/session/tenant";
 import styles from "./Overview.module.css";
 
-type Point = Schemas["PointShown"];
+type Point = Schemas["Point"];
 
 const HEIGHT = 140;
 

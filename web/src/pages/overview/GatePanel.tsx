@@ -9,7 +9,7 @@ import { type Gate, GateSwitch, useGate } from "@/gate/gate";
 import styles from "./Overview.module.css";
 
 /** The switch, large, with who turned it and why; below it workers, the oldest job and the seal. */
-export function GatePanel({ overview }: { overview: Schemas["OverviewShown"] | undefined }) {
+export function GatePanel({ overview }: { overview: Schemas["Overview"] | undefined }) {
   const { data: gate } = useGate();
   if (gate === undefined) return <Skeleton height={180} />;
   return (
@@ -55,7 +55,7 @@ function whoAndWhy(gate: Gate): ReactNode {
 const LONG_SECONDS = 60;
 
 /** Whether the audit log is sealed up to now. */
-function Seal({ seal }: { seal: NonNullable<Schemas["OverviewShown"]["seal"]> }) {
+function Seal({ seal }: { seal: NonNullable<Schemas["Overview"]["seal"]> }) {
   const late = seal.lag_seconds > LONG_SECONDS;
   const Icon = late ? ShieldAlert : ShieldCheck;
   return (

@@ -7,7 +7,7 @@ import { Time } from "@/components/Time";
 import styles from "./Overview.module.css";
 import { placeOf } from "./places";
 
-type Need = Schemas["NeedShown"];
+type Need = Schemas["Need"];
 
 /** What needs a person, and where to go for it. */
 export function Needs({ needs }: { needs: readonly Need[] | undefined }) {

@@ -7,7 +7,7 @@ import { Duration } from "@/components/Time";
 import { short } from "@/format/numbers";
 import styles from "./Overview.module.css";
 
-type Activity = Schemas["TenantActivityShown"];
+type Activity = Schemas["TenantActivity"];
 
 /** All tenants, the deepest queue first; a click shows that tenant alone. */
 export function Tenants() {

@@ -8,10 +8,10 @@ import { short } from "@/format/numbers";
 import { duration } from "@/format/time";
 import styles from "./Overview.module.css";
 
-type Activity = Schemas["TypeActivityShown"];
+type Activity = Schemas["TypeActivity"];
 
 /** The busiest job types of a part of the time: what happened to each in it. */
-export function TypesInRange({ types }: { types: readonly Schemas["TypeSeriesShown"][] | undefined }) {
+export function TypesInRange({ types }: { types: readonly Schemas["TypeSeries"][] | undefined }) {
   return (
     <Table
       title="Busiest job types, in this time"

@@ -8,7 +8,7 @@ import { useTenantSlugs } from "@/session/tenantSlugs";
 const MOST_FAILURES = 10;
 
 /** The busiest job types of a part of the time, with what happened to each in it; undefined until they are known. */
-export function useTypesInRange(bounds: Bounds): Schemas["TypeSeriesShown"][] | undefined {
+export function useTypesInRange(bounds: Bounds): Schemas["TypeSeries"][] | undefined {
   const query = { tenant: useTenant(), step: stepOf(bounds, useMinute()), ...bounds, by_type: true, with_points: false };
   return api.useQuery("get", "/api/v1/jobs/series", { params: { query } }, { refetchInterval: 10_000, placeholderData: (before) => before })
     .data?.series;

@@ -1,7 +1,7 @@
 import type { Schemas } from "@/api/client";
 
 export type Run = Schemas["WorkflowRun"];
-export type Step = Schemas["StepShown"];
+export type Step = Schemas["RunStep"];
 export type ListedStep = Schemas["ListedStep"];
 
 /** What is known of a run. `document`: that of a declared workflow, in the version that the run keeps. */

@@ -12,7 +12,7 @@ import { useTenant } from "@/session/tenant";
 import styles from "./schedules.module.css";
 
 type Recurring = Schemas["RecurringFunction"];
-type RecurringRun = Schemas["RecurringRunShown"];
+type RecurringRun = Schemas["RecurringRun"];
 
 const COLUMNS: readonly Column<Recurring>[] = [
   {

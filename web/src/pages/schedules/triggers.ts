@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, type Schemas } from "@/api/client";
 import { useToast } from "@/components/Toast";
 
-export type Trigger = Schemas["TriggerShown"];
+export type Trigger = Schemas["Trigger"];
 export type NewTrigger = Schemas["NewTrigger"];
 export type Fire = Schemas["Fire"];
 

@@ -15,7 +15,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { parseObject } from "./TenantsTab";
 import { useChange } from "./useChange";
 
-type Definition = Schemas["DefinitionShown"];
+type Definition = Schemas["CommandDefinition"];
 
 const LIST = "/api/v1/admin/jobs/definitions";
 const ONE = "/api/v1/admin/jobs/definitions/{key}";

@@ -16,7 +16,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useChange } from "./useChange";
 
-type Rule = Schemas["RuleShown"];
+type Rule = Schemas["PolicyRule"];
 type Effect = Rule["effect"];
 
 const LIST = "/api/v1/policies";

@@ -13,8 +13,8 @@ import { plural } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
 import styles from "./Workflows.module.css";
 
-export type DryRun = Schemas["DryRunShown"];
-type DryStep = Schemas["DryStepShown"];
+export type DryRun = Schemas["DryRun"];
+type DryStep = Schemas["DryStep"];
 
 /** The status whose look a decision has. */
 const LOOKS: Record<string, string> = { runs: "active", depends: "waiting", skipped: "skipped", fails: "failed", unreached: "unreached" };
