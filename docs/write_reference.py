@@ -6,7 +6,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 DOCS = Path(__file__).parent
 GENERATED = "<!-- Written by docs/write_reference.py. -->"
@@ -64,6 +64,9 @@ def _argument(parameter: Any) -> str:
 def _option(option: Any) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     notes = [_cell(option.help)] if option.help else []
+    annotation = option.type_descriptor.annotation
+    if get_origin(annotation) is Literal:
+        notes.append(f"One of {', '.join(f'`{choice}`' for choice in get_args(annotation))}.")
     if option.required:
         notes.append("Required.")
     default = option.default
