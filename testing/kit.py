@@ -22,7 +22,8 @@ from atlas.engine.jobs.types import registered
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.find_runs import get_details, list_steps
+from atlas.engine.workflows.find_intents import list_intents
+from atlas.engine.workflows.find_runs import get_run, list_steps
 from atlas.engine.workflows.intents import request_workflow
 from atlas.errors import Conflict, NotFound
 from atlas.models.workflows import RunStep, WorkflowRun
@@ -119,11 +120,13 @@ class AtlasKit:
 
     async def run(self, run_id: UUID) -> WorkflowRun:
         """The run of a workflow as it is now: `status`, `output`, `error`."""
-        found = await get_details(self.pool, run_id)
-        if found.run is not None:
-            return found.run
-        request = found.intent
-        reason = "" if request is None else f"Its request is {request.status}: {request.reason or 'not decided yet'}. "
+        run = await get_run(self.pool, run_id)
+        if run is not None:
+            return run
+        requests = await list_intents(self.pool, id=run_id)
+        reason = "".join(
+            f"Its request is {request.status}: {request.reason or 'not decided yet'}. " for request in requests
+        )
         raise NotFound("run", run_id, remedy=f"{reason}`run_due_jobs` starts what may start.")
 
     async def steps(self, run_id: UUID) -> dict[str, RunStep]:

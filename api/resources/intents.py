@@ -14,6 +14,7 @@ from atlas.api.resources.runs import WorkflowKey
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow
+from atlas.engine.workflows.runnable import require_runnable
 from atlas.errors import NotFound
 from atlas.models import Page
 from atlas.models.workflows import Intent, IntentStatus, RunId
@@ -33,6 +34,10 @@ class NewIntentBody(Body):
     spend_cents: Spend = 0
     correlation_id: Name | None = None
     allow_unknown: bool = Field(default=False, description="Accept a workflow that is not published yet.")
+    must_be_runnable: bool = Field(
+        default=False,
+        description="Refuse a disabled workflow and an input that does not fit its schema, instead of keeping them.",
+    )
 
 
 @router.post("", operation_id="request_run", status_code=201, summary="Request a workflow")
@@ -40,6 +45,8 @@ class NewIntentBody(Body):
 async def request_run(body: NewIntentBody, call: Calling, request: Request) -> RunId:
     """Policy allows it, sends it to a person, or blocks it. Its id is the run's."""
     async with call.transaction() as conn:
+        if body.must_be_runnable:
+            await require_runnable(conn, call.home, body.workflow, body.input)
         id = await request_workflow(
             conn,
             call.home,

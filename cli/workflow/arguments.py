@@ -7,8 +7,6 @@ import typer
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.over_http_rows import find_id_over_http
-from atlas.cli.terminal.ids import find_id
-from atlas.db.pool import Connection
 from atlas.engine.id_prefixes import IdKind
 
 if TYPE_CHECKING:
@@ -22,21 +20,11 @@ Before = Annotated[str | None, typer.Option(metavar="ID", help="Show those that 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]
 
 
-async def find_run(conn: Connection, text: str) -> UUID:
+async def find_run(atlas: "AtlasClient", text: str) -> UUID:
     """The id of the run that was named."""
-    return await find_id(conn, "run", text, option="RUN")
-
-
-async def find_listed_run(atlas: "AtlasClient", text: str) -> UUID:
-    """The same over HTTP."""
     return await find_id_over_http(atlas, "run", text, option="RUN")
 
 
-async def find_before(conn: Connection, kind: IdKind, given: str | None) -> UUID | None:
-    """The id after which a list of the newest goes on, if one was given."""
-    return None if given is None else await find_id(conn, kind, given, option="--before")
-
-
 async def find_cursor(atlas: "AtlasClient", kind: IdKind, given: str | None) -> str | None:
-    """The same for a list of the API."""
+    """The id after which a list of the newest goes on, if one was given."""
     return None if given is None else str(await find_id_over_http(atlas, kind, given, option="--before"))

@@ -5,20 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.access.tenant_names import tenant_id
-from atlas.cli.connection.connect import either
-from atlas.cli.runtime import caller, connected
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.cli.terminal.parameters import OBJECT, read_json_file, read_object
-from atlas.engine.workflows.declared.dry_run import dry_run
-from atlas.engine.workflows.declared.targets import load_targets
-from atlas.engine.workflows.declared.versions import list_versions
 from atlas.errors import FieldError, InvalidInput, Refused
-from atlas.models.workflows import DryRun, DryStep
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
+    from atlas.models.base import ProblemField
+    from atlas.models.workflows import DryRun, DryStep
 
 
 def command(
@@ -39,18 +34,11 @@ def command(
     given, supposed = read_object("--input", input_), read_object("--outputs", outputs)
     file = read_json_file(Path(workflow)) if workflow.endswith(".json") else None
 
-    async def work(settings: Settings) -> DryRun:
-        async with connected(settings) as conn:
-            owner = await tenant_id(conn, tenant or "system")
-            document = file or _document(workflow, (await list_versions(conn, workflow, tenant_id=owner))[0].document)
-            targets = await load_targets(conn, owner, document)
-        return dry_run(document, given, supposed, targets, requested_by=caller().id)
-
-    async def over_http(atlas: "AtlasClient") -> DryRun:
+    async def work(atlas: "AtlasClient") -> "DryRun":
         document = file or _document(workflow, (await atlas.get_workflow(workflow)).document)
         return await atlas.dry_run_workflow(document, input=given, outputs=supposed)
 
-    found = either(work, over_http, tenant=tenant)
+    found = on_atlas(work, tenant=tenant)
     if found.errors and not found.steps:
         raise InvalidInput(workflow, [FieldError(error.field, error.reason) for error in found.errors])
     say(found, [_steps(found.steps), *_notes(found)], json=json)
@@ -64,20 +52,23 @@ def _document(key: str, document: dict[str, Any] | None) -> dict[str, Any]:
     return document
 
 
-def _steps(steps: list[DryStep]) -> Any:
-    rows = [(one.id, one.kind, one.target, one.decision, one.reason, _input(one)) for one in steps]
+def _steps(steps: "list[DryStep]") -> Any:
+    rows = [(step.id, step.kind, step.target, step.decision, step.reason, _input(step)) for step in steps]
     return table(("STEP", "KIND", "TARGET", "DECISION", "WHY", "INPUT"), rows)
 
 
-def _input(step: DryStep) -> str:
+def _input(step: "DryStep") -> str:
     shown = "" if not step.inputs or step.inputs[0] == {} else dump_json(step.inputs[0])
     return shown if step.items is None else f"{step.items} items; the first: {shown}"
 
 
-def _notes(found: DryRun) -> list[str]:
-    lines = [f"error: {one}" for one in found.errors]
+def _notes(found: "DryRun") -> list[str]:
+    lines = _lines("error", found.errors)
     for step in found.steps:
-        lines += [f"error: {one}" for one in step.errors]
-        lines += [f"warning: {one}" for one in step.warnings]
-        lines += [f"{one.field} {one.reason}" for one in step.pending]
+        lines += [*_lines("error", step.errors), *_lines("warning", step.warnings)]
+        lines += [f"{pending.field} {pending.reason}" for pending in step.pending]
     return [*lines, f"It would return {dump_json(found.output)}."] if found.ok else lines
+
+
+def _lines(word: str, problems: "list[ProblemField]") -> list[str]:
+    return [f"{word}: {problem.field}: {problem.reason}" for problem in problems]

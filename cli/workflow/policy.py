@@ -5,18 +5,14 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import rows_of, tenant_names
-from atlas.cli.runtime import caller, connected
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.workflow.arguments import Tenant
-from atlas.engine.policy.rules import add_rule, list_rules, remove_rule
-from atlas.models.approvals import PolicyRule
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient
+    from atlas.client import AtlasClient, PolicyRule
 
 app = typer.Typer(
     help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False
@@ -40,22 +36,7 @@ def add(
 ) -> None:
     """Add a rule. It applies when everything it names is exceeded; the strictest rule decides."""
 
-    async def work(settings: Settings) -> UUID:
-        async with connected(settings) as conn:
-            return await add_rule(
-                conn,
-                label=label,
-                effect=effect,
-                workflow=workflow,
-                except_workflows=except_ or [],
-                spend_above_cents=spend_above,
-                spend_per_day_cents=spend_per_day,
-                runs_per_day=runs_per_day,
-                tenant_id=await tenant_id(conn, tenant),
-                actor=caller(),
-            )
-
-    async def over_http(atlas: "AtlasClient") -> UUID:
+    async def work(atlas: "AtlasClient") -> UUID:
         added = await atlas.create_policy(
             label,
             effect,
@@ -67,7 +48,7 @@ def add(
         )
         return added.id
 
-    rule_id = either(work, over_http, tenant=tenant)
+    rule_id = on_atlas(work, tenant=tenant)
     say({"id": rule_id, "label": label}, f"Rule {label!r} is added.", json=json)
 
 
@@ -75,43 +56,34 @@ def add(
 def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
 
-    async def work(settings: Settings) -> tuple[list[PolicyRule], TenantNames]:
-        async with connected(settings) as conn:
-            found = await list_rules(conn, tenant_id=await tenant_id(conn, tenant))
-            return found, await names_of(conn, found)
+    async def work(atlas: "AtlasClient") -> "tuple[list[PolicyRule], TenantNames]":
+        return [rule async for rule in atlas.list_policies()], await tenant_names(atlas)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[PolicyRule], TenantNames]:
-        return await rows_of(PolicyRule, atlas.list_policies()), await tenant_names(atlas)
-
-    found, names = either(work, over_http, tenant=tenant)
+    rules, names = on_atlas(work, tenant=tenant)
     columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")
     rows = [
         (
-            one.label,
-            one.effect,
-            one.workflow,
-            ", ".join(one.except_workflows),
-            one.spend_above_cents,
-            one.spend_per_day_cents,
-            one.runs_per_day,
-            names.slug(one.tenant_id) or "all",
+            rule.label,
+            rule.effect,
+            rule.workflow,
+            ", ".join(rule.except_workflows),
+            rule.spend_above_cents,
+            rule.spend_per_day_cents,
+            rule.runs_per_day,
+            names.slug(rule.tenant_id) or "all",
         )
-        for one in found
+        for rule in rules
     ]
     text = table(columns, rows) if rows else "There are no rules: every request is allowed."
-    say({"rules": [names.document(one) for one in found]}, text, json=json)
+    say({"rules": [names.document(rule) for rule in rules]}, text, json=json)
 
 
 @app.command("remove")
 def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
     """Remove a rule."""
 
-    async def work(settings: Settings) -> None:
-        async with connected(settings) as conn:
-            await remove_rule(conn, label, tenant_id=await tenant_id(conn, tenant), actor=caller())
-
-    async def over_http(atlas: "AtlasClient") -> None:
+    async def work(atlas: "AtlasClient") -> None:
         await atlas.remove_policy(label)
 
-    either(work, over_http, tenant=tenant)
+    on_atlas(work, tenant=tenant)
     say({"label": label, "removed": True}, f"Rule {label!r} is removed.", json=json)

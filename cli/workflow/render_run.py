@@ -1,6 +1,5 @@
 """Renders a run for people: its steps with status, times and attempts, and what it waits for."""
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +8,7 @@ import orjson
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.terminal.output import table
 from atlas.cli.terminal.text_table import TextTable
-from atlas.engine.workflows.find_runs import RunDetails
+from atlas.cli.workflow.run_details import RunDetails
 from atlas.models.workflows import Intent, RunStep, WorkflowRun
 
 MARKS = {"succeeded": "✓", "failed": "✗", "waiting": "…", "retrying": "↻"}
@@ -26,13 +25,8 @@ def draw(details: RunDetails, names: TenantNames) -> list[str | TextTable]:
 
 def as_document(details: RunDetails, names: TenantNames) -> dict[str, Any]:
     """The same as a JSON document, with the key of each step and what it waits for."""
-    document = asdict(details)
-    for part in ("intent", "run"):
-        if document[part] is not None:
-            document[part] = names.document(document[part])
-    for step, drawn in zip(details.steps, document["steps"], strict=True):
-        drawn |= {"key": step.key, "waits_for": step.waits_for}
-    return document
+    intent, run = (None if row is None else names.document(row) for row in (details.intent, details.run))
+    return {"intent": intent, "run": run, "steps": details.steps}
 
 
 def headline(details: RunDetails) -> str:
@@ -65,7 +59,8 @@ def _not_started(intent: Intent) -> str:
 
 def _facts(details: RunDetails, names: TenantNames) -> list[tuple[str, object]]:
     run, intent = details.run, details.intent
-    tenant = names.slug(details.rows[0].tenant_id)
+    row = run or intent
+    tenant = None if row is None else names.slug(row.tenant_id)
     facts: list[tuple[str, object]] = []
     if run is not None:
         facts = _run_facts(run, tenant)

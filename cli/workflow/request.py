@@ -8,24 +8,19 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import row_of, tenant_names
-from atlas.cli.runtime import caller, connected
-from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.terminal.waiting import looks
-from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_before, find_cursor
-from atlas.cli.workflow.over_http import details_of
+from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_cursor
 from atlas.cli.workflow.render_run import as_document, draw, headline
-from atlas.db.pool import Connection
-from atlas.engine.workflows.find_intents import list_intents
-from atlas.engine.workflows.find_runs import RunDetails, get_details
-from atlas.models.workflows import Intent
-from atlas.settings import Settings
+from atlas.cli.workflow.run_details import RunDetails, read_details
+from atlas.models.workflows import IntentStatus
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient
+    from atlas.client import AtlasClient, Intent, Page
 
 RUN_ENDED = ("succeeded", "failed", "canceled")
 # A request in one of these becomes no run.
@@ -54,35 +49,7 @@ def run(
     """
     given = read_object("--input", input_)
 
-    async def ask(conn: Connection) -> UUID:
-        # Imported here: a list of requests reads no document.
-        from atlas.engine.workflows.intents import request_workflow
-        from atlas.engine.workflows.runnable import require_runnable
-
-        owner = await tenant_id(conn, tenant or "system")
-        await require_runnable(conn, owner, workflow, given)
-        return await request_workflow(
-            conn,
-            owner,
-            workflow,
-            given,
-            caller(),
-            priority=priority,
-            spend_cents=spend_cents,
-            correlation_id=correlation_id,
-            allow_unknown=allow_unknown,
-        )
-
-    async def work(settings: Settings) -> tuple[UUID, RunDetails | None, TenantNames | None]:
-        async with connected(settings) as conn:
-            run_id = await ask(conn)
-            if not wait:
-                return run_id, None, None
-            sys.stderr.write(f"Run {run_id} of {workflow} is asked for.\n")
-            ended = await _wait_for(partial(get_details, conn, run_id))
-            return run_id, ended, await names_of(conn, ended.rows)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[UUID, RunDetails | None, TenantNames | None]:
+    async def work(atlas: "AtlasClient") -> tuple[UUID, RunDetails | None, TenantNames | None]:
         asked = await atlas.request_run(
             workflow,
             given,
@@ -90,13 +57,14 @@ def run(
             spend_cents=spend_cents,
             correlation_id=correlation_id,
             allow_unknown=allow_unknown,
+            must_be_runnable=True,
         )
         if not wait:
             return asked.id, None, None
         sys.stderr.write(f"Run {asked.id} of {workflow} is asked for.\n")
-        return asked.id, await _wait_for(partial(details_of, atlas, asked.id)), await tenant_names(atlas)
+        return asked.id, await _wait_for(partial(read_details, atlas, asked.id)), await tenant_names(atlas)
 
-    run_id, ended, names = either(work, over_http, tenant=tenant)
+    run_id, ended, names = on_atlas(work, tenant=tenant)
     if ended is None or names is None:
         say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is asked for.", json=json)
         return
@@ -122,9 +90,7 @@ async def _wait_for(look: Callable[[], Awaitable[RunDetails]]) -> RunDetails:
 
 
 def requests(
-    status: Annotated[
-        str | None, typer.Option(help="draft, awaiting_human, blocked, rejected, failed, queued or executed")
-    ] = None,
+    status: Annotated[IntentStatus | None, typer.Option(help="Only requests with this status.")] = None,
     workflow: Annotated[str | None, typer.Option(help="Only requests for this workflow.")] = None,
     tenant: Tenant = None,
     limit: Limit = 50,
@@ -133,28 +99,20 @@ def requests(
 ) -> None:
     """List requests for runs, newest first, with the reason for those that were blocked or rejected."""
 
-    async def work(settings: Settings) -> tuple[list[Intent], TenantNames]:
-        async with connected(settings) as conn:
-            owner, last = await tenant_id(conn, tenant), await find_before(conn, "run", before)
-            found = await list_intents(
-                conn, tenant_id=owner, status=status, workflow=workflow, before=last, limit=limit
-            )
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[Intent], TenantNames]:
+    async def work(atlas: "AtlasClient") -> "tuple[Page[Intent], TenantNames]":
         listing = atlas.list_intents(status=status, workflow=workflow)
-        page = await listing.page(limit=limit, cursor=await find_cursor(atlas, "run", before))
-        return [row_of(Intent, one) for one in page.items], await tenant_names(atlas)
+        cursor = await find_cursor(atlas, "run", before)
+        return await listing.page(limit=limit, cursor=cursor), await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    page, names = on_atlas(work, tenant=tenant)
     rows = [
         (
-            *(one.status, names.slug(one.tenant_id), one.workflow, one.id, one.requested_by),
-            *(shown_age(one.created_at), one.reason),
+            *(intent.status, names.slug(intent.tenant_id), intent.workflow, intent.id, intent.requested_by),
+            *(shown_age(intent.created_at), intent.reason),
         )
-        for one in found
+        for intent in page.items
     ]
     columns = ("STATUS", "TENANT", "WORKFLOW", "ID", "REQUESTED BY", "AGE", "REASON")
     text = table(columns, rows) if rows else "No request fits. Make one with `atlas workflow run`."
-    documents = [names.document(row) for row in found]
-    say_page("requests", documents, text, next_before=last_id(found, limit), json=json)
+    documents = [names.document(intent) for intent in page.items]
+    say_page("requests", documents, text, next_before=page.next_cursor, json=json)

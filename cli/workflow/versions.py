@@ -5,20 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import row_of, rows_of, tenant_names
-from atlas.cli.runtime import caller, connected
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, say, shown_age, table
 from atlas.engine.workflows.declared.document import Document
-from atlas.engine.workflows.declared.store import Saved
-from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.workflows import Workflow
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient
+    from atlas.client import AtlasClient, SavedWorkflow
 
 Key = Annotated[str, typer.Argument(help="The workflow's key.")]
 Owner = Annotated[
@@ -29,15 +25,10 @@ Owner = Annotated[
 def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
     """List the versions of a workflow, newest first."""
 
-    async def work(settings: Settings) -> tuple[list[Workflow], TenantNames]:
-        async with connected(settings) as conn:
-            found = await list_versions(conn, key, tenant_id=await tenant_id(conn, tenant))
-            return found, await names_of(conn, found)
+    async def work(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
+        return [version async for version in atlas.list_workflow_versions(key)], await tenant_names(atlas)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
-        return await rows_of(Workflow, atlas.list_workflow_versions(key)), await tenant_names(atlas)
-
-    found, names = either(work, over_http, tenant=tenant)
+    found, names = on_atlas(work, tenant=tenant)
     rows = [
         (one.version or "in code", _steps(one), one.created_by, shown_age(one.created_at), one.description[:60])
         for one in found
@@ -55,20 +46,12 @@ def diff(
 ) -> None:
     """Show what differs between two versions of a declared workflow, line by line."""
 
-    async def work(settings: Settings) -> tuple[Workflow, Workflow]:
-        async with connected(settings) as conn:
-            owner = await tenant_id(conn, tenant)
-            first, last = _chosen(old, new, (await list_versions(conn, key, tenant_id=owner, limit=1))[0].version)
-            before = await get_version(conn, key, first, tenant_id=owner)
-            return before, await get_version(conn, key, last, tenant_id=owner)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Workflow, Workflow]:
+    async def work(atlas: "AtlasClient") -> tuple[Workflow, Workflow]:
         [newest] = (await atlas.list_workflow_versions(key).page(limit=1)).items
         first, last = _chosen(old, new, newest.version)
-        before = row_of(Workflow, await atlas.get_workflow_version(key, first))
-        return before, row_of(Workflow, await atlas.get_workflow_version(key, last))
+        return await atlas.get_workflow_version(key, first), await atlas.get_workflow_version(key, last)
 
-    before, after = either(work, over_http, tenant=tenant)
+    before, after = on_atlas(work, tenant=tenant)
     old_name, new_name = (f"{key} version {one.version}" for one in (before, after))
     lines = [*difflib.unified_diff(_lines(before), _lines(after), old_name, new_name, lineterm="")]
     text = "\n".join(lines) or f"Versions {before.version} and {after.version} of {key} are the same."
@@ -83,14 +66,10 @@ def rollback(
 ) -> None:
     """Save what an old version holds as the newest one. Runs keep the version they started with."""
 
-    async def work(settings: Settings) -> Saved:
-        async with connected(settings, checks_inputs=True) as conn:
-            return await roll_back(conn, key, version, actor=caller(), tenant_id=await tenant_id(conn, tenant))
+    async def work(atlas: "AtlasClient") -> "SavedWorkflow":
+        return await atlas.roll_back_workflow(key, version=version)
 
-    async def over_http(atlas: "AtlasClient") -> Saved:
-        return row_of(Saved, await atlas.roll_back_workflow(key, version=version), etag="")
-
-    saved = either(work, over_http, tenant=tenant)
+    saved = on_atlas(work, tenant=tenant)
     text = f"{key} is what version {version} was: version {saved.version}."
     say(saved, text if saved.is_new else f"Version {saved.version} of {key} is the newest, and the same.", json=json)
 

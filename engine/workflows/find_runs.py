@@ -1,6 +1,5 @@
 """Reading runs and their steps."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias, get_args
 from uuid import UUID
@@ -11,11 +10,9 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
-from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.rows import check_status, id_filter
-from atlas.errors import NotFound
 from atlas.models.rows import from_row, from_rows
-from atlas.models.workflows import Intent, RunCounts, RunStatus, RunStep, WorkflowRun
+from atlas.models.workflows import RunCounts, RunStatus, RunStep, WorkflowRun
 
 if TYPE_CHECKING:
     import asyncpg
@@ -28,20 +25,6 @@ SUMMARY = statement("engine/workflows/sql/summarize_runs.sql")
 RUN_STATUSES = get_args(RunStatus)
 # Where a step is in the order of its run's steps: its start, its branch, and its position there.
 StepPosition: TypeAlias = tuple[datetime, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RunDetails:
-    """Everything under one id: the intent, the run it became, and the run's steps."""
-
-    intent: Intent | None
-    run: WorkflowRun | None
-    steps: list[RunStep]
-
-    @property
-    def rows(self) -> "list[Intent | WorkflowRun]":
-        """The intent and the run, or the one of them that there is."""
-        return [row for row in (self.intent, self.run) if row is not None]
 
 
 async def get_run(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> WorkflowRun | None:
@@ -99,16 +82,6 @@ async def list_steps(
     values = {"run_id": run_id, "key": key, **place, "limit": limit, "whole": whole}
     rows = await conn.fetch(STEPS.sql, *STEPS.bind(values))
     return [from_row(RunStep, row, key=_key(row["branch"], row["name"]), waits_for=_waits_for(row)) for row in rows]
-
-
-async def get_details(conn: Queryable, run_id: UUID, *, tenant_id: UUID | None = None) -> RunDetails:
-    """Everything under one id, or NotFound."""
-    intents = await list_intents(conn, id=run_id, tenant_id=tenant_id, limit=1)
-    run = await get_run(conn, run_id, tenant_id=tenant_id)
-    if run is None and not intents:
-        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
-    steps = [] if run is None else await list_steps(conn, run_id)
-    return RunDetails(intents[0] if intents else None, run, steps)
 
 
 def _key(branch: str, name: str) -> str:

@@ -185,7 +185,7 @@ async def test_a_request_that_would_come_to_nothing_is_refused_at_once(atlas, pu
     assert (
         "The workflow wf.plain is disabled. `atlas workflow enable wf.plain` lets it start again." in disabled.refusal
     )
-    assert "There is no workflow wf.plian. Near it: wf.plain" in like_it.refusal
+    assert "There is no workflow wf.plian. Similar: wf.plain" in like_it.refusal
     assert await conn.fetchval("select count(*) from atlas.intents") == 0
 
 
@@ -201,7 +201,8 @@ async def test_requests_that_were_blocked_are_listed_with_the_reason(atlas, engi
     assert line.split()[:4] == ["blocked", "system", "wf.plain", blocked]
     assert "Rule 'costly' says block: it spends 101 cents, more than 100." in line
     assert newest.document["requests"] == []
-    assert "is not one of draft" in (await atlas("workflow", "requests", "--status", "nonsense")).refusal
+    nonsense = await atlas("workflow", "requests", "--status", "nonsense")
+    assert (nonsense.code, "'nonsense' is not one of 'draft'" in nonsense.stderr) == (2, True)
 
 
 async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engine, published):

@@ -89,6 +89,7 @@ class WorkflowOperations(ApiCaller):
         spend_cents: int = ...,
         correlation_id: str | None = ...,
         allow_unknown: bool = ...,
+        must_be_runnable: bool = ...,
         idempotency_key: str = ...,
     ) -> RunId:
         """Ask for a run. Policy allows it, sends it to a person, or blocks it. Its id is the run's."""

@@ -22,6 +22,7 @@ from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
+from atlas.engine.workflows.registry import near
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of
 from atlas.models.rows import from_row, from_rows
@@ -159,7 +160,7 @@ async def enable_workflow(
         await _require_match(conn, key, tenant_id, if_match)
         newest = await _newest(conn, key, tenant_id)
         if newest is None:
-            raise NotFound("workflow", key)
+            raise NotFound("workflow", key, remedy=await _similar(conn, key, tenant_id))
         values = await values_of(conn, "workflow", key, tenant_id)
         await prisma_on(conn).workflow.update_many({"isEnabled": enabled}, {"key": key, "tenantId": newest.tenantId})
         action = "WORKFLOW_ENABLED" if enabled else "WORKFLOW_DISABLED"
@@ -167,6 +168,12 @@ async def enable_workflow(
         changed = await _newest(conn, key, tenant_id)
         assert changed is not None
     return from_row(Workflow, changed)
+
+
+async def _similar(conn: Connection, key: str, tenant_id: UUID | None) -> str:
+    """A remedy for a wrong key: the keys that are most like it."""
+    similar = near(key, [workflow.key for workflow in await list_workflows(conn, tenant_id=tenant_id)])
+    return f"Similar: {', '.join(similar)}." if similar else "`atlas workflow list --workflows` shows them."
 
 
 def known_document(document_id: UUID, tenant_id: UUID) -> Document | None:
