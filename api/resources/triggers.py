@@ -17,7 +17,7 @@ from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.find import cron_of, find_trigger, list_fires, list_triggers
 from atlas.engine.triggers.fire_now import fire_now
-from atlas.engine.triggers.preview import preview
+from atlas.engine.triggers.preview import MAX_OCCURRENCES, preview
 from atlas.engine.triggers.store import add_trigger, edit_trigger, read_clock, remove_trigger
 from atlas.models import Listed, Page
 from atlas.models.explain import TriggerExplanation
@@ -85,7 +85,7 @@ class PreviewBody(Body):
 
     cron_expr: Name
     timezone: Name | None = None
-    count: Annotated[Whole, Field(ge=1, le=100)] = 20
+    count: Annotated[Whole, Field(ge=1, le=MAX_OCCURRENCES)] = 20
     start: Timestamp | None = Field(default=None, description="From this time on; now where it is not sent.")
 
 
@@ -205,7 +205,10 @@ async def show_explanation(trigger_id: Id, call: Calling) -> TriggerExplanation:
 @router.get("/{trigger_id:uuid}/preview", operation_id="preview_trigger", summary="The next times of a schedule")
 @requires(*READERS)
 async def preview_trigger(
-    trigger_id: Id, call: Calling, count: Annotated[int, Query(ge=1, le=100)] = 20, start: Timestamp | None = None
+    trigger_id: Id,
+    call: Calling,
+    count: Annotated[int, Query(ge=1, le=MAX_OCCURRENCES)] = 20,
+    start: Timestamp | None = None,
 ) -> Listed[Occurrence]:
     """None for a trigger on an event."""
     async with call.transaction(read_only=True) as conn:

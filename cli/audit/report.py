@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.audit.export import Tenant
-from atlas.cli.connection.connect import either
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import tenant_names
-from atlas.cli.runtime import connected
 from atlas.cli.terminal.output import Json, say, table
-from atlas.engine.access.access_report import report_access, report_csv
+from atlas.engine.access.access_report import report_csv
 from atlas.models.access import AccessCredential, AccessReport
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.cli.terminal.output import Shown
@@ -42,15 +40,10 @@ def access(
         raise typer.BadParameter("is one form, --json another", param_hint="--csv")
     chosen = month or f"{datetime.now(UTC):%Y-%m}"
 
-    async def work(settings: Settings) -> tuple[AccessReport, TenantNames]:
-        async with connected(settings) as conn:
-            report = await report_access(conn, chosen, tenant_id=await tenant_id(conn, tenant))
-            return report, await names_of(conn, [*report.credentials, *report.activity])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[AccessReport, TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[AccessReport, TenantNames]:
         return await atlas.report_access(month=chosen), await tenant_names(atlas)
 
-    report, names = either(work, over_http, tenant=tenant)
+    report, names = on_atlas(work, tenant=tenant)
     if csv:
         sys.stdout.write(report_csv(report))
         return

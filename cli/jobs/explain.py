@@ -6,19 +6,16 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connection.connect import either
-from atlas.cli.runtime import connected
-from atlas.cli.terminal.ids import id_range, is_beginning, only_one
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.terminal.ids import is_beginning, only_one
 from atlas.cli.terminal.output import Json, say
-from atlas.engine.id_prefixes import IdKind, ids_between
+from atlas.engine.id_prefixes import IdKind
 from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
 from atlas.models.explain import Explanation
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
-    from atlas.db.pool import Connection
 
 KIND = "job, run, trigger or worker"
 KINDS: tuple[IdKind, ...] = ("run", "trigger", "job")
@@ -29,35 +26,11 @@ def explain(
     json: Json = False,
 ) -> None:
     """Explain why a job, a run, a trigger or a worker does nothing, and the way out."""
-
-    async def work(settings: Settings) -> Explanation:
-        async with connected(settings) as conn:
-            return await _on_database(conn, id)
-
-    found = either(work, lambda atlas: _over_http(atlas, id))
+    found = on_atlas(lambda atlas: _explain(atlas, id))
     say(found, found.text, json=json)
 
 
-async def _on_database(conn: "Connection", text: str) -> Explanation:
-    # Imported here: over HTTP nothing of it is needed.
-    from atlas.engine.jobs.explain import explain as explain_job
-    from atlas.engine.jobs.explain_worker import explain_worker
-    from atlas.engine.triggers.explain import explain_trigger
-    from atlas.engine.workflows.explain import explain_run
-
-    if not _is_id(text):
-        return await explain_worker(conn, text)
-    whole = as_id(text)
-    low, high = id_range("ID", text) if whole is None else (whole, whole)
-    # A run is a job too, of the same id.
-    runs, triggers, jobs = [await ids_between(conn, kind, low, high) for kind in KINDS]
-    one = only_one(KIND, text, sorted({*runs, *triggers, *jobs}))
-    if one in runs:
-        return await explain_run(conn, one)
-    return await explain_trigger(conn, one) if one in triggers else await explain_job(conn, one)
-
-
-async def _over_http(atlas: "AtlasClient", text: str) -> Explanation:
+async def _explain(atlas: "AtlasClient", text: str) -> Explanation:
     if not _is_id(text):
         return await atlas.explain_worker(text)
     id = as_id(text) or await _beginning(atlas, text)

@@ -9,23 +9,17 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
-from atlas.cli.runtime import caller, connected
 from atlas.cli.terminal.durations import parse_duration
-from atlas.cli.terminal.ids import find_id
 from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.trigger.show import CronExpr, TriggerId, Zone
-from atlas.engine.triggers.fire_now import fire_now
-from atlas.engine.triggers.store import add_trigger, edit_trigger, remove_trigger
 from atlas.errors import FieldError, InvalidInput
-from atlas.models.triggers import Trigger
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient
+    from atlas.client import AtlasClient, Trigger
 
 Label = Annotated[str | None, typer.Option(help="A name to show.")]
 EventName = Annotated[str | None, typer.Option("--event", help="An event's name, or a prefix of names: invoice.*")]
@@ -79,16 +73,11 @@ def add(
     described.setdefault("label", cron or event or "")
     described["is_enabled"] = not disabled
 
-    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
-        async with connected(settings, checks_inputs=True) as conn:
-            added = await add_trigger(conn, await tenant_id(conn, tenant or ""), described, actor=caller())
-            return added, await names_of(conn, [added])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
         return await atlas.create_trigger(**described), await tenant_names(atlas)
 
     with _errors_by_option():
-        added, names = either(work, over_http, tenant=tenant)
+        added, names = on_atlas(work, tenant=tenant)
     say(names.document(added), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
@@ -122,34 +111,24 @@ def edit(
     if not changes:
         raise typer.BadParameter("give at least one option to change")
 
-    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
-        async with connected(settings, checks_inputs=True) as conn:
-            edited = await edit_trigger(conn, await find_id(conn, "trigger", trigger_id), changes, actor=caller())
-            return edited, await names_of(conn, [edited])
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
+    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
         id = await find_id_over_http(atlas, "trigger", trigger_id)
         return await atlas.edit_trigger(id, **changes), await tenant_names(atlas)
 
     with _errors_by_option():
-        edited, names = either(work, over_http)
+        edited, names = on_atlas(work)
     say(names.document(edited), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
 
 
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
     """Remove a trigger. The jobs and runs it started stay."""
 
-    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
-        async with connected(settings) as conn:
-            removed = await remove_trigger(conn, await find_id(conn, "trigger", trigger_id), actor=caller())
-            return removed, await names_of(conn, [removed])
+    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
+        trigger = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
+        await atlas.remove_trigger(trigger.id)
+        return trigger, await tenant_names(atlas)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
-        found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
-        await atlas.remove_trigger(found.id)
-        return found, await tenant_names(atlas)
-
-    removed, names = either(work, over_http)
+    removed, names = on_atlas(work)
     say(names.document(removed), f"Trigger {removed.id} ({removed.label}) is removed.", json=json)
 
 
@@ -160,16 +139,11 @@ def fire(
 ) -> None:
     """Fire a trigger once, now. Its schedule stays as it is."""
 
-    async def work(settings: Settings) -> tuple[UUID, UUID]:
-        async with connected(settings, checks_inputs=True) as conn:
-            id, facts = await find_id(conn, "trigger", trigger_id), read_object("--context", context)
-            return id, await fire_now(conn, id, actor=caller(), context=facts)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[UUID, UUID]:
+    async def work(atlas: "AtlasClient") -> tuple[UUID, UUID]:
         id = await find_id_over_http(atlas, "trigger", trigger_id)
         return id, (await atlas.fire_trigger(id, context=read_object("--context", context))).job_id
 
-    id, started = either(work, over_http)
+    id, started = on_atlas(work)
     say({"id": id, "job_id": started}, f"Trigger {id} fired and started {started}.", json=json)
 
 
@@ -229,7 +203,7 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _first(trigger: Trigger) -> str:
+def _first(trigger: "Trigger") -> str:
     kind, name = trigger.target
     missing = "" if trigger.target_exists else f" There is no {kind.replace('_', ' ')} {name} yet."
     if trigger.next_fire_at is None or not trigger.is_enabled:

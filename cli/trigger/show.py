@@ -2,25 +2,17 @@
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, tenant_names
-from atlas.cli.runtime import connected
 from atlas.cli.terminal.facts import facts_table
-from atlas.cli.terminal.ids import find_id
 from atlas.cli.terminal.output import Json, say, table
-from atlas.db.pool import Connection
-from atlas.db.statements import fetch_row
-from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.triggers.cron import Cron, read_cron
-from atlas.engine.triggers.find import CLOCK, cron_of, find_trigger, list_triggers
-from atlas.engine.triggers.preview import preview
-from atlas.models.triggers import Occurrence, Trigger
-from atlas.settings import Settings
+from atlas.engine.triggers.preview import MAX_OCCURRENCES
+from atlas.models.triggers import Occurrence
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient, Trigger
@@ -36,38 +28,25 @@ def show(
 ) -> None:
     """List the triggers."""
 
-    async def work(settings: Settings) -> tuple[list[Trigger], TenantNames]:
-        async with connected(settings) as conn:
-            found = await _all(conn, await tenant_id(conn, tenant))
-            return found, await names_of(conn, found)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[Trigger], TenantNames]:
+    async def work(atlas: "AtlasClient") -> "tuple[list[Trigger], TenantNames]":
         return [trigger async for trigger in atlas.list_triggers()], await tenant_names(atlas)
 
-    found, names = either(work, over_http, tenant=tenant)
+    triggers, names = on_atlas(work, tenant=tenant)
     columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
-    rows = [_row(one, names) for one in found]
-    say(
-        {"triggers": [names.document(trigger) for trigger in found]},
-        table(columns, rows) if rows else NO_TRIGGERS,
-        json=json,
-    )
+    rows = [_row(trigger, names) for trigger in triggers]
+    documents = [names.document(trigger) for trigger in triggers]
+    say({"triggers": documents}, table(columns, rows) if rows else NO_TRIGGERS, json=json)
 
 
 def show_one(trigger_id: TriggerId, json: Json = False) -> None:
     """Show a trigger: when it fires, what it starts with which input, and how its last firing went."""
 
-    async def work(settings: Settings) -> tuple[Trigger, TenantNames]:
-        async with connected(settings) as conn:
-            found = await find_trigger(conn, await find_id(conn, "trigger", trigger_id))
-            return found, await names_of(conn, [found])
+    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
+        id = await find_id_over_http(atlas, "trigger", trigger_id)
+        return await atlas.get_trigger(id), await tenant_names(atlas)
 
-    async def over_http(atlas: "AtlasClient") -> tuple[Trigger, TenantNames]:
-        found = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
-        return found, await tenant_names(atlas)
-
-    found, names = either(work, over_http)
-    document = names.document(found)
+    trigger, names = on_atlas(work)
+    document = names.document(trigger)
     say(document, facts_table(document), json=json)
 
 
@@ -81,31 +60,27 @@ def show_times(
         str | None,
         typer.Option(help="The tenant whose time zone --cron uses, by slug or id; that of the token, or system."),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=500)] = 20,
+    count: Annotated[int, typer.Option(min=1, max=MAX_OCCURRENCES)] = 20,
     json: Json = False,
 ) -> None:
     """Show the next due times of a schedule, and how clock changes affect them."""
     if (trigger_id is None) == (cron is None):
         raise typer.BadParameter("give a trigger's id, or an expression with --cron")
 
-    async def work(settings: Settings) -> tuple[Cron, list[Occurrence]]:
-        async with connected(settings) as conn:
-            schedule, owner = await _schedule(conn, trigger_id, cron, timezone, tenant or "system")
-            row = await fetch_row(conn, CLOCK, tenant_id=owner)
-            assert row is not None
-            return schedule, preview(schedule, row["now"], count=count)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
+    async def work(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
         if trigger_id is not None:
             id = await find_id_over_http(atlas, "trigger", trigger_id)
-            schedule = _cron(await atlas.get_trigger(id))
+            trigger = await atlas.get_trigger(id)
+            if trigger.cron_expr is None:
+                raise typer.BadParameter("that trigger fires on events and has no schedule")
+            schedule = read_cron(trigger.cron_expr, trigger.zone)
             times = await atlas.preview_trigger(id, count=count)
         else:
             schedule = read_cron(cron or "", timezone or (await own_tenant(atlas, tenant)).timezone)
             times = await atlas.preview_schedule(cron or "", timezone=schedule.zone.key, count=count)
         return schedule, times.items
 
-    schedule, times = either(work, over_http, tenant=tenant)
+    schedule, times = on_atlas(work, tenant=tenant)
     document = {"cron": schedule.fields, "timezone": schedule.zone.key, "times": times}
     rows = [
         (f"{datetime.fromisoformat(one.local):%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note)
@@ -114,36 +89,15 @@ def show_times(
     say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
 
 
-async def _schedule(
-    conn: Connection, trigger_id: str | None, cron: str | None, timezone: str | None, tenant: str
-) -> tuple[Cron, UUID]:
-    if trigger_id is not None:
-        trigger = await find_trigger(conn, await find_id(conn, "trigger", trigger_id))
-        return _cron(trigger), trigger.tenant_id
-    owner = await find_tenant(conn, tenant)
-    return read_cron(cron or "", timezone or owner.timezone), owner.id
-
-
-def _cron(trigger: Trigger) -> Cron:
-    if trigger.cron_expr is None:
-        raise typer.BadParameter("that trigger fires on events and has no schedule")
-    return cron_of(trigger)
-
-
-async def _all(conn: Connection, owner: UUID | None) -> list[Trigger]:
-    found: list[Trigger] = []
-    while page := await list_triggers(conn, tenant_id=owner, after=found[-1].id if found else None):
-        found += page
-    return found
-
-
-def _row(trigger: Trigger, names: TenantNames) -> tuple[object, ...]:
-    when = f"{trigger.cron_expr} ({trigger.zone})" if trigger.trigger_type == "schedule" else f"on {trigger.event_name}"
+def _row(trigger: "Trigger", names: TenantNames) -> tuple[object, ...]:
+    is_schedule = trigger.trigger_type == "schedule"
+    when = f"{trigger.cron_expr} ({trigger.zone})" if is_schedule else f"on {trigger.event_name}"
     state = "failed" if trigger.last_error is not None else "enabled" if trigger.is_enabled else "disabled"
+    kind, name = trigger.target
     if not trigger.target_exists:
-        state = f"no {trigger.target[0].replace('_', ' ')}"
+        state = f"no {kind.replace('_', ' ')}"
     times = (_time(trigger.next_fire_at), _time(trigger.last_fire_at))
-    return trigger.id, names.slug(trigger.tenant_id), trigger.label, when, trigger.target[1], *times, state
+    return trigger.id, names.slug(trigger.tenant_id), trigger.label, when, name, *times, state
 
 
 def _time(time: Any) -> str:

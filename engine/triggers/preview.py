@@ -9,12 +9,12 @@ from atlas.engine.schedules.timezones import clock_changes
 from atlas.engine.triggers.cron import MINUTE, Cron
 from atlas.models.triggers import Occurrence
 
-MOST = 500
+MAX_OCCURRENCES = 500
 
 
 def preview(cron: Cron, after: datetime, *, count: int = 20) -> list[Occurrence]:
     """The next due times after a time; fewer if the calendar ends."""
-    return [_occurrence(cron, due) for due in islice(_times(cron, after), min(count, MOST))]
+    return [_occurrence(cron, due) for due in islice(_times(cron, after), min(count, MAX_OCCURRENCES))]
 
 
 def _times(cron: Cron, after: datetime) -> Iterator[datetime]:
