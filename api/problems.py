@@ -44,8 +44,12 @@ AWAY = (*UNREACHABLE, asyncpg.InternalClientError)
 class Unauthenticated(AtlasError):
     """No credential was sent, or it is not valid now."""
 
-    def __init__(self, message: str = "This needs a token that is valid now.") -> None:
-        super().__init__(message, remedy="Send one as `Authorization: Bearer atl_…`, or sign in.")
+    def __init__(
+        self,
+        message: str = "This needs a token that is valid now.",
+        remedy: str = "Send one as `Authorization: Bearer atl_…`, or sign in.",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
 
 
 class Forbidden(Refused):

@@ -48,10 +48,7 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Current
     address = address_of(request)
     if (body.token is None) == (body.code is None):
         raise InvalidInput("The sign-in", [FieldError("token", "or a code must be given, not both")])
-    if body.token is not None:
-        caller = await api.callers.by_token(body.token.strip(), address)
-    else:
-        caller = await api.callers.by_link(body.code or "", address)
+    caller = await _identify(api, body, address)
     request.scope["atlas.caller"] = caller
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
     if caller.role not in PEOPLES_ROLES:
@@ -89,6 +86,20 @@ async def sign_out(request: Request, response: Response, call: Calling) -> None:
         await end_session(conn, session, actor=call.actor)
     call.api.callers.forget()
     response.delete_cookie(cookie_name(request), path="/", secure=request.url.scheme == "https", httponly=True)
+
+
+async def _identify(api: AppState, body: SignIn, address: str | None) -> Caller:
+    """The caller that signs in; a refusal is for a person, who sends no header."""
+    try:
+        if body.token is not None:
+            return await api.callers.by_token(body.token.strip(), address)
+        return await api.callers.by_link(body.code or "", address)
+    except Unauthenticated as error:
+        if body.token is None:
+            message = "This link was used already, or has expired: a link signs in once, within 15 minutes."
+            raise Unauthenticated(message, remedy="Print another one with `atlas sign-in`.") from error
+        message = "This token is not valid: it is misspelled, expired or revoked."
+        raise Unauthenticated(message, remedy="Copy it again, or ask your administrator for another.") from error
 
 
 def _refuse_other_sites(request: Request) -> None:
