@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
 from atlas.test_databases import TestDatabases
 from tests.state_check import STATE_CHECK
@@ -39,6 +39,9 @@ window.refusals = [];
 document.addEventListener("securitypolicyviolation", (event) =>
   window.refusals.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
+
+# On a busy machine a page takes its time; a test that passes does not wait for it.
+expect.set_options(timeout=30_000)
 
 Visit = Callable[..., Page]
 
@@ -79,6 +82,7 @@ def site(databases: TestDatabases, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def visit(site: Site, browser: Browser) -> Iterator[Visit]:
     """`visit("/jobs", role="auditor")` opens a page in a browser of its own; without a role no one is signed in.
+    `prepare` gets the page before its address is opened, to change what the network or the clock does.
 
     At the end of the test no page may have failed, or tried what its policy refuses.
     """
@@ -92,9 +96,16 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
         tenant: str = "all",
         size: dict[str, int] = WIDE,
         theme: str = "light",
+        zone: str = "UTC",
         axe: bool = False,
+        prepare: Callable[[Page], None] = lambda page: None,
     ) -> Page:
-        options: dict[str, Any] = {"viewport": size, "color_scheme": theme, "reduced_motion": "reduce"}
+        options: dict[str, Any] = {
+            "viewport": size,
+            "color_scheme": theme,
+            "reduced_motion": "reduce",
+            "timezone_id": zone,
+        }
         context = browser.new_context(base_url=site.address, **options)
         contexts.append(context)
         context.add_init_script(NOTE_REFUSALS)
@@ -105,6 +116,7 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
             assert answer.status == 201, answer.text()
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+        prepare(page)
         page.goto(path)
         return page
 

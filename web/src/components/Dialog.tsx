@@ -1,9 +1,11 @@
 import * as Radix from "@radix-ui/react-dialog";
 import { X } from "lucide-react";
 import type { SyntheticEvent, ReactNode } from "react";
+import { EditConflict } from "@/api/edits";
 import { cx } from "@/format/words";
 import { usesKeys } from "@/frame/modality";
 import { Button, IconButton } from "./Button";
+import { Conflict } from "./Conflict";
 import styles from "./Dialog.module.css";
 import { ProblemLine } from "./ProblemView";
 
@@ -82,6 +84,7 @@ export function ConfirmDialog({
   children,
   ...dialog
 }: ConfirmDialogProps) {
+  const conflict = error instanceof EditConflict ? error : null;
   const submit = (event: SyntheticEvent): void => {
     event.preventDefault();
     if (!disabled && !busy) onConfirm();
@@ -90,13 +93,13 @@ export function ConfirmDialog({
     <Dialog {...dialog}>
       <form onSubmit={submit} className={styles.form}>
         {children}
-        <ProblemLine error={error} />
+        {conflict === null ? <ProblemLine error={error} /> : <Conflict error={conflict} />}
         <div className={styles.buttons}>
           <Button onClick={dialog.onClose} data-first={danger ? "" : undefined}>
             Cancel
           </Button>
           <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled} data-first={danger ? undefined : ""}>
-            {action}
+            {conflict === null ? action : "Replace with mine"}
           </Button>
         </div>
       </form>

@@ -4,10 +4,13 @@ import { api, client, type Schemas } from "@/api/client";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, Switch } from "@/components/Form";
 import { useToast } from "@/components/Toast";
+import { useEdit } from "@/components/useEdit";
 import { plural } from "@/format/numbers";
 import { OPERATORS, useCan } from "@/session/session";
 
 export type Gate = Schemas["Gate"];
+
+const GATE = "/api/v1/system/atlas-online";
 
 /** Whether Atlas starts work; kept up to date by its events. */
 export function useGate() {
@@ -41,18 +44,27 @@ export function GateSwitch({ large = false }: { large?: boolean }) {
 export function GateDialog({ online, onClose }: { online: boolean; onClose: () => void }) {
   const queries = useQueryClient();
   const toast = useToast();
+  const { data: gate } = useGate();
+  const edit = useEdit(gate);
   const [reason, setReason] = useState("");
   const [seconds, setSeconds] = useState<number | null>(null);
   const running = api.useQuery("get", "/api/v1/jobs/summary", {}).data?.counts["running"];
   const change = useMutation({
     mutationFn: async () => {
       const body = { online, reason: reason.trim() === "" ? null : reason.trim(), for_seconds: online ? null : seconds };
-      return (await client.PUT("/api/v1/system/atlas-online", { body })).data;
+      return edit({
+        body,
+        entity: { type: "system", id: "atlas" },
+        read: () => client.GET(GATE, {}),
+        write: async (change, headers) => (await client.PUT(GATE, { body: change, headers })).data,
+      });
     },
-    onSuccess: (gate) => {
-      queries.setQueryData(api.queryOptions("get", "/api/v1/system/atlas-online", {}).queryKey, gate);
+    onSuccess: (changed) => {
+      queries.setQueryData(api.queryOptions("get", GATE, {}).queryKey, changed);
       toast(
-        online ? "Atlas is online" : `Atlas is offline; ${gate?.confirmed ?? 0} of ${plural(gate?.workers ?? 0, "worker")} confirmed it`,
+        online
+          ? "Atlas is online"
+          : `Atlas is offline; ${changed?.confirmed ?? 0} of ${plural(changed?.workers ?? 0, "worker")} confirmed it`,
       );
       onClose();
     },

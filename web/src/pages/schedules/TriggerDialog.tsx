@@ -22,7 +22,7 @@ interface TriggerDialogProps {
 /** Adds or changes a trigger, and shows its next times while they are typed. */
 export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps) {
   const [draft, setDraft] = useState<Draft>(() => draftOf(trigger));
-  const save = useSaveTrigger(trigger?.id);
+  const save = useSaveTrigger(trigger);
   const toast = useToast();
   const set = (change: Partial<Draft>): void => setDraft((before) => ({ ...before, ...change }));
   const body = readDraft(draft);

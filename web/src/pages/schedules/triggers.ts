@@ -1,6 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { client, type Schemas } from "@/api/client";
+import { saveEdit } from "@/api/edits";
 import { useToast } from "@/components/Toast";
+import { useEdit } from "@/components/useEdit";
 
 export type Trigger = Schemas["Trigger"];
 export type NewTrigger = Schemas["NewTrigger"];
@@ -30,12 +32,27 @@ function useRefresh(): () => Promise<void> {
   return () => queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith(TRIGGERS) });
 }
 
-export function useSaveTrigger(id: string | undefined) {
+const ONE = "/api/v1/jobs/triggers/{trigger_id}";
+
+/** How a trigger is edited: as it was shown, or not at all. */
+function editOf(id: string) {
+  const path = { trigger_id: id };
+  return {
+    entity: { type: "trigger", id },
+    read: () => client.GET(ONE, { params: { path } }),
+    write: async (body: Schemas["TriggerChange"], headers: { "If-Match": string }) =>
+      (await client.PATCH(ONE, { params: { path }, body, headers })).data,
+  };
+}
+
+/** Adds a trigger, or changes one. */
+export function useSaveTrigger(trigger: Trigger | undefined) {
   const refresh = useRefresh();
+  const edit = useEdit(trigger);
   return useMutation({
     mutationFn: async (body: NewTrigger): Promise<Trigger | undefined> => {
-      if (id === undefined) return (await client.POST("/api/v1/jobs/triggers", { body })).data;
-      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path: { trigger_id: id } }, body })).data;
+      if (trigger === undefined) return (await client.POST("/api/v1/jobs/triggers", { body })).data;
+      return edit({ body, ...editOf(trigger.id) });
     },
     onSuccess: refresh,
   });
@@ -46,9 +63,7 @@ export function useEnableTrigger() {
   const toast = useToast();
   return useMutation({
     mutationFn: async (trigger: Trigger) => {
-      const path = { trigger_id: trigger.id };
-      return (await client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path }, body: { is_enabled: !trigger.is_enabled } }))
-        .data;
+      return saveEdit({ base: trigger, body: { is_enabled: !trigger.is_enabled }, ...editOf(trigger.id) });
     },
     onSuccess: async (changed) => {
       await refresh();

@@ -2,6 +2,7 @@ import { SquareTerminal } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
+import { saveEdit } from "@/api/edits";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -11,6 +12,7 @@ import { Field, Input, TextArea } from "@/components/Form";
 import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
+import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
 import { parseObject } from "./TenantsTab";
 import { useChange } from "./useChange";
@@ -29,13 +31,10 @@ export function DefinitionsTab() {
     ["get", LIST, filters],
     async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
   );
-  const toggle = useChange(
-    (one: Definition) => client.PATCH(ONE, { params: { path: { key: one.key } }, body: { is_active: !one.is_active } }),
-    {
-      done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
-      lists: [LIST],
-    },
-  );
+  const toggle = useChange((one: Definition) => saveEdit({ base: one, body: { is_active: !one.is_active }, ...editOf(one) }), {
+    done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
+    lists: [LIST],
+  });
   const columns: Column<Definition>[] = [
     { key: "key", header: "Key", width: "minmax(120px, 1fr)", cell: (one) => <span className="mono truncate">{one.key}</span> },
     { key: "state", header: "State", width: "100px", cell: (one) => <StatusChip status={one.is_active ? "active" : "disabled"} /> },
@@ -102,6 +101,16 @@ export function DefinitionsTab() {
   );
 }
 
+/** How a command is edited: as it was shown, or not at all. */
+function editOf({ id, key }: Definition) {
+  const params = { path: { key } };
+  return {
+    entity: { type: "definition", id },
+    read: () => client.GET(ONE, { params }),
+    write: (body: Schemas["DefinitionChange"], headers: { "If-Match": string }) => client.PATCH(ONE, { params, body, headers }),
+  };
+}
+
 function EditDefinition({ definition, onClose }: { definition: Definition | null; onClose: () => void }) {
   const [key, setKey] = useState(definition?.key ?? "");
   const [description, setDescription] = useState(definition?.description ?? "");
@@ -111,6 +120,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
   const [retries, setRetries] = useState(String(definition?.max_retries ?? 2));
   const parts = parseList(argv);
   const parsed = parseObject(schema);
+  const edit = useEdit(definition);
   const save = useChange(
     () => {
       const body = {
@@ -120,8 +130,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
         timeout_seconds: Number(timeout),
         max_retries: Number(retries),
       };
-      if (definition === null) return client.POST(LIST, { body: { key, ...body } });
-      return client.PATCH(ONE, { params: { path: { key: definition.key } }, body });
+      return definition === null ? client.POST(LIST, { body: { key, ...body } }) : edit({ body, ...editOf(definition) });
     },
     { done: () => `The command ${key} is saved`, lists: [LIST], onDone: onClose },
   );

@@ -12,6 +12,7 @@ import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { whole } from "@/format/numbers";
+import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useChange } from "./useChange";
@@ -151,6 +152,7 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
   const [spend, setSpend] = useState(text(rule?.spend_above_cents));
   const [perDay, setPerDay] = useState(text(rule?.spend_per_day_cents));
   const [runs, setRuns] = useState(text(rule?.runs_per_day));
+  const edit = useEdit(rule);
   const save = useChange(
     () => {
       const bounds = { spend_above_cents: number(spend), spend_per_day_cents: number(perDay), runs_per_day: number(runs) };
@@ -164,7 +166,13 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
         ...bounds,
       };
       if (rule === null) return client.POST(LIST, { params: { query: { tenant } }, body: { label, ...body } });
-      return client.PATCH(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } }, body });
+      const params = { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } };
+      return edit({
+        body,
+        entity: { type: "policy_rule", id: rule.id },
+        read: () => client.GET(ONE, { params }),
+        write: (change, headers) => client.PATCH(ONE, { params, body: change, headers }),
+      });
     },
     { done: () => `The rule ${label} is saved`, lists: [LIST], onDone: onClose },
   );

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { client, type Schemas } from "@/api/client";
+import type { Schemas } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
@@ -7,8 +7,9 @@ import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
 import { Section } from "@/components/Page";
+import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
-import { TENANTS, useTenants } from "./TenantsTab";
+import { tenantEdit, TENANTS, useTenants } from "./TenantsTab";
 import { useChange } from "./useChange";
 
 type Tenant = Schemas["Tenant"];
@@ -87,11 +88,12 @@ function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => voi
   const [days, setDays] = useState<Record<string, string>>(() =>
     Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, ownDays(tenant, kind)])),
   );
+  const save = useEdit(tenant);
   const edit = useChange(
     () => {
       const retention: Record<string, number | null> = {};
       for (const [kind, value] of Object.entries(days)) if (value !== "") retention[kind] = value === "ever" ? null : Number(value);
-      return client.PATCH("/api/v1/tenants/{slug_or_id}", { params: { path: { slug_or_id: tenant.slug } }, body: { retention } });
+      return save({ body: { retention }, ...tenantEdit(tenant) });
     },
     { done: () => `The retention of ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
   );

@@ -12,12 +12,14 @@ import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
+import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
 import { useChange } from "./useChange";
 
 type Tenant = Schemas["Tenant"];
 
 export const TENANTS = "/api/v1/tenants";
+const ONE_TENANT = "/api/v1/tenants/{slug_or_id}";
 
 /** All tenants, by slug, page by page. */
 export function useTenants() {
@@ -139,19 +141,27 @@ function NewTenant({ onClose }: { onClose: () => void }) {
   );
 }
 
+/** How a tenant is edited: as it was shown, or not at all. */
+export function tenantEdit({ id, slug }: Tenant) {
+  const params = { path: { slug_or_id: slug } };
+  return {
+    entity: { type: "tenant", id },
+    read: () => client.GET(ONE_TENANT, { params }),
+    write: (body: Schemas["TenantChange"], headers: { "If-Match": string }) => client.PATCH(ONE_TENANT, { params, body, headers }),
+  };
+}
+
 function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
   const [name, setName] = useState(tenant.name);
   const [timezone, setTimezone] = useState(tenant.timezone);
   const [limits, setLimits] = useState(JSON.stringify(tenant.limits, null, 2));
   const parsed = parseObject(limits);
-  const edit = useChange(
-    () =>
-      client.PATCH("/api/v1/tenants/{slug_or_id}", {
-        params: { path: { slug_or_id: tenant.slug } },
-        body: { name, timezone, limits: parsed ?? {} },
-      }),
-    { done: () => `The tenant ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
-  );
+  const save = useEdit(tenant);
+  const edit = useChange(() => save({ body: { name, timezone, limits: parsed ?? {} }, ...tenantEdit(tenant) }), {
+    done: () => `The tenant ${tenant.slug} is changed`,
+    lists: [TENANTS],
+    onDone: onClose,
+  });
   const reason = (field: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(field) : undefined);
   return (
     <ConfirmDialog

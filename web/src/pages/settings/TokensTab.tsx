@@ -12,6 +12,7 @@ import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
+import { serverNow } from "@/format/clock";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import styles from "./Settings.module.css";
@@ -131,7 +132,7 @@ export function TokensTab() {
 
 function stateOf(token: Token): string {
   if (token.revoked_at !== null) return "canceled";
-  return token.expires_at !== null && Date.parse(token.expires_at) < Date.now() ? "expired" : "active";
+  return token.expires_at !== null && Date.parse(token.expires_at) < serverNow() ? "expired" : "active";
 }
 
 function NewToken({ onClose }: { onClose: () => void }) {
@@ -144,7 +145,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<Schemas["CreatedToken"] | null>(null);
   const add = useChange(
     async () => {
-      const expires_at = days === "" ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+      const expires_at = days === "" ? null : new Date(serverNow() + Number(days) * 86_400_000).toISOString();
       const { data } = await client.POST("/api/v1/tokens", {
         params: { query: { tenant } },
         body: { subject, role, scopes: {}, expires_at },

@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, client } from "@/api/client";
+import { api, client, type Schemas } from "@/api/client";
+import { saveEdit } from "@/api/edits";
 import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
@@ -15,6 +16,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Time, useNow } from "@/components/Time";
 import { useToast } from "@/components/Toast";
+import { useEdit } from "@/components/useEdit";
 import { whole } from "@/format/numbers";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -169,16 +171,27 @@ function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
   );
 }
 
+/** How a host is edited: as it was shown, or not at all. */
+function editOf(id: string) {
+  const path = { host_id: id };
+  return {
+    entity: { type: "host", id },
+    read: () => client.GET("/api/v1/hosts/{host_id}", { params: { path } }),
+    write: async (body: Schemas["HostChange"], headers: { "If-Match": string }) =>
+      (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body, headers })).data,
+  };
+}
+
 function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
   const may = useCan(MANAGERS);
   const refresh = useRefresh();
   const toast = useToast();
   const [open, setOpen] = useState<"rename" | "remove" | null>(null);
   const path = { host_id: host.id };
+  const edit = useEdit(host);
   const close = (): void => setOpen(null);
   const activate = useMutation({
-    mutationFn: async () =>
-      (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { is_active: !host.is_active } })).data,
+    mutationFn: () => saveEdit({ base: host, body: { is_active: !host.is_active }, ...editOf(host.id) }),
     onSuccess: async (changed) => {
       await refresh();
       toast(changed?.is_active === true ? `${host.name} fetches jobs again` : `${host.name} fetches nothing new`);
@@ -204,7 +217,7 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
           title={`Rename ${host.name}`}
           action="Rename"
           name={host.name}
-          save={async (name) => (await client.PATCH("/api/v1/hosts/{host_id}", { params: { path }, body: { name } })).data?.id}
+          save={async (name) => (await edit({ body: { name }, ...editOf(host.id) }))?.id}
           onClose={close}
           onSaved={close}
         />

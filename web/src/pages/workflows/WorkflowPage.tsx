@@ -12,6 +12,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Tabs, type Tab } from "@/components/Tabs";
 import { Time } from "@/components/Time";
+import { useEdit } from "@/components/useEdit";
 import { useShortcut } from "@/frame/shortcuts";
 import { graphOfDefinition } from "@/graph/definition";
 import { GraphView } from "@/graph/GraphView";
@@ -107,9 +108,16 @@ function SwitchDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =
   const tenant = useTenant();
   const { key, is_enabled: isOn } = workflow;
   const versions = useVersions(key);
+  const edit = useEdit(workflow);
   const change = useChange(
     async (is_enabled: boolean) => {
-      await client.PATCH("/api/v1/workflows/{key}", { params: { path: { key }, query: { tenant } }, body: { is_enabled } });
+      const params = { path: { key }, query: { tenant } };
+      await edit({
+        body: { is_enabled },
+        entity: { type: "workflow", id: key },
+        read: () => client.GET("/api/v1/workflows/{key}", { params }),
+        write: (body, headers) => client.PATCH("/api/v1/workflows/{key}", { params, body, headers }),
+      });
       await versions.refetch();
     },
     { done: (on) => `${key} is ${on ? "enabled" : "disabled"}`, lists: [], onDone: onClose },

@@ -1,0 +1,76 @@
+"""Two people who edit the same thing, and readers whose clocks and zones differ from the server's."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.new_job import NewJob
+from tests.support import DANA
+from tests.web.conftest import Visit
+from tests.web.site import Site
+
+TOKYO = "Asia/Tokyo"
+# A browser whose clock is ten minutes behind.
+LATE_CLOCK = """
+const RealDate = Date;
+const BEHIND = 600_000;
+globalThis.Date = class extends RealDate {
+  constructor(...given) { given.length === 0 ? super(RealDate.now() - BEHIND) : super(...given); }
+  static now() { return RealDate.now() - BEHIND; }
+};
+"""
+
+
+def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_was_typed(site: Site, visit: Visit):
+    address = f"{site.address}/api/v1/tenants/other"
+    with httpx.Client(headers=site.world.headers("all", "operator")) as other:
+        page = visit("/settings?tab=tenants")
+        row = page.get_by_role("row").filter(has_text="other")
+        row.get_by_role("button", name="Edit").click()
+        dialog = page.get_by_role("dialog", name="Edit other")
+        dialog.get_by_label("Name").fill("Harbour Books")
+        other.patch(address, json={"name": "Otherwise"}).raise_for_status()
+        dialog.get_by_role("button", name="Save").click()
+
+        conflict = dialog.get_by_role("alert")
+        expect(conflict).to_contain_text("operator@all changed this")
+        expect(conflict.get_by_role("row", name="Name Otherwise Harbour Books")).to_be_visible()
+        expect(dialog.get_by_label("Name")).to_have_value("Harbour Books")
+        assert other.get(address).json()["name"] == "Otherwise"
+
+        sent: list[str | None] = []
+        page.on("request", lambda one: sent.append(one.headers.get("if-match")) if one.method == "PATCH" else None)
+        dialog.get_by_role("button", name="Replace with mine").click()
+        expect(dialog).to_have_count(0)
+        assert other.get(address).json()["name"] == "Harbour Books"
+        assert len(sent) == 1
+        assert sent[0] is not None
+        other.patch(address, json={"name": "Other"}).raise_for_status()
+
+
+def test_times_are_in_the_readers_zone_and_by_the_servers_clock(site: Site, visit: Visit):
+    due_in = timedelta(hours=5)
+    job = NewJob("report.build", {"name": "later"}, site.world.acme.id, delay=due_in)
+
+    async def make() -> datetime:
+        async with site.pool.acquire() as conn:
+            await enqueue(conn, job, actor=DANA)
+            return await conn.fetchval("select next_retry_at from atlas.jobs where id = $1", job.id)
+
+    due = site.run(make())
+
+    def set_back(page: Page) -> None:
+        page.add_init_script(LATE_CLOCK)
+
+    page = visit(f"/jobs/{job.id}", zone=TOKYO, prepare=set_back)
+    explanation = page.get_by_role("status").filter(has_text="not due until")
+    expect(explanation).to_contain_text(f"{due.astimezone(ZoneInfo(TOKYO)):%H:%M:%S}")
+    expect(explanation).not_to_contain_text("UTC")
+    expect(explanation.locator("time")).to_have_attribute("title", re.compile(f"{due.astimezone(UTC):%H:%M:%S}.* UTC"))
+    # What has happened is past, whatever the browser's clock says.
+    queued = page.get_by_role("term").filter(has_text=re.compile("^Queued")).locator("xpath=following-sibling::dd")
+    expect(queued.locator("time")).to_have_text(re.compile("just now|ago$"))
