@@ -6,6 +6,7 @@ audit log that it reaches to; a client that reconnects with its last place is se
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -35,6 +36,8 @@ from atlas.waiting import wait_for
 
 POLL_SECONDS = 0.2
 MOST_FRAMES = 50
+# A room in which nothing happens is sent an empty frame this often: silence means that the server does not answer.
+PING_SECONDS = 5.0
 
 ACTIONS = sorted(EVENTS)
 log = get_logger("live")
@@ -46,10 +49,12 @@ class Watcher:
     def __init__(self, room: Room) -> None:
         self.room = room
         self.frames: asyncio.Queue[str] = asyncio.Queue(MOST_FRAMES)
+        self.offered_at = 0.0
         self.too_slow = asyncio.Event()
 
     def offer(self, frame: str) -> None:
         """Queue a frame for the connection."""
+        self.offered_at = time.monotonic()
         try:
             self.frames.put_nowait(frame)
         except asyncio.QueueFull:
@@ -135,6 +140,16 @@ class Hub:
                 for watcher in self._watchers:
                     if watcher.room == room:
                         watcher.offer(text)
+        self._ping(window.place)
+
+    def _ping(self, place: LogPosition) -> None:
+        """Send an empty frame to those who were sent nothing for a while. Only a poll that succeeded does so."""
+        now = time.monotonic()
+        silent = [watcher for watcher in self._watchers if now - watcher.offered_at >= PING_SECONDS]
+        if silent:
+            text = write({"type": "events", "place": write_place(place), "events": [], "more": {}})
+            for watcher in silent:
+                watcher.offer(text)
 
     async def _missed(self, conn: Any, room: Room, since: str) -> dict[str, Any] | None:
         place = place_of(since)

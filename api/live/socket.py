@@ -102,8 +102,8 @@ async def refuse_plain_http(since: Since = None) -> None:
     """A caller watches its own tenant; one that belongs to none watches all, or `?tenant=`.
 
     The first frame is `hello`; then come `events`, five times a second at most, or a `refetch` where more happened than
-    frames carry. A page must be Atlas's own. The connection is closed with 4401 when the credential is no longer valid,
-    and with 4408 when the client does not read.
+    frames carry. While nothing happens, a frame without events comes every 5 seconds. A page must be Atlas's own. The
+    connection is closed with 4401 when the credential is no longer valid, and with 4408 when the client does not read.
     """
     raise UpgradeRequired()
 

@@ -94,7 +94,10 @@ class Hello(ApiModel):
 
 
 class Events(ApiModel):
-    """What happened since the frame before. `more` counts by kind the events that are not listed."""
+    """What happened since the frame before: nothing, in the frames that show that the server still answers.
+
+    `more` counts by kind the events that are not listed.
+    """
 
     type: Literal["events"] = "events"
     place: str

@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from atlas.client.errors import ApiError, ApiUnauthenticated, Unreachable, error_of
-from atlas.client.frames import Frame, Hello, Refetch, frame_of
+from atlas.client.frames import Events, Frame, Hello, Refetch, frame_of
 from atlas.client.request import PREFIX
 from atlas.client.transport import Transport
 from atlas.http import CONNECT_SECONDS, tls_context
@@ -31,9 +31,10 @@ async def follow(transport: Transport, *, tenant: str | None = None, since: str 
         try:
             async with await _open(transport, tenant, place) as socket:
                 tried, connected = 0, True
-                async for frame in _frames(socket, place):
-                    place = frame[1]
-                    yield frame[0]
+                async for frame, resume in _frames(socket, place):
+                    place = resume
+                    if not isinstance(frame, Events) or frame.events or frame.more:
+                        yield frame
         except _DISCONNECTED as error:
             refusal = _refusal(error, transport.url)
             tried += 1

@@ -16,6 +16,7 @@ import atlas.api.live.changes
 import atlas.api.live.hub
 import atlas.api.live.socket
 from atlas.api.limits.concurrency import ConcurrencyLimit
+from atlas.client import AtlasClient, Hello
 from atlas.engine.access.sessions import open_session
 from atlas.engine.access.tokens import authenticate, revoke_token
 from atlas.engine.jobs.cancel import cancel, cancel_many
@@ -531,3 +532,19 @@ async def test_what_a_client_sends_is_ignored_and_must_be_small(server, pool):
         await seen.connection.send("x" * 70_000)
         with pytest.raises(ConnectionClosed):
             await seen.frame()
+
+
+async def test_a_quiet_room_is_sent_an_empty_frame_now_and_then_and_programs_are_not_woken_by_it(server, monkeypatch):
+    monkeypatch.setattr(atlas.api.live.hub, "PING_SECONDS", 0.2)
+    async with watching(server) as seen:
+        ping = await seen.frame()
+        assert ping == {"type": "events", "place": ping["place"], "events": [], "more": {}}
+        assert (await seen.frame())["events"] == []
+        async with AtlasClient(server.address, server.world.tokens["acme", "tenant_admin"]) as client:
+            frames = client.live()
+            assert isinstance(await anext(frames), Hello)
+            later = asyncio.ensure_future(anext(frames))
+            for _ in range(4):
+                await seen.frame()
+            assert not later.done()
+            later.cancel()

@@ -8,5 +8,5 @@ export function Root() {
   const session = useSessionQuery();
   if (session.data !== undefined) return session.data === null ? <SignInPage /> : <AppFrame />;
   if (session.isError) return <ProblemView error={session.error} onRetry={() => void session.refetch()} />;
-  return null;
+  return session.failureReason === null ? null : <ProblemView error={session.failureReason} />;
 }

@@ -2,13 +2,15 @@ import {
   createRootRoute,
   createRoute,
   createRouter,
-  lazyRouteComponent,
+  lazyRouteComponent as lazyComponent,
   Link,
   retainSearchParams,
   type ErrorComponentProps,
 } from "@tanstack/react-router";
+import { PageNotLoaded } from "@/api/problem";
 import { EmptyState } from "@/components/EmptyState";
 import { ProblemView } from "@/components/ProblemView";
+import { reload } from "@/frame/build";
 import { approvalsSearch } from "@/pages/approvals/search";
 import { auditSearch } from "@/pages/audit/search";
 import { deadLettersSearch } from "@/pages/dead-letters/search";
@@ -34,6 +36,10 @@ const root = createRootRoute({
   // The tenant that an operator has chosen stays chosen from page to page.
   search: { middlewares: [retainSearchParams(["tenant"])] },
 });
+
+// The router would load the whole page again by itself, and show the browser's error where the server is away.
+const lazyRouteComponent: typeof lazyComponent = (load, name) =>
+  lazyComponent(async () => load().catch((error: unknown) => Promise.reject(new PageNotLoaded(error))), name);
 
 const getParentRoute = (): typeof root => root;
 
@@ -172,5 +178,5 @@ function NotFound() {
 }
 
 function Failed({ error, reset }: ErrorComponentProps) {
-  return <ProblemView error={error} onRetry={reset} />;
+  return <ProblemView error={error} onRetry={error instanceof PageNotLoaded ? () => void reload() : reset} />;
 }

@@ -1,7 +1,9 @@
 import { QueryClient } from "@tanstack/react-query";
 import createFetchClient, { type Middleware } from "openapi-fetch";
 import createQueryClient from "openapi-react-query";
-import { isUnreachable, Problem, readProblem, Unreachable } from "./problem";
+import { noteServerDate } from "@/format/clock";
+import { readProblem, Unreachable } from "./problem";
+import { delayBeforeRetry, isPassing } from "./retries";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -22,6 +24,7 @@ const middleware: Middleware = {
     return request;
   },
   async onResponse({ response, schemaPath }) {
+    noteServerDate(response.headers.get("date"));
     if (response.ok) return;
     const problem = await readProblem(response);
     // The session has ended: the frame shows the sign-in page.
@@ -45,13 +48,9 @@ export const queryClient = new QueryClient({
       staleTime: 5_000,
       refetchOnWindowFocus: true,
       // What was refused once is refused again; a server that is away or busy comes back.
-      retry: (count, error) => count < 3 && (isUnreachable(error) || isBusy(error)),
-      retryDelay: (count) => Math.min(1000 * 2 ** count, 8000),
+      retry: (_, error) => isPassing(error),
+      retryDelay: delayBeforeRetry,
     },
     mutations: { retry: false },
   },
 });
-
-function isBusy(error: unknown): boolean {
-  return error instanceof Problem && (error.status === 503 || error.status === 429);
-}

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { isUnreachable, readProblem, Unreachable } from "./problem";
+import { isBusy, isUnreachable, readProblem, Unreachable } from "./problem";
+import { delayBeforeRetry, retryTimeOf } from "./retries";
 
 describe("a refused request", () => {
   it("becomes a problem with its remedy, its request id and the reasons of its fields", async () => {
@@ -31,5 +32,22 @@ describe("a refused request", () => {
     expect(problem.status).toBe(502);
     expect(problem.message).toContain("502");
     expect(isUnreachable(problem)).toBe(true);
+  });
+
+  it("of a busy server says when it is sent again", async () => {
+    const body = {
+      type: "urn:atlas:problem:unavailable",
+      title: "x",
+      status: 503,
+      detail: "Busy.",
+      remedy: null,
+      errors: [],
+      request_id: null,
+    };
+    const problem = await readProblem(new Response(JSON.stringify(body), { status: 503, headers: { "Retry-After": "2" } }));
+    expect([isBusy(problem), isUnreachable(problem)]).toEqual([true, false]);
+    expect(delayBeforeRetry(4, problem)).toBe(2000);
+    expect(Math.abs((retryTimeOf(problem) ?? 0) - Date.now() - 2000)).toBeLessThan(500);
+    expect(delayBeforeRetry(1, new Unreachable(null))).toBe(2000);
   });
 });

@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
-import { useLive } from "@/live/live";
+import { isStale, useLive } from "@/live/live";
+import { toServerTime } from "@/format/clock";
 import { cx } from "@/format/words";
 import { ROW_HEIGHTS, useDensity } from "@/frame/appearance";
 import { useShortcut } from "@/frame/shortcuts";
@@ -31,6 +32,8 @@ export interface TableQuery {
   isPending: boolean;
   isError: boolean;
   error: unknown;
+  /** Why the last try failed; another one follows unless `isError`. */
+  failureReason: unknown;
   dataUpdatedAt: number;
   refetch: () => unknown;
 }
@@ -67,8 +70,10 @@ interface DataTableProps<Row> {
 /** A virtual table: rows as high as the chosen density, j/k and Enter, and every state that a list has. */
 export function DataTable<Row>(props: DataTableProps<Row>) {
   const { label, rows, query, empty, inline = false } = props;
-  if (query.isPending && rows === undefined) return <SkeletonTable {...props} />;
   if (query.isError && rows === undefined) return <ProblemView error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.isPending && rows === undefined) {
+    return query.failureReason === null ? <SkeletonTable {...props} /> : <ProblemView error={query.failureReason} />;
+  }
   if (rows === undefined || rows.length === 0) return <>{empty}</>;
   return (
     <div className={cx(styles.frame, inline && styles.inline)}>
@@ -80,11 +85,11 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
 
 /** A line above rows that may be out of date. */
 function Stale({ query }: { query: TableQuery }) {
-  const { state, lostAt } = useLive();
-  if (!query.isError && (state !== "waiting" || lostAt === null)) return null;
+  const lost = isStale(useLive());
+  if (!query.isError && !lost) return null;
   return (
     <p className={styles.stale} role="status">
-      Last updated <Time at={query.dataUpdatedAt} />, {query.isError ? "and the last try failed" : "reconnecting"}
+      Last updated <Time at={toServerTime(query.dataUpdatedAt)} />, {query.isError ? "and the last try failed" : "reconnecting"}
       <Button kind="ghost" onClick={() => void query.refetch()}>
         Try now
       </Button>

@@ -1,8 +1,8 @@
 import { CircleHelp } from "lucide-react";
 import type { Schemas } from "@/api/client";
-import { nameCommand } from "@/format/command";
 import { Command } from "./EmptyState";
 import styles from "./Explanation.module.css";
+import { Sentence } from "./Sentence";
 import { Skeleton } from "./Skeleton";
 
 /** Why something does not go on, in one sentence, and the way out: for a job, a run, a trigger and a worker. */
@@ -11,8 +11,12 @@ export function Explanation({ found }: { found: Pick<Schemas["JobExplanation"], 
     <div className={styles.explanation} role="status">
       <CircleHelp size={16} aria-hidden />
       <div className={styles.text}>
-        <p>{(found && nameCommand(found.sentence)) ?? <Skeleton width="60%" />}</p>
-        {found !== undefined && found.remedy !== null && <p className={styles.remedy}>{nameCommand(found.remedy)}</p>}
+        <p>{found === undefined ? <Skeleton width="60%" /> : <Sentence text={found.sentence} />}</p>
+        {found !== undefined && found.remedy !== null && (
+          <p className={styles.remedy}>
+            <Sentence text={found.remedy} />
+          </p>
+        )}
       </div>
       {found !== undefined && found.command !== null && <Command text={found.command} />}
     </div>

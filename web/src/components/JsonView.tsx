@@ -1,8 +1,10 @@
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
+import { exactTime } from "@/format/time";
 import { cx } from "@/format/words";
 import { CopyButton } from "./Id";
 import styles from "./JsonView.module.css";
+import { Moment } from "./Time";
 
 /** Longer texts and lists are cut until they are asked for: a job's input may have a megabyte. */
 const LONG_TEXT = 400;
@@ -107,14 +109,38 @@ function Text({ value }: { value: string }) {
   );
 }
 
+interface TextViewProps {
+  text: string;
+  label: string;
+  /** A log: the time at the beginning of a line is shown in this browser's zone, and in UTC on hover. */
+  timed?: boolean;
+}
+
 /** A log, a traceback or another long text, as it is. */
-export function TextView({ text, label }: { text: string; label: string }) {
+export function TextView({ text, label, timed = false }: TextViewProps) {
+  const shown = visible(text.slice(0, MOST_TEXT));
   return (
     // A scrolling region can be reached by the keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className={styles.pre} role="region" aria-label={label} tabIndex={0}>
-      {visible(text.slice(0, MOST_TEXT))}
+      {timed ? <TimedLines text={shown} /> : shown}
       {text.length > MOST_TEXT && "…"}
     </pre>
+  );
+}
+
+/** How a line of an attempt's log begins: 2026-11-17T01:47:00.123Z. */
+const LINE_TIME = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)(?= )/gm;
+
+function TimedLines({ text }: { text: string }) {
+  // Every second part is a time.
+  return text.split(LINE_TIME).map((part, index) =>
+    index % 2 === 0 || Number.isNaN(Date.parse(part)) ? (
+      part
+    ) : (
+      <Moment key={index} at={part}>
+        {exactTime(new Date(part))}
+      </Moment>
+    ),
   );
 }

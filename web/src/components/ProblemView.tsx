@@ -1,9 +1,12 @@
 import { CircleAlert, Lock, WifiOff } from "lucide-react";
-import { isStatus, isUnreachable, Problem } from "@/api/problem";
+import { isStatus, isUnreachable, PageNotLoaded, Problem } from "@/api/problem";
+import { retryTimeOf } from "@/api/retries";
 import { nameCommand } from "@/format/command";
 import { Button } from "./Button";
 import { Id } from "./Id";
+import { Sentence } from "./Sentence";
 import styles from "./States.module.css";
+import { useBrowserNow } from "./Time";
 
 /** What went wrong: cause, remedy, and the id under which the server's log has it. */
 export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
@@ -13,8 +16,11 @@ export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() 
     <div className={styles.state} role="alert">
       <Icon size={20} className={styles.icon} aria-hidden />
       <h2>{title}</h2>
-      <p>{detail}</p>
+      <p>
+        <Sentence text={detail} />
+      </p>
       {remedy !== null && <p>{remedy}</p>}
+      <NextTry error={error} />
       {error instanceof Problem && error.body.errors.length > 1 && (
         <ul className={styles.reasons}>
           {error.body.errors.map((one) => (
@@ -32,6 +38,16 @@ export function ProblemView({ error, onRetry }: { error: unknown; onRetry?: (() 
       )}
     </div>
   );
+}
+
+/** When the request is sent again by itself, if it is. */
+export function NextTry({ error }: { error: unknown }) {
+  const at = retryTimeOf(error);
+  const now = useBrowserNow();
+  if (at === undefined) return null;
+  const seconds = Math.ceil((at - now) / 1000);
+  // It changes every second, so it is not read aloud.
+  return <span aria-hidden>{seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again."}</span>;
 }
 
 /** The same in one line, for forms and dialogs. */
@@ -56,14 +72,17 @@ interface Described {
   requestId: string | null;
 }
 
-function describe(error: unknown): Described {
+export function describe(error: unknown): Described {
   if (isUnreachable(error)) {
     return {
       title: "Atlas does not answer",
       detail: "The API cannot be reached.",
-      remedy: "This page tries again by itself.",
+      remedy: null,
       requestId: null,
     };
+  }
+  if (error instanceof PageNotLoaded) {
+    return { title: "This page could not be loaded", detail: error.message, remedy: null, requestId: null };
   }
   if (!(error instanceof Problem)) {
     return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), remedy: null, requestId: null };

@@ -1,4 +1,5 @@
 import { useMemo, useState, type SyntheticEvent } from "react";
+import { serverNow } from "@/format/clock";
 import { clockTime, exactTime, timeSpan } from "@/format/time";
 import { Button } from "./Button";
 import { FilterChip, FilterMenu } from "./FilterChips";
@@ -77,7 +78,7 @@ function FromTo({ onSet }: { onSet: (range: TimeRange) => void }) {
           <Input
             {...control}
             type="datetime-local"
-            max={local(new Date())}
+            max={local(new Date(serverNow()))}
             value={from}
             onChange={(event) => setFrom(event.target.value)}
           />

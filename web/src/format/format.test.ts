@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { noteServerDate, serverNow } from "./clock";
 import { plural, short } from "./numbers";
+import { splitTimes } from "./sentence";
 import { duration, exactTime, relativeTime, timeSpan } from "./time";
 import { shortId } from "./words";
 
@@ -54,5 +56,25 @@ describe("names and numbers", () => {
     expect(short(1_234_567)).toBe("1.2M");
     expect(plural(1, "job")).toBe("1 job");
     expect(plural(1200, "job")).toBe("1,200 jobs");
+  });
+});
+
+describe("the clock", () => {
+  it("follows the server's where this browser's is wrong, and is left alone where it is right", () => {
+    noteServerDate(new Date(Date.now() + 600_000).toUTCString());
+    expect(Math.abs(serverNow() - Date.now() - 600_000)).toBeLessThan(1500);
+    noteServerDate(new Date(Date.now()).toUTCString());
+    expect(Math.abs(serverNow() - Date.now())).toBeLessThan(50);
+  });
+});
+
+describe("a sentence of the server", () => {
+  it("is split into text and times", () => {
+    const parts = splitTimes("Paused since 2026-11-17 01:47:00 UTC by dana, until 2026-99-99 00:00 UTC.");
+    expect(parts.map(({ text, at }) => at ?? text)).toEqual([
+      "Paused since ",
+      "2026-11-17T01:47:00Z",
+      " by dana, until 2026-99-99 00:00 UTC.",
+    ]);
   });
 });

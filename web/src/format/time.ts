@@ -1,3 +1,5 @@
+import { serverNow } from "./clock";
+
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -52,14 +54,20 @@ export function exactTimes(at: Date): { local: string; zone: string; utc: string
   return { local: exactTime(at), zone: ZONE, utc: exactTime(at, "UTC") };
 }
 
-/** 02:14 today, or the date too when it was another day. */
-export function clockTime(at: Date, now = new Date()): string {
-  const exact = exactTime(at);
-  return exact.slice(0, 10) === exactTime(now).slice(0, 10) ? exact.slice(11, 16) : exact.slice(0, 16);
+/** The same as text under each other. */
+export function timeTitle(at: Date): string {
+  const { local, zone, utc } = exactTimes(at);
+  return `${local} ${zone}\n${utc} UTC`;
+}
+
+/** 02:14 today, or the date too when it was another day; with its seconds if asked for. */
+export function clockTime(at: Date, now = new Date(serverNow()), seconds = false): string {
+  const exact = exactTime(at).slice(0, seconds ? 19 : 16);
+  return exact.slice(0, 10) === exactTime(now).slice(0, 10) ? exact.slice(11) : exact;
 }
 
 /** 13:05 – 13:20 today; with the date of another day, or both. */
-export function timeSpan(from: Date, to: Date, now = new Date()): string {
+export function timeSpan(from: Date, to: Date, now = new Date(serverNow())): string {
   const begin = exactTime(from).slice(0, 16);
   const end = exactTime(to).slice(0, 16);
   return begin.slice(0, 10) === end.slice(0, 10) ? `${clockTime(from, now)} – ${end.slice(11)}` : `${begin} – ${end}`;

@@ -7,7 +7,7 @@ import { TooltipProvider } from "@/components/Tooltip";
 import { ToastProvider } from "@/components/Toast";
 import { short } from "@/format/numbers";
 import { cx } from "@/format/words";
-import { LiveProvider } from "@/live/live";
+import { isStale, LiveProvider, useLive } from "@/live/live";
 import { PLACES, type Place } from "@/navigation";
 import { READERS, useCan, useSession } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -17,6 +17,7 @@ import { OfflineBanner } from "./OfflineBanner";
 import { Palette } from "./Palette";
 import { PaletteProvider } from "./paletteState";
 import { ShortcutProvider, useShortcut } from "./shortcuts";
+import { BusyBanner, UpdateBanner } from "./StateBanners";
 import { TopBar } from "./TopBar";
 
 const RAIL = "atlas.rail";
@@ -47,6 +48,7 @@ function Frame() {
   };
   const path = useRouterState({ select: (state) => state.location.pathname });
   const { role } = useSession();
+  const stale = isStale(useLive());
   const places = PLACES.filter((place) => place.roles.includes(role));
   return (
     <div className={cx(styles.frame, slim && styles.slim)}>
@@ -78,7 +80,9 @@ function Frame() {
       {drawer && <button type="button" className={styles.shade} aria-label="Close the menu" onClick={() => setDrawer(false)} />}
       <div className={styles.main}>
         <OfflineBanner />
-        <main id="content" className={styles.content} tabIndex={-1}>
+        <UpdateBanner />
+        <BusyBanner />
+        <main id="content" className={cx(styles.content, stale && styles.stale)} data-stale={stale || undefined} tabIndex={-1}>
           <Outlet />
         </main>
       </div>

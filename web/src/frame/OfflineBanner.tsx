@@ -1,7 +1,7 @@
 import { PowerOff } from "lucide-react";
 import { useState } from "react";
 import { Button } from "@/components/Button";
-import { clockTime } from "@/format/time";
+import { ClockTime } from "@/components/Time";
 import { GateDialog, useGate } from "@/gate/gate";
 import { OPERATORS, useCan } from "@/session/session";
 import styles from "./OfflineBanner.module.css";
@@ -12,7 +12,6 @@ export function OfflineBanner() {
   const may = useCan(OPERATORS);
   const [asked, setAsked] = useState(false);
   if (gate === undefined || gate.online) return null;
-  const since = gate.since === null ? "" : ` since ${clockTime(new Date(gate.since))}`;
   const by = gate.by === null ? "" : ` by ${gate.by}`;
   const why = gate.reason === null ? "" : `: ${gate.reason}`;
   return (
@@ -20,9 +19,21 @@ export function OfflineBanner() {
       <PowerOff size={14} aria-hidden />
       <span className={styles.text}>
         <strong>Atlas is offline</strong>
-        {since}
+        {gate.since !== null && (
+          <>
+            {" "}
+            since <ClockTime at={gate.since} />
+          </>
+        )}
         {by}
-        {why}. {gate.until === null ? "Nothing new starts." : `Comes back at ${clockTime(new Date(gate.until))}.`}
+        {why}.{" "}
+        {gate.until === null ? (
+          "Nothing new starts."
+        ) : (
+          <>
+            Comes back at <ClockTime at={gate.until} />.
+          </>
+        )}
       </span>
       {may && <Button onClick={() => setAsked(true)}>Bring online</Button>}
       {asked && <GateDialog online onClose={() => setAsked(false)} />}

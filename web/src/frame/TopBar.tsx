@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { Button, IconButton } from "@/components/Button";
 import { Menu, MenuHeading, MenuItem, MenuLine } from "@/components/Menu";
+import { useBrowserNow } from "@/components/Time";
 import { cx, capitalized, spaced } from "@/format/words";
 import { GateSwitch, useGate } from "@/gate/gate";
 import { useLive } from "@/live/live";
@@ -83,15 +84,25 @@ function SearchButton() {
   );
 }
 
+const LIVE_WORDS = { live: "live", connecting: "connecting", waiting: "reconnecting", silent: "no answer" };
+
 function LiveIndicator() {
-  const { state } = useLive();
-  const word = state === "live" ? "live" : state === "connecting" ? "connecting" : "reconnecting";
+  const { state, lostAt } = useLive();
   return (
     <span className={cx(styles.live, state === "live" && styles.isLive)} role="status" data-live={state}>
       <span className={styles.dot} aria-hidden />
-      <span className={styles.word}>{word}</span>
+      <span className={styles.word}>
+        {LIVE_WORDS[state]}
+        {state === "silent" && lostAt !== null && <Silence since={lostAt} />}
+      </span>
     </span>
   );
+}
+
+/** It changes every second, so it is not read aloud. */
+function Silence({ since }: { since: number }) {
+  const seconds = Math.max(0, Math.floor((useBrowserNow() - since) / 1000));
+  return <span aria-hidden> for {seconds} s</span>;
 }
 
 function GateState() {

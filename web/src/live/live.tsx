@@ -14,7 +14,7 @@ declare module "@tanstack/react-query" {
 
 interface Live {
   state: LiveState;
-  /** When the connection was lost; null while there is one. */
+  /** Since when nothing was heard; null while the connection is live. */
   lostAt: number | null;
   listeners: Set<(batch: Batch) => void>;
 }
@@ -32,10 +32,10 @@ export function LiveProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     const refresher = new Refresher(queries);
     const socket = new LiveSocket(tenant, {
-      onState(next) {
+      onState(next, heardAt) {
         setState(next);
         if (next === "live") setLostAt(null);
-        if (next === "waiting") setLostAt((at) => at ?? Date.now());
+        if (next === "waiting" || next === "silent") setLostAt((at) => at ?? heardAt ?? Date.now());
       },
       onBatch(batch) {
         for (const listener of listeners) listener(batch);
@@ -52,6 +52,11 @@ export function LiveProvider({ children }: { children: ReactNode }) {
 
   const live = useMemo(() => ({ state, lostAt, listeners }), [state, lostAt, listeners]);
   return <LiveContext value={live}>{children}</LiveContext>;
+}
+
+/** Whether what is shown may be out of date: the connection was lost, or the server does not answer. */
+export function isStale({ state, lostAt }: Pick<Live, "state" | "lostAt">): boolean {
+  return lostAt !== null && state !== "live";
 }
 
 export function useLive(): Live {

@@ -12,10 +12,12 @@ export interface Batch {
   refetch: boolean;
 }
 
-export type LiveState = "connecting" | "live" | "waiting";
+/** "silent": nothing was heard for a while, although the connection is open. */
+export type LiveState = "connecting" | "live" | "waiting" | "silent";
 
 export interface Listener {
-  onState: (state: LiveState) => void;
+  /** With the time of the last frame, if one came. */
+  onState: (state: LiveState, heardAt: number | null) => void;
   onBatch: (batch: Batch) => void;
   /** The credential is no longer valid, or cannot be checked. */
   onRefused: () => void;
@@ -24,6 +26,9 @@ export interface Listener {
 const FIRST_DELAY = 500;
 const LONGEST_DELAY = 15_000;
 const REVOKED = 4401;
+/** The server sends a frame every 5 s, also when nothing happens. */
+export const MAX_SILENCE_MS = 15_000;
+const CHECK_MS = 1000;
 
 /** How long to wait before the next try: doubled each time, and scattered so that pages do not return all at once. */
 export function delayBefore(tries: number, random: number): number {
@@ -41,6 +46,10 @@ export class LiveSocket {
   private batch: Batch = emptyBatch();
   private scheduled = 0;
   private stopped = false;
+  private state: LiveState = "connecting";
+  private heardAt: number | null = null;
+  private openedAt = 0;
+  private watch = 0;
 
   constructor(tenant: string | undefined, listener: Listener) {
     this.tenant = tenant;
@@ -49,6 +58,7 @@ export class LiveSocket {
 
   start(): void {
     window.addEventListener("online", this.retryNow);
+    this.watch = window.setInterval(this.checkSilence, CHECK_MS);
     this.connect();
   }
 
@@ -56,6 +66,7 @@ export class LiveSocket {
     this.stopped = true;
     window.removeEventListener("online", this.retryNow);
     window.clearTimeout(this.timer);
+    window.clearInterval(this.watch);
     cancelAnimationFrame(this.scheduled);
     this.socket?.close();
   }
@@ -67,12 +78,33 @@ export class LiveSocket {
   };
 
   private connect(): void {
-    this.listener.onState("connecting");
+    // A server that does not answer stays silent until it does.
+    if (this.state !== "silent") this.tell("connecting");
     const socket = new WebSocket(this.address());
     this.socket = socket;
-    socket.addEventListener("message", (message: MessageEvent<string>) => this.receive(message.data));
-    socket.addEventListener("close", (event) => this.closed(event.code));
+    this.openedAt = Date.now();
+    socket.addEventListener("message", (message: MessageEvent<string>) => {
+      if (socket === this.socket) this.receive(message.data);
+    });
+    socket.addEventListener("close", (event) => {
+      if (socket === this.socket) this.closed(event.code);
+    });
   }
+
+  private tell(state: LiveState): void {
+    this.state = state;
+    this.listener.onState(state, this.heardAt);
+  }
+
+  /** A server that hangs, or a network that swallows everything, does not close the connection: it is given up and opened again. */
+  private readonly checkSilence = (): void => {
+    if (this.socket === null || Date.now() - Math.max(this.heardAt ?? 0, this.openedAt) < MAX_SILENCE_MS) return;
+    const socket = this.socket;
+    this.tell("silent");
+    this.tries += 1;
+    this.connect();
+    socket.close();
+  };
 
   private address(): string {
     const url = new URL("/api/v1/live", location.href);
@@ -85,7 +117,7 @@ export class LiveSocket {
   private closed(code: number): void {
     this.socket = null;
     if (this.stopped) return;
-    this.listener.onState("waiting");
+    this.tell("waiting");
     // A refused handshake has no code of its own: whether the session is still valid is asked for over HTTP.
     if (code === REVOKED || this.tries > 0) this.listener.onRefused();
     this.timer = window.setTimeout(this.retryNow, delayBefore(this.tries, Math.random()));
@@ -94,13 +126,14 @@ export class LiveSocket {
 
   private receive(text: string): void {
     const frame = JSON.parse(text) as Frame;
+    this.heardAt = Date.now();
     switch (frame.type) {
       case "hello":
         // After a pause something may have happened of which no event tells, such as a new worker.
         if (this.tries > 0) this.batch.refetch = true;
         this.tries = 0;
         this.place ??= frame.place;
-        this.listener.onState("live");
+        this.tell("live");
         break;
       case "events":
         this.place = frame.place;

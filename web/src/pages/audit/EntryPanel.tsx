@@ -6,6 +6,7 @@ import { JsonView, visible } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
+import { Sentence } from "@/components/Sentence";
 import { exactTimes } from "@/format/time";
 import { whole } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
@@ -39,7 +40,11 @@ function Entry({ entry }: { entry: Details }) {
   const tenants = useTenantSlugs([entry.tenant_id]);
   return (
     <div className={styles.panel}>
-      {entry.message !== "" && <p>{visible(entry.message)}</p>}
+      {entry.message !== "" && (
+        <p>
+          <Sentence text={visible(entry.message)} />
+        </p>
+      )}
       <Facts>
         <Fact name="Time">
           <span className="mono">{utc}</span> <span className="quiet">UTC</span>

@@ -8,6 +8,7 @@ import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
 import { visible } from "@/components/JsonView";
 import { NO_RANGE } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
+import { Moment } from "@/components/Time";
 import { exactTime } from "@/format/time";
 import { plural, whole } from "@/format/numbers";
 import { shortId } from "@/format/words";
@@ -136,9 +137,9 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         header: "Time",
         width: "184px",
         cell: cell((one) => (
-          <time className="mono" dateTime={one.created_at}>
-            {exactTime(new Date(one.created_at)).slice(0, 23)}
-          </time>
+          <Moment at={one.created_at} className="mono">
+            {exactTime(new Date(one.created_at))}
+          </Moment>
         )),
       },
       {

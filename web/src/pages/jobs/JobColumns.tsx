@@ -2,6 +2,7 @@ import type { Column } from "@/components/DataTable";
 import { Id } from "@/components/Id";
 import { StatusChip, statusColour } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
+import { inLocalTime } from "@/format/sentence";
 import { cx } from "@/format/words";
 import type { ListedJob } from "./jobs";
 import styles from "./Jobs.module.css";
@@ -71,8 +72,8 @@ function Happening({ job, reason }: { job: ListedJob; reason: string | undefined
   const words = failed ?? reason;
   if (words === undefined) return null;
   return (
-    <span className={cx("truncate", failed !== undefined ? styles.error : "quiet")} title={words}>
-      {words}
+    <span className={cx("truncate", failed !== undefined ? styles.error : "quiet")} title={inLocalTime(words)}>
+      {inLocalTime(words)}
     </span>
   );
 }

@@ -10,7 +10,7 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Tabs } from "@/components/Tabs";
-import { Duration, Time } from "@/components/Time";
+import { Duration, Moment, Time } from "@/components/Time";
 import { exactTime } from "@/format/time";
 import { spaced } from "@/format/words";
 import { READERS, useCan } from "@/session/session";
@@ -214,7 +214,7 @@ function Part({ label, text, attempt }: { label: string; text: string; attempt: 
   return (
     <details open>
       <summary className={styles.part}>{label}</summary>
-      <TextView text={text} label={`${label} of attempt ${attempt}`} />
+      <TextView text={text} label={`${label} of attempt ${attempt}`} timed />
     </details>
   );
 }
@@ -227,7 +227,9 @@ function AuditRows({ jobId }: { jobId: string }) {
     <ol className={styles.audit}>
       {rows.data.items.map((row) => (
         <li key={row.id} className={styles.row}>
-          <span className="mono quiet">{exactTime(new Date(row.created_at))}</span>
+          <Moment at={row.created_at} className="mono quiet">
+            {exactTime(new Date(row.created_at))}
+          </Moment>
           <span className="mono">{row.action}</span>
           <span className="quiet truncate">{row.actor_id}</span>
           <span className="truncate">{[row.message, textOf(row.meta["reason"])].filter(Boolean).join(" ")}</span>

@@ -1,5 +1,5 @@
-import { useNow } from "@/components/Time";
-import { duration, exactTime } from "@/format/time";
+import { Moment, useNow } from "@/components/Time";
+import { duration, exactTime, timeTitle } from "@/format/time";
 import { plural } from "@/format/numbers";
 import { cx } from "@/format/words";
 import { lifeOf, type LifeAttempt, type LifeJob } from "./life";
@@ -17,7 +17,7 @@ export function LifeLine({ job, attempts }: { job: LifeJob; attempts: readonly L
             key={part.key}
             className={cx(styles.part, styles[part.tone])}
             style={{ flexGrow: Math.max(part.ms, 1) }}
-            title={`${part.label}, ${duration(part.ms)}\n${exactTime(new Date(part.from))}`}
+            title={`${part.label}, ${duration(part.ms)}\n${timeTitle(new Date(part.from))}`}
           >
             <span className={styles.words}>
               <span className="truncate">{part.label}</span>
@@ -27,7 +27,7 @@ export function LifeLine({ job, attempts }: { job: LifeJob; attempts: readonly L
         ))}
       </ol>
       <figcaption className={styles.caption}>
-        <span>{exactTime(new Date(parts[0]?.from ?? now)).slice(0, 19)}</span>
+        <Moment at={parts[0]?.from ?? now}>{exactTime(new Date(parts[0]?.from ?? now)).slice(0, 19)}</Moment>
         {leftOut > 0 && <span>{plural(leftOut, "earlier attempt")} not drawn</span>}
         <span>{duration(total)} in all</span>
       </figcaption>

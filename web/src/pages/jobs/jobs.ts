@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQueryClient, type InfiniteData } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { serverNow } from "@/format/clock";
 import { useLiveBatches } from "@/live/live";
 import type { Batch } from "@/live/socket";
 import { useTenant } from "@/session/tenant";
@@ -28,7 +29,7 @@ async function readPage(
   let page: JobPageOfList = { items: [], next_cursor: cursor };
   for (let tries = 0; tries < MOST_EMPTY; tries += 1) {
     const query = {
-      ...filtersAt(filters, Date.now()),
+      ...filtersAt(filters, serverNow()),
       tenant,
       limit: PAGE,
       ...(order !== undefined && { order }),
@@ -132,7 +133,8 @@ export function changedBy(job: ListedJob, event: JobEvent | undefined): ListedJo
   if (event.event === "job.deleted") return null;
   const next = { ...job, attempt_count: event.attempt_count ?? job.attempt_count };
   if (event.status !== null) next.status = event.status;
-  if (event.event === "job_run.started") Object.assign(next, { started_at: new Date().toISOString(), finished_at: null, progress: null });
+  if (event.event === "job_run.started")
+    Object.assign(next, { started_at: new Date(serverNow()).toISOString(), finished_at: null, progress: null });
   if (event.event === "job_run.progress") next.progress = event.progress ?? null;
   if (event.error !== null) next.error = { ...next.error, message: event.error };
   if (event.duration_ms !== null && next.started_at !== null) {

@@ -2,9 +2,9 @@ import { Hourglass, Server, ShieldAlert, ShieldCheck } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Schemas } from "@/api/client";
 import { Skeleton } from "@/components/Skeleton";
-import { Time } from "@/components/Time";
+import { ClockTime, Time } from "@/components/Time";
 import { plural } from "@/format/numbers";
-import { clockTime, duration } from "@/format/time";
+import { duration } from "@/format/time";
 import { type Gate, GateSwitch, useGate } from "@/gate/gate";
 import styles from "./Overview.module.css";
 
@@ -47,7 +47,11 @@ function whoAndWhy(gate: Gate): ReactNode {
     <>
       {gate.by ?? "Someone"}, <Time at={gate.since} />
       {gate.reason !== null && <>: {gate.reason}</>}
-      {gate.until !== null && !gate.online && <>. Comes back at {clockTime(new Date(gate.until))}</>}
+      {gate.until !== null && !gate.online && (
+        <>
+          . Comes back at <ClockTime at={gate.until} />
+        </>
+      )}
     </>
   );
 }

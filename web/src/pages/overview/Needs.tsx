@@ -3,6 +3,7 @@ import { CircleAlert, CircleCheck } from "lucide-react";
 import type { Schemas } from "@/api/client";
 import { Section } from "@/components/Page";
 import { Skeleton } from "@/components/Skeleton";
+import { Sentence } from "@/components/Sentence";
 import { Time } from "@/components/Time";
 import styles from "./Overview.module.css";
 import { placeOf } from "./places";
@@ -32,7 +33,9 @@ function List({ needs }: { needs: readonly Need[] }) {
       {needs.map((need) => (
         <li key={`${need.kind} ${need.message}`} className={styles.row} data-kind={need.kind}>
           <CircleAlert size={14} className={styles.alert} aria-hidden />
-          <span className={styles.text}>{need.message}</span>
+          <span className={styles.text}>
+            <Sentence text={need.message} />
+          </span>
           {need.since !== null && (
             <span className={styles.aside}>
               since <Time at={need.since} />

@@ -2,7 +2,8 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Send } from "lucide-react";
 import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 import { statusColour, StatusIcon } from "@/components/StatusChip";
-import { exactTime, exactTimes } from "@/format/time";
+import { Moment } from "@/components/Time";
+import { exactTime } from "@/format/time";
 import { cx } from "@/format/words";
 import { statusWord } from "@/graph/words";
 import { useShortcut } from "@/frame/shortcuts";
@@ -139,11 +140,9 @@ function Mark({ status }: { status: Happening["status"] }) {
 }
 
 function At({ at }: { at: number }) {
-  const date = new Date(at);
-  const { local, zone, utc } = exactTimes(date);
   return (
-    <time dateTime={date.toISOString()} title={`${local} ${zone}\n${utc} UTC`} className={cx(styles.at, "mono")}>
-      {exactTime(date).slice(11)}
-    </time>
+    <Moment at={at} className={cx(styles.at, "mono")}>
+      {exactTime(new Date(at)).slice(11)}
+    </Moment>
   );
 }

@@ -1,0 +1,100 @@
+"""What a page says while the server hangs, is busy, or was updated."""
+
+import json
+import re
+from dataclasses import replace
+
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
+
+from atlas.api.http import page_files
+from tests.web.conftest import Visit
+
+SILENT_MS = 16_000
+BUSY = {
+    "type": "urn:atlas:problem:unavailable",
+    "title": "Service Unavailable",
+    "status": 503,
+    "detail": "The database cannot be reached or is busy.",
+    "remedy": "Nothing is lost; try again.",
+    "errors": [],
+    "request_id": "abc",
+}
+
+
+class Stream:
+    """The live connection of a page, through the test: it can stall, or break."""
+
+    def __init__(self, page: Page) -> None:
+        self.stalls = False
+        self._open: list[WebSocketRoute] = []
+        page.clock.install()
+        page.route_web_socket(re.compile("/api/v1/live"), self._connect)
+
+    def cut(self) -> None:
+        for one in self._open:
+            one.close()
+        self._open.clear()
+
+    def _connect(self, socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        server.on_message(lambda text: None if self.stalls else socket.send(text))
+        self._open.append(socket)
+
+
+def test_a_page_says_that_the_server_hangs_or_was_updated_and_loads_again(visit: Visit, monkeypatch):
+    streams: list[Stream] = []
+    page = visit("/", prepare=lambda page: streams.append(Stream(page)))
+    [stream] = streams
+    live, content = page.locator("[data-live]"), page.locator("main")
+    expect(live).to_have_attribute("data-live", "live")
+
+    # The connection stays open, and nothing comes any more.
+    stream.stalls = True
+    page.clock.fast_forward(SILENT_MS)
+    expect(live).to_have_text(re.compile(r"no answer for 1[5-9] s|no answer for [2-9]\d s"))
+    expect(content).to_have_css("filter", "grayscale(1)")
+    stream.stalls = False
+    page.clock.fast_forward(SILENT_MS)
+    expect(live).to_have_attribute("data-live", "live")
+    expect(content).to_have_css("filter", "none")
+
+    # The server comes back with other pages.
+    updated = page.get_by_test_id("updated")
+    expect(updated).to_have_count(0)
+    files = page_files._files()
+    newer = {**files, "index.html": replace(files["index.html"], etag='W/"newer"')}
+    monkeypatch.setattr(page_files, "_files", lambda: newer)
+    stream.cut()
+    page.clock.fast_forward(1000)
+    expect(updated).to_contain_text("Atlas was updated.")
+
+    # The script of a page is not there any more, until everything is loaded again.
+    page.route(re.compile("/assets/JobsPage"), lambda route: route.abort())
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
+    expect(page.get_by_role("heading", name="This page could not be loaded")).to_be_visible()
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
+    expect(updated).to_have_count(0)
+
+
+def test_a_busy_server_is_named_with_the_time_of_the_next_try(visit: Visit):
+    asked: list[str] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        headers = {"Retry-After": "40", "Content-Type": "application/problem+json"}
+        route.fulfill(status=503, headers=headers, body=json.dumps(BUSY))
+
+    address = re.compile(r"/api/v1/jobs/brief")
+    page = visit("/jobs", prepare=lambda page: page.route(address, refuse))
+    busy = page.get_by_test_id("busy")
+    expect(busy).to_contain_text("Atlas is busy. The database cannot be reached or is busy.")
+    expect(busy).to_contain_text(re.compile(r"Trying again in (40|3\d) s"))
+    expect(page.get_by_role("heading", name="Atlas is busy")).to_be_visible()
+    # It was said after the first refusal, not after some tries.
+    assert len(asked) == 1
+    page.unroute(address)
+    busy.get_by_role("button", name="Try now").click()
+    expect(busy).to_have_count(0)
+    expect(page.get_by_role("heading", name="Atlas is busy")).to_have_count(0)
