@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ TIMEOUT_IF_KNOWN = (
 )
 # The first statement after the settings. The schema is there already.
 CREATE_SCHEMA = b"CREATE SCHEMA "
+LAST_SETTING = b"SET row_security = "
 # Owners and policies name the logins of the server that was dumped.
 WITHOUT_LOGINS = ("--no-owner", "--no-policies")
 _NAME = r'(?:"(?:[^"]|"")+"|\w+)'
@@ -36,34 +37,68 @@ class DumpFailed(AtlasError):
     """A program of Postgres did not do its work."""
 
 
-async def dump(url: str, schema: str, file: Path, progress: Progress) -> None:
+async def dump(
+    url: str,
+    schema: str,
+    file: Path,
+    progress: Progress,
+    *,
+    snapshot: str | None = None,
+    without_rows_of: Sequence[str] = (),
+) -> None:
     """Write a consistent dump of the rows that the login sees, in the custom format.
 
     `progress` gets the bytes written so far. The caller makes sure that the login sees all rows.
     """
+    without = [f"--exclude-table-data={_pattern(schema, table)}" for table in without_rows_of]
+    chosen = [] if snapshot is None else [f"--snapshot={snapshot}"]
+    await _dump(url, file, progress, f"--schema={schema}", *chosen, *without)
+
+
+async def dump_tables(
+    url: str, schema: str, tables: Sequence[str], file: Path, progress: Progress, *, snapshot: str
+) -> None:
+    """Write a dump of the rows of these tables."""
+    chosen = [f"--table={_pattern(schema, table)}" for table in tables]
+    await _dump(url, file, progress, "--data-only", f"--snapshot={snapshot}", *chosen)
+
+
+async def _dump(url: str, file: Path, progress: Progress, *arguments: str) -> None:
     with file.open("wb") as out:
-        arguments = ["--format=custom", f"--schema={schema}", "--enable-row-security"]
-        process = await _start("pg_dump", *arguments, url=url, stdout=out)
+        process = await _start("pg_dump", "--format=custom", "--enable-row-security", *arguments, url=url, stdout=out)
         assert process.stderr is not None
         errors = await _watched(process.stderr.read(), lambda: progress(file.stat().st_size), process)
     await _require_success("pg_dump", process, errors)
 
 
-async def restore(url: str, file: Path, progress: Progress) -> None:
+async def restore(url: str, file: Path, progress: Progress, *, parts: Sequence[Path] = ()) -> None:
     """Restore a dump into its schema, which is there and empty: all of it or nothing.
 
-    Everything belongs to the login afterwards, without row-level security: see `secure_tables`. `progress` gets the
-    bytes of SQL that were run.
+    `parts` have the rows of tables that it has without theirs, which come before the indexes. Everything belongs to the
+    login afterwards, without row-level security: see `secure_tables`. `progress` gets the bytes of SQL that were run.
     """
-    reader = await _start("pg_restore", "--file=-", *WITHOUT_LOGINS, str(file))
-    # A failed read must not end psql's input: it would commit what it has.
+    scripts = [
+        ("--section=pre-data", "--section=data", str(file)),
+        *(("--data-only", str(part)) for part in parts),
+        ("--section=post-data", str(file)),
+    ]
     commands = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--file=-")
     writer = await _start("psql", *commands, url=url, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert reader.stderr is not None
+    assert writer.stdin is not None
     assert writer.stderr is not None
     copied = [0]
-    work = asyncio.gather(_copy(reader, writer, copied), reader.stderr.read(), writer.stderr.read())
-    _, read_errors, write_errors = await _watched(work, lambda: progress(copied[0]), reader, writer)
+    said = asyncio.ensure_future(writer.stderr.read())
+    for script in scripts:
+        reader = await _start("pg_restore", "--file=-", *WITHOUT_LOGINS, *script)
+        assert reader.stderr is not None
+        work = asyncio.gather(_copy(reader, writer, copied, creates=script is scripts[0]), reader.stderr.read())
+        complete, read_errors = await _watched(work, lambda: progress(copied[0]), reader, writer)
+        if not complete:
+            break
+    else:
+        # Only now: psql commits what it has when its input ends.
+        writer.stdin.close()
+    write_errors = await _watched(said, lambda: progress(copied[0]), writer)
     if await writer.wait() > 0:
         await _require_success("psql", writer, write_errors)
     await _require_success("pg_restore", reader, read_errors)
@@ -87,23 +122,29 @@ def grantee(line: str) -> str | None:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-async def _copy(reader: Process, writer: Process, copied: list[int]) -> None:
-    """Let psql run what pg_restore prints; stop it where pg_restore fails."""
+async def _copy(reader: Process, writer: Process, copied: list[int], *, creates: bool) -> bool:
+    """Let psql run what pg_restore prints; stop it where pg_restore fails. Returns whether it ran all of it.
+
+    The schema of a script that `creates` it is there already.
+    """
     assert reader.stdout is not None
     assert writer.stdin is not None
+    last = CREATE_SCHEMA if creates else LAST_SETTING
     with suppress(ConnectionError):  # psql has ended, and says why
-        while (line := await reader.stdout.readline()) and not line.startswith(CREATE_SCHEMA):
+        while (line := await reader.stdout.readline()) and not line.startswith(last):
             writer.stdin.write(TIMEOUT_IF_KNOWN if line == TIMEOUT else line)
+        if not creates:
+            writer.stdin.write(line)
         while chunk := await reader.stdout.read(CHUNK_BYTES):
             writer.stdin.write(chunk)
             await writer.stdin.drain()
             copied[0] += len(chunk)
         if await reader.wait() == 0:
-            writer.stdin.close()
-            return
+            return True
     for process in (reader, writer):
         if process.returncode is None:
             process.kill()
+    return False
 
 
 async def _start(program: str, *arguments: str, url: str | None = None, **pipes: Any) -> Process:
@@ -115,6 +156,11 @@ async def _start(program: str, *arguments: str, url: str | None = None, **pipes:
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes},
         env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **password},
     )
+
+
+def _pattern(schema: str, table: str) -> str:
+    """The name of a table where a program of Postgres expects a pattern."""
+    return f'"{schema}"."{table}"'
 
 
 async def _watched(work: Any, look: Callable[[], None], *processes: Process) -> Any:

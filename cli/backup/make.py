@@ -2,15 +2,17 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from atlas.audit.record import Event, record
-from atlas.cli.backup.manifest import DUMP, KEYS, Manifest, files_of, sha256_of
+from atlas.cli.backup.history import PartFiles, dump_history, open_snapshot
+from atlas.cli.backup.manifest import DUMP, DUMP_WITHOUT_HISTORY, KEYS, Manifest, files_of, sha256_of
 from atlas.cli.backup.progress import progress
 from atlas.cli.runtime import caller, execute, open_atlas
 from atlas.cli.terminal.output import Json, say
@@ -29,22 +31,35 @@ HIDDEN_TABLES = statement("cli/backup/sql/hidden_tables.sql")
 
 def backup(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the backup.")],
+    base: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A backup of before: parts of history that did not change since are reused."),
+    ] = None,
     without_keys: Annotated[
         bool, typer.Option("--without-keys", help="Leave the private keys out, where you keep them elsewhere.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Back up the database, the keys and the copies of the checkpoints. Atlas can keep running."""
-    manifest = execute(lambda settings: _back_up(settings, folder.absolute(), without_keys=without_keys, json=json))
+    manifest, reused = execute(
+        lambda settings: _back_up(settings, folder.absolute(), base, without_keys=without_keys, json=json)
+    )
     size = sum((folder / name).stat().st_size for name in manifest.files)
     text = f"{folder} holds a backup of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC, {size / 2**20:.1f} MiB."
+    if base is not None:
+        text += f"\n{len(reused)} of {len(manifest.history)} parts of history are those of {base}."
     if not without_keys:
         text += "\nIt holds the keys: keep it where only you can read it, or make backups with --without-keys."
-    say({"folder": str(folder), "bytes": size, **manifest.model_dump(mode="json")}, text, json=json)
+    facts = {"folder": str(folder), "bytes": size, "reused": sorted(reused)}
+    say({**facts, **manifest.model_dump(mode="json")}, text, json=json)
 
 
-async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json: bool) -> Manifest:
+async def _back_up(
+    settings: Settings, folder: Path, base: Path | None, *, without_keys: bool, json: bool
+) -> tuple[Manifest, Collection[str]]:
+    """The manifest, and the names of the files that were reused."""
     about: dict[str, Any] = {"folder": str(folder), "with_keys": not without_keys}
+    before = None if base is None else (base, Manifest.load(base))
     async with open_atlas(settings, size=1) as atlas:
         with _draft(folder) as draft:
             await _require_all_rows(atlas.owner_url)
@@ -55,20 +70,39 @@ async def _back_up(settings: Settings, folder: Path, *, without_keys: bool, json
             assert facts is not None
             # Before the database: what the signer remembers must not be ahead of the audit log in the dump.
             _copy_files(settings, draft, without_keys=without_keys)
+            files = PartFiles(draft, before)
             with progress("backing up", json=json) as advance:
-                await dump(atlas.owner_url, schema_name(), draft / DUMP, advance)
-            manifest = _manifest(settings, draft, facts)
+                await _dump(atlas.owner_url, draft, files, advance)
+            manifest = _manifest(settings, draft, facts, files)
             manifest.write(draft)
             _sync(draft)
             draft.replace(folder)
-        about |= {"audit_rows": manifest.audit_rows, "dump_sha256": manifest.files[DUMP]}
+        about |= {"audit_rows": manifest.audit_rows, "dump_sha256": manifest.files[manifest.dump]}
+        if manifest.history:
+            sums = "".join(f"{manifest.files[name]}  {name}\n" for name in sorted(manifest.parts))
+            about |= {"parts": len(manifest.history), "parts_reused": len(files.reused)}
+            about |= {"parts_sha256": sha256(sums.encode()).hexdigest()}
         async with atlas.pool.acquire() as conn:
             await record(conn, Event("DATABASE_BACKED_UP", "system", "database", caller(), meta=about))
-        return manifest
+        return manifest, files.reused.keys()
 
 
-def _manifest(settings: Settings, draft: Path, facts: Mapping[str, Any]) -> Manifest:
-    files = {str(path.relative_to(draft)): sha256_of(path) for path in sorted(draft.rglob("*")) if path.is_file()}
+async def _dump(url: str, draft: Path, files: PartFiles, advance: Callable[[int], None]) -> None:
+    """Dump the parts of history, and then everything else with what changed of them meanwhile, in one snapshot."""
+    await dump_history(url, files, advance)
+    async with open_snapshot(url) as snapshot:
+        for part in list(files.missing(snapshot.parts)):
+            await files.dump(part, url, snapshot, advance)
+        files.forget_all_but(snapshot.parts)
+        name = DUMP_WITHOUT_HISTORY if snapshot.parts else DUMP
+        tables = [table for part in snapshot.parts for table in part.tables]
+        await dump(url, schema_name(), draft / name, advance, snapshot=snapshot.id, without_rows_of=tables)
+
+
+def _manifest(settings: Settings, draft: Path, facts: Mapping[str, Any], parts: PartFiles) -> Manifest:
+    names = {str(path.relative_to(draft)): path for path in sorted(draft.rglob("*")) if path.is_file()}
+    # What is reused is not read again.
+    files = {name: parts.reused.get(name) or sha256_of(path) for name, path in names.items()}
     return Manifest(
         atlas=__version__,
         database=database_address(settings),
@@ -76,6 +110,7 @@ def _manifest(settings: Settings, draft: Path, facts: Mapping[str, Any]) -> Mani
         taken_at=facts["now"],
         audit_rows=facts["audit_rows"],
         files=files,
+        history=parts.versions,
     )
 
 

@@ -14,7 +14,9 @@ from atlas.settings import Settings
 
 MANIFEST = "backup.json"
 DUMP = "database.dump"
-KEYS, CHECKPOINTS = "keys", "checkpoints"
+# The dump beside files of history: releases that know of no such files find no dump, and restore nothing.
+DUMP_WITHOUT_HISTORY = "without_history.dump"
+KEYS, CHECKPOINTS, HISTORY = "keys", "checkpoints", "history"
 
 
 class Unusable(AtlasError):
@@ -30,6 +32,18 @@ class Manifest(BaseModel):
     taken_at: AwareDatetime
     audit_rows: int
     files: dict[str, str]
+    # The parts of history, each with the version that its file has.
+    history: dict[str, str | None] = {}
+
+    @property
+    def dump(self) -> str:
+        """The name of the dump of the database, with or without history."""
+        return DUMP_WITHOUT_HISTORY if self.history else DUMP
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of the files of history."""
+        return [f"{HISTORY}/{name}.dump" for name in self.history]
 
     def write(self, folder: Path) -> None:
         (folder / MANIFEST).write_text(self.model_dump_json(indent=2) + "\n")
@@ -37,16 +51,24 @@ class Manifest(BaseModel):
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
         """The manifest of a backup whose files are as they were made."""
+        manifest = cls.load(folder)
+        for name, expected in manifest.files.items():
+            if not (folder / name).is_file() or sha256_of(folder / name) != expected:
+                raise Unusable(f"{folder / name} is missing or was changed.", remedy="Use another backup.")
+        lacking = {manifest.dump, *manifest.parts} - manifest.files.keys()
+        if lacking:
+            raise Unusable(f"{folder / MANIFEST} lacks {min(lacking)}.", remedy="Use another backup.")
+        return manifest
+
+    @classmethod
+    def load(cls, folder: Path) -> "Manifest":
+        """The manifest alone."""
         try:
-            manifest = cls.model_validate_json((folder / MANIFEST).read_text())
+            return cls.model_validate_json((folder / MANIFEST).read_text())
         except FileNotFoundError:
             raise Unusable(f"{folder} is not a backup: it has no {MANIFEST}.", remedy="Name its folder.") from None
         except (ValidationError, UnicodeDecodeError) as error:
             raise Unusable(f"{folder / MANIFEST} cannot be read.", remedy="Use another backup.") from error
-        for name, expected in manifest.files.items():
-            if not (folder / name).is_file() or sha256_of(folder / name) != expected:
-                raise Unusable(f"{folder / name} is missing or was changed.", remedy="Use another backup.")
-        return manifest
 
 
 def sha256_of(file: Path) -> str:

@@ -13,7 +13,7 @@ from atlas.audit.keys import checkpoint_folder
 from atlas.audit.keys import key_file as audit_key_file
 from atlas.audit.record import Event, record
 from atlas.cli.audit.maintain import start_epoch
-from atlas.cli.backup.manifest import CHECKPOINTS, DUMP, KEYS, Manifest, sha256_of
+from atlas.cli.backup.manifest import CHECKPOINTS, KEYS, Manifest, sha256_of
 from atlas.cli.backup.progress import progress
 from atlas.cli.backup.restored import note_restore, remove_if_failed, restored_from
 from atlas.cli.backup.roles import make_roles, warn_of_lost_grants
@@ -36,12 +36,20 @@ SCHEMA_CONTENTS = statement("cli/backup/sql/schema_contents.sql")
 
 def restore(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the backup.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Check every file of the backup, and restore nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Restore a backup into a new ATLAS_HOME, or into the database of DATABASE_URL, which must not hold Atlas yet.
 
     Atlas is offline afterwards: what was queued in the backup may have run since.
     """
+    if check:
+        manifest = execute(lambda _: _check(folder))
+        text = f"{folder} is whole: its {len(manifest.files)} files are as they were made."
+        say({"checked": str(folder), **manifest.model_dump(mode="json")}, text, json=json)
+        return
     manifest = execute(lambda settings: _restore(settings, folder, json=json))
     text = (
         f"The backup of {manifest.taken_at:%Y-%m-%d %H:%M:%S} UTC is restored, and Atlas is offline.\n"
@@ -49,6 +57,10 @@ def restore(
         "not run again, then run `atlas online`."
     )
     say({"restored": str(folder), **manifest.model_dump(mode="json")}, text, json=json)
+
+
+async def _check(folder: Path) -> Manifest:
+    return Manifest.read(folder)
 
 
 async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
@@ -75,7 +87,7 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
         note_restore(settings, manifest.taken_at, complete=False)
         _copy_files(folder, files)
         async with reach_database(settings, may_create=True) as addresses:
-            await _restore_database(addresses.owner_url, folder / DUMP, again=again, json=json)
+            await _restore_database(addresses.owner_url, folder, manifest, again=again, json=json)
             await _go_offline(settings, manifest)
     await _begin_epoch(settings, manifest)
     note_restore(settings, manifest.taken_at, complete=True)
@@ -114,15 +126,16 @@ def _require_no_other_files(folder: Path, files: dict[str, Path]) -> None:
             )
 
 
-async def _restore_database(url: str, dump: Path, *, again: bool, json: bool) -> None:
-    """Restore the dump into an empty schema, and bring it up to date. Where that fails, the schema is as before."""
+async def _restore_database(url: str, folder: Path, manifest: Manifest, *, again: bool, json: bool) -> None:
+    """Restore dump and history into an empty schema, and bring it up to date. Where that fails, it is as before."""
     conn = await connect(url, application="atlas restore")
     try:
         is_new = await _make_room(conn, again=again)
         try:
-            await make_roles(conn, dump)
+            await make_roles(conn, folder / manifest.dump)
             with progress("restoring", json=json) as advance:
-                await restore_dump(url, dump, advance)
+                parts = [folder / name for name in manifest.parts]
+                await restore_dump(url, folder / manifest.dump, advance, parts=parts)
             await bring_up_to_date(url)
             await _secure_tables(conn)
         except BaseException:

@@ -119,11 +119,14 @@ async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_lef
 async def test_a_restore_refuses_what_is_not_a_backup_was_changed_or_would_replace_something(atlas, backup, tmp_path):
     nothing = await atlas("restore", str(tmp_path / "nothing"))
     assert "is not a backup" in nothing.refusal
+    checked = await atlas("restore", str(backup), "--check")
+    assert "is whole" in checked.stdout
     taken = await atlas("restore", str(backup), ATLAS_HOME=str(tmp_path / "fresh"))
     assert "holds a schema atlas already" in taken.refusal
     shutil.copytree(backup, tmp_path / "changed")
     with (tmp_path / "changed" / "database.dump").open("ab") as file:
         file.write(b"x")
+    assert "was changed" in (await atlas("restore", str(tmp_path / "changed"), "--check")).refusal
     changed = await atlas("restore", str(tmp_path / "changed"), ATLAS_HOME=str(tmp_path / "fresh"))
     assert "was changed" in changed.refusal
     (tmp_path / "used" / "keys").mkdir(parents=True)

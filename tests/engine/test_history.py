@@ -276,7 +276,7 @@ async def test_a_session_that_is_killed_at_any_statement_leaves_each_job_whole_i
     assert killed >= 24, "two kills around each statement of both"
 
 
-async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_age(conn, pool):
+async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_age(conn, pool, owner):
     one, other = await given_tenant(conn), await given_tenant(conn, "other")
     ids = {tenant: sorted([await given_success(conn, tenant, id=old()) for _ in range(3)]) for tenant in (one, other)}
     await age(conn)
@@ -286,6 +286,7 @@ async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_a
     assert await count_jobs(conn)
 
     assert await drop_all(pool) == [6]
+    assert await owner.fetchval("select count(distinct part) from atlas.history_changes") == 1
     assert list(await places(conn)) == [young]
     assert [tuple(row) for row in await conn.fetch(PRUNED)] == [
         (tenant, "3", '{"succeeded": 3}', str(ids[tenant][0]), str(ids[tenant][-1])) for tenant in sorted(ids)
@@ -373,3 +374,34 @@ async def test_history_is_behind_row_level_security_and_leaves_with_its_tenant(c
     names = [line["name"] for line in lines]
     assert names.count("jobs") == 1
     assert not any(name.startswith("jobs_history") for name in names)
+
+
+async def test_every_change_of_a_part_is_noted_for_backups(conn, pool, owner):
+    job_id = await given_failure(conn)
+    await given_failure(conn)
+    await age(conn, days=0)
+    assert await file_all(pool) == 2
+
+    async def notes() -> set[UUID]:
+        return {row["id"] for row in await owner.fetch("select id from atlas.history_changes")}
+
+    moved = await notes()
+    assert len(moved) == 1, "one for each transaction"
+    await get_job(conn, job_id)
+    assert await notes() == moved
+    for changes in (
+        "update atlas.jobs set input = '{}'",
+        "update atlas.job_attempts set error_text = 'no'",
+        "delete from atlas.job_attempts",
+    ):
+        before = await notes()
+        await owner.execute(changes)
+        assert len(await notes() - before) == 1
+    await retry_now(conn, job_id, actor=DANA)
+    assert len(await notes()) == 5
+    await given_failure(conn)
+    await age(conn, days=0)
+    before = await notes()
+    assert await file_all(pool) == 1
+    assert len(await notes()) == 1, "a move replaces them"
+    assert not await notes() & before

@@ -115,6 +115,7 @@ begin
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
   execute format('alter function note_limits() owner to %I', owner_role);
   execute format('alter function recheck_limits() owner to %I', owner_role);
+  execute format('alter function note_history_change() owner to %I', owner_role);
   -- It runs as the owner too, for logins without a right to any table.
   for one in
     select p.oid::regprocedure as signature from pg_proc p where p.pronamespace = here::regnamespace and p.proname = 'enqueue'

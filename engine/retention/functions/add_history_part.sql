@@ -37,5 +37,6 @@ begin
   loop
     execute format('alter table %I alter column %I set statistics %s', part, copied.name, copied.target);
   end loop;
+  perform watch_history_table(part);
   return part;
 end $$;

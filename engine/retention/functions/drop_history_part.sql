@@ -66,5 +66,6 @@ begin
   foreach side in array parts loop
     execute format('drop table %I', side);
   end loop;
+  delete from history_changes c where c.part = substr(suffix, length('_history_') + 1);
   return dropped;
 end $$;
