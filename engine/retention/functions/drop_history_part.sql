@@ -31,24 +31,27 @@ begin
     return null;
   end if;
   execute format($counts$
-    with jobs_of as materialized (
-      select p.tenant_id, count(*) as jobs from only %1$I p where p.status in ('succeeded', 'failed', 'canceled') group by p.tenant_id),
+    with attempts_of as materialized (%2$s),
+    -- all jobs are read once
+    jobs_of as materialized (
+      select p.tenant_id, count(*) as jobs, coalesce(sum(a.count), 0) as attempts
+      from only %1$I p
+      left join attempts_of a on a.job_id = p.id
+      where p.status in ('succeeded', 'failed', 'canceled') group by p.tenant_id),
     unsuccessful as materialized (
       select p.tenant_id, count(*) filter (where p.status = 'failed') as failed, count(*) filter (where p.status = 'canceled') as canceled
       from only %1$I p where p.status in ('failed', 'canceled') group by p.tenant_id),
-    attempts_of as materialized (%2$s),
     steps_of as materialized (%3$s),
     facts as (
       select c.tenant_id, c.jobs, jsonb_build_object('jobs', c.jobs, 'by_status', (
           select jsonb_object_agg(s.status, s.count)
           from (values ('succeeded', c.jobs - coalesce(u.failed + u.canceled, 0)), ('failed', u.failed), ('canceled', u.canceled)) s(status, count)
           where s.count > 0),
-        'attempts', coalesce(a.count, 0), 'steps', coalesce(s.count, 0),
+        'attempts', c.attempts, 'steps', coalesce(s.count, 0),
         'first', (select f.id from only %1$I f where f.tenant_id = c.tenant_id and f.status in ('succeeded', 'failed', 'canceled') order by f.id limit 1),
         'last', (select l.id from only %1$I l where l.tenant_id = c.tenant_id and l.status in ('succeeded', 'failed', 'canceled') order by l.id desc limit 1)) as meta
       from jobs_of c
       left join unsuccessful u on u.tenant_id = c.tenant_id
-      left join attempts_of a on a.tenant_id = c.tenant_id
       left join steps_of s on s.tenant_id = c.tenant_id),
     written as (
       insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
@@ -57,9 +60,8 @@ begin
       from facts f)
     select coalesce(sum(f.jobs), 0) from facts f$counts$, p_part,
     case when 'job_attempts' || suffix = any (parts)
-         then format('select j.tenant_id, count(*) as count from only %I a join only %I j on j.id = a.job_id
-           where j.status in (''succeeded'', ''failed'', ''canceled'') group by j.tenant_id', 'job_attempts' || suffix, p_part)
-         else 'select null::uuid as tenant_id, 0::bigint as count' end,
+         then format('select a.job_id, count(*)::int as count from only %I a group by a.job_id', 'job_attempts' || suffix)
+         else 'select null::uuid as job_id, 0 as count' end,
     case when 'workflow_steps' || suffix = any (parts)
          then format('select s.tenant_id, count(*) as count from only %I s group by s.tenant_id', 'workflow_steps' || suffix)
          else 'select null::uuid as tenant_id, 0::bigint as count' end) into dropped;
