@@ -11,6 +11,7 @@ from uuid import UUID
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import find_alerts, save_findings
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
+from atlas.engine.jobs.bulk_previews import forget_bulk_previews
 from atlas.engine.jobs.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.groups import forget_groups, settle_groups
 from atlas.engine.jobs.lease import expire_queued, new_worker_id
@@ -157,6 +158,7 @@ class Maintenance:
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
             await forget_bulk_actions(conn)
+            await forget_bulk_previews(conn)
             await forget_groups(conn)
             await forget_limits(conn)
             await forget_outages(conn)

@@ -44,9 +44,9 @@ class JobFilterBody(SynonymBody):
     worker_id: Name | None = None
     host_id: Id | None = None
     parent_run_id: Id | None = None
-    error_type: Name | None = None
+    error_type: Annotated[str, StringConstraints(max_length=200)] | None = None
     error_text: Name | None = None
-    error_pattern: Annotated[str, StringConstraints(min_length=1, max_length=300)] | None = None
+    error_pattern: Annotated[str, StringConstraints(max_length=300)] | None = None
     created_after: Timestamp | None = None
     created_before: Timestamp | None = None
     finished_after: Timestamp | None = None

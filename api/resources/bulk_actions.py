@@ -1,4 +1,4 @@
-"""Routes for actions on many jobs: begin one, see how far it is, stop it."""
+"""Routes for actions on many jobs: preview one, begin it, see how far it is, stop it."""
 
 from typing import Annotated, Literal
 
@@ -20,46 +20,79 @@ from atlas.engine.jobs.bulk_actions import (
     find_bulk_action,
     list_bulk_actions,
 )
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.models import Page
-from atlas.models.jobs import BulkActionShown
+from atlas.models.jobs import BulkActionPreview, BulkActionShown
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/bulk", route_class=GuardedRoute, tags=["jobs"])
 
 BulkVerbName = Literal["retry", "cancel", "delete", "discard"]
 
 
-class NewBulkAction(Body):
-    """What to do with which jobs: those with these `ids`, or those that pass a `filter`."""
+# What names the jobs of an action.
+SELECTIONS = ("ids", "filter", "digest")
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["filter"]}]})
+
+class NewBulkPreview(Body):
+    """What would be done with the jobs that pass a `filter`."""
 
     action: BulkVerbName
-    # Exactly one of the two is sent.
+    filter: JobFilterBody
+
+
+class NewBulkAction(Body):
+    """What to do with which jobs: those with these `ids`, of a preview by its `digest`, or that pass a `filter`."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in SELECTIONS]})
+
+    action: BulkVerbName
+    # Exactly one of the three is sent.
     ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)] = Field(default_factory=list)
     filter: JobFilterBody = Field(default_factory=JobFilterBody)
+    digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] | None = None
     rate_per_second: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
     reason: Annotated[str, StringConstraints(max_length=LONGEST_REASON)] = ""
 
     @model_validator(mode="after")
     def _names_one_selection(self) -> "NewBulkAction":
-        if len({"ids", "filter"} & self.model_fields_set) != 1:
-            raise ValueError("give either ids or filter")
+        if len(set(SELECTIONS) & self.model_fields_set) != 1:
+            raise ValueError("give one of ids, filter and digest")
         return self
+
+
+@router.post(
+    "/preview",
+    operation_id="preview_bulk_action",
+    summary="Count the jobs that an action by a filter would change, and keep them for it",
+)
+@requires(*MANAGERS)
+async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
+    """`POST /jobs/bulk` with the `digest` changes these jobs and no others.
+
+    The set holds up to 100,000 jobs, the newest that match. It is kept for a day.
+    """
+    async with call.transaction() as conn:
+        found = await preview_bulk_action(
+            conn, body.action, body.filter.wanted(call.tenant_id), actor=call.actor, tenant_id=call.tenant_id
+        )
+    values = {name: getattr(found, name) for name in BulkActionPreview.model_fields if name != "filter"}
+    return BulkActionPreview(**values, filter=filter_shown(found.filter))
 
 
 @router.post(
     "",
     operation_id="begin_bulk_action",
     status_code=201,
-    summary="Retry, cancel, delete or discard many jobs, by their ids or by a filter",
+    summary="Retry, cancel, delete or discard many jobs: by their ids, a preview or a filter",
 )
 @requires(*MANAGERS)
 async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
     """The first 200 jobs are changed at once; a scheduler goes on with the others, at `rate_per_second` if it is given.
 
-    A job that cannot be changed does not stop the others: `verdicts` counts what became of them. By a filter, what was
-    created later is not touched, and a job whose outcome is unknown is not retried. Every change is in the audit log
-    with the reason.
+    A job that cannot be changed does not stop the others: `verdicts` counts what became of them. A job of a preview
+    that changed since then is `already_changed`; `arrived` counts jobs that match only now, which are left alone. By a
+    filter, jobs that were created or ended later are not touched, and a job whose outcome is unknown is not retried.
+    Every change is in the audit log with the reason.
     """
     async with call.transaction() as conn:
         begun = await begin_bulk_action(
@@ -68,6 +101,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
             actor=call.actor,
             ids=body.ids,
             wanted=body.filter.wanted(call.tenant_id) if "filter" in body.model_fields_set else None,
+            digest=body.digest,
             tenant_id=call.tenant_id,
             rate_per_second=body.rate_per_second,
             reason=body.reason.strip(),

@@ -13,12 +13,15 @@ from atlas.models.jobs import DeadLetterGroups, RetriedMany
 router = APIRouter(prefix=f"{PREFIX}/jobs/dead-letters", route_class=GuardedRoute, tags=["jobs"])
 
 
-@router.get("", operation_id="group_dead_letters", summary="Dead letters by type and error, the largest groups first")
+@router.get("", operation_id="group_dead_letters", summary="Dead letters by type and error, newest first")
 @requires(*JOB_READERS, replica=True)
 async def show_groups(call: Calling) -> DeadLetterGroups:
-    """The 200 largest groups of the newest 5,000. Retry or discard a group with `POST /jobs/bulk` and its filter."""
-    async with call.transaction(read_only=True) as conn:
-        return await group_dead_letters(conn, tenant_id=call.tenant_id)
+    """All dead letters are counted. The 200 causes with the newest dead letters are returned.
+
+    Retry or discard a group with its filter: `POST /jobs/bulk/preview`, then `POST /jobs/bulk` with the digest.
+    """
+    read, _, write = call.summary_transactions()
+    return await group_dead_letters(read, write, tenant_id=call.tenant_id)
 
 
 @router.post("/retry", operation_id="retry_dead_letters", summary="Queue dead letters again, oldest first")

@@ -16,7 +16,8 @@ from atlas.api.resources.bulk_actions import shown_action
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_VALUES
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.bulk_actions import BulkVerb, begin_bulk_action
+from atlas.engine.jobs.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.engine.jobs.find_groups import find_group, list_groups
 from atlas.engine.jobs.groups import LONGEST_NAME
 from atlas.engine.jobs.job_list import JobFilter

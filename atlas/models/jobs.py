@@ -242,11 +242,25 @@ class BulkActionShown(ApiModel):
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    digest: str | None = None
+    arrived: int | None = None
 
     @property
     def has_ended(self) -> bool:
         """True if it changes nothing more."""
         return self.status != "running"
+
+
+class BulkActionPreview(ApiModel):
+    """The jobs that an action by a filter would change: how many, and the digest by which the action names them."""
+
+    digest: str
+    action: KnownBulkVerb
+    filter: JobFilterShown
+    count: int
+    left_out: dict[str, int]
+    complete: bool
+    as_of: datetime
 
 
 class JobGroup(ApiModel):
@@ -281,12 +295,14 @@ class DeadLetterGroup(ApiModel):
     unknown_outcomes: int
     first_at: datetime
     last_at: datetime
-    sample_id: UUID
+    sample_id: UUID | None
 
 
 class DeadLetterGroups(ApiModel):
-    """Dead letters by cause, and how many were looked at."""
+    """Dead letters by cause, and how many there are in all."""
 
     items: list[DeadLetterGroup]
+    count: int
+    # For clients of earlier releases.
     examined: int
     complete: bool

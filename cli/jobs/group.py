@@ -9,7 +9,7 @@ from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, tenant_names
 from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
-from atlas.engine.jobs.bulk_actions import BulkVerb
+from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.models.jobs import JobGroup
 
 if TYPE_CHECKING:

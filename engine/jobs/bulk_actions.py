@@ -5,8 +5,9 @@ audit log with the reason, and moves the record on. It is guarded by how far the
 no process holds an action, and anyone can take its next step: the API takes the first one, any scheduler the others. A
 rate spreads them over time.
 
-A filter is followed as its list is read, from the newest job on, and past each job once: one that is retried and fails
-again is not retried twice. What was created after the action began is not touched.
+An action on a preview changes the jobs in its set: see bulk_previews.py. A filter alone is followed as its list is
+read, from the newest job on, and past each job once. Jobs that were created, or ended, after the action began are not
+touched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 import orjson
-from pydantic import TypeAdapter
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
@@ -25,7 +25,15 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import as_json, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
-from atlas.engine.jobs.job_list import JobFilter, list_ids
+from atlas.engine.jobs.bulk_previews import (
+    STORED_FILTER,
+    BulkVerb,
+    count_arrived,
+    find_preview,
+    narrowed,
+    stored_filter,
+)
+from atlas.engine.jobs.job_list import STATUSES, JobFilter, list_ids
 from atlas.engine.jobs.retry import refused_by_policy
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
 from atlas.ids import new_id
@@ -40,16 +48,9 @@ CANCEL = statement("engine/jobs/sql/cancel_bulk_action.sql")
 DUE = statement("engine/jobs/sql/due_bulk_actions.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_actions.sql")
 
-BulkVerb = Literal["retry", "cancel", "delete", "discard"]
 BulkStatus = Literal["running", "done", "canceled"]
 
-# The statuses that each can change.
-APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
-    "retry": ("failed", "dead_letter", "canceled"),
-    "cancel": ("queued", "waiting", "running"),
-    "delete": ("queued", "waiting", "succeeded", "failed", "dead_letter", "canceled"),
-    "discard": ("dead_letter",),
-}
+ENDED = {"succeeded", "failed", "dead_letter", "canceled"}
 MOST_IDS = 1000
 MOST_RUNNING = 20
 LONGEST_REASON = 500
@@ -58,8 +59,6 @@ STEP_JOBS = 1000
 FIRST_STEP_JOBS = 200
 # Jobs that a step compares with a filter.
 MAX_EXAMINED = 5000
-
-_FILTER = TypeAdapter(JobFilter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class BulkAction:
     status: BulkStatus
     reason: str
     filter: JobFilter | None
-    # How many jobs are named by their ids; None for a filter.
+    # How many jobs are named by their ids or are in the set of a preview; None for a filter.
     total: int | None
     rate_per_second: float | None
     changed: int
@@ -83,6 +82,9 @@ class BulkAction:
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    # The set that it changes, and how many jobs matched when it began that were not in it.
+    digest: str | None
+    arrived: int | None
 
 
 async def begin_bulk_action(
@@ -92,21 +94,15 @@ async def begin_bulk_action(
     actor: Actor,
     ids: Sequence[UUID] | None = None,
     wanted: JobFilter | None = None,
+    digest: str | None = None,
     tenant_id: UUID | None = None,
     rate_per_second: float | None = None,
     reason: str = "",
 ) -> BulkAction:
-    """Begin an action on the jobs with these ids, or on those that pass a filter, and take its first step."""
-    selection: dict[str, Any]
+    """Begin an action on the jobs with these ids, of a preview, or that pass a filter, and take its first step."""
     if action == "discard" and not reason:
-        raise Refused("Dead letters are discarded with a reason.", remedy="Say why: the audit log keeps it.")
-    if wanted is not None:
-        selection = {"filter": _stored(_narrowed(action, wanted))}
-    else:
-        chosen = list(dict.fromkeys(ids or ()))
-        if not 1 <= len(chosen) <= MOST_IDS:
-            raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MOST_IDS:,} ids")])
-        selection = {"ids": [str(id) for id in chosen]}
+        raise Refused("A reason is required to discard dead letters.", remedy="Say why: the audit log keeps it.")
+    selection, total = await _select(conn, action, ids, wanted, digest, tenant_id)
     async with conn.transaction():
         await _require_room(conn, tenant_id)
         id = new_id()
@@ -116,7 +112,7 @@ async def begin_bulk_action(
             "action": action,
             "reason": reason,
             "selection": as_json(selection),
-            "total": None if wanted is not None else len(selection["ids"]),
+            "total": total,
             "ratePerSecond": rate_per_second,
             "actorType": actor.type,
             "createdBy": actor.id,
@@ -129,19 +125,43 @@ async def begin_bulk_action(
         return await find_bulk_action(conn, id)
 
 
+async def _select(
+    conn: Connection,
+    action: BulkVerb,
+    ids: Sequence[UUID] | None,
+    wanted: JobFilter | None,
+    digest: str | None,
+    tenant_id: UUID | None,
+) -> tuple[dict[str, Any], int | None]:
+    """The jobs of an action as its record keeps them, and how many there are if that is known."""
+    if digest is not None:
+        preview = await find_preview(conn, digest, action=action, tenant_id=tenant_id)
+        facts = {"digest": digest, "as_of": preview.as_of.isoformat(), "arrived": await count_arrived(conn, preview)}
+        # Not under `filter`: programs of the release before would follow that.
+        return {**facts, "previewed_filter": stored_filter(preview.filter)}, preview.count
+    if wanted is not None:
+        return {"filter": stored_filter(narrowed(action, wanted))}, None
+    chosen = list(dict.fromkeys(ids or ()))
+    if not 1 <= len(chosen) <= MOST_IDS:
+        raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MOST_IDS:,} ids")])
+    return {"ids": [str(id) for id in chosen]}, len(chosen)
+
+
 async def take_step(conn: Connection, id: UUID, *, most: int | None = None) -> bool:
     """Take the next step of an action, if it is due. False: it is not, or another process took the step."""
-    row = await fetch_row(conn, READ, id=id)
+    row = await fetch_row(conn, READ, id=id, limit=STEP_JOBS)
     if row is None:
         return False
     rate: float | None = row["rate_per_second"]
     most = most or STEP_JOBS
     most = most if rate is None else max(1, min(most, ceil(rate)))
     selection = orjson.loads(row["selection"])
-    if "ids" in selection:
+    if "digest" in selection:
+        step = _step_of_preview(row, STORED_FILTER.validate_python(selection["previewed_filter"]), most)
+    elif "ids" in selection:
         step = _step_of_ids(selection["ids"], row["position"], most)
     else:
-        step = await _step_of_filter(conn, row, _FILTER.validate_python(selection["filter"]), most)
+        step = await _step_of_filter(conn, row, STORED_FILTER.validate_python(selection["filter"]), most)
     refused = await refused_by_policy(conn, step.ids, row["tenant_id"]) if row["action"] == "retry" else {}
     kept = orjson.dumps({str(job_id): verdict for job_id, verdict in refused.items()}).decode()
     seen = {"id": id, "position": row["position"], "cursor": row["list_cursor"], "refused": kept}
@@ -210,37 +230,25 @@ def _step_of_ids(ids: Sequence[str], position: int, most: int) -> _BulkStep:
     return _BulkStep(chosen, None, position + len(chosen) >= len(ids), None)
 
 
+def _step_of_preview(row: Any, wanted: JobFilter, most: int) -> _BulkStep:
+    chosen: list[UUID] = (row["previewed"] or [])[:most]
+    is_last = not chosen or row["position"] + len(chosen) >= row["preview_count"]
+    return _BulkStep(chosen, None, is_last, list(wanted.statuses or ()))
+
+
 async def _step_of_filter(conn: Connection, row: Any, wanted: JobFilter, most: int) -> _BulkStep:
     began: datetime = row["created_at"]
     cursor: str | None = row["list_cursor"]
     until = began if wanted.created_before is None else min(began, wanted.created_before)
     wanted = replace(wanted, tenant_id=row["tenant_id"], created_before=until)
+    if set(wanted.statuses or STATUSES) <= ENDED:
+        # A job that ended later was not there when the action began, or has been retried since.
+        ended = began if wanted.finished_before is None else min(began, wanted.finished_before)
+        wanted = replace(wanted, finished_before=ended)
     before = None if cursor is None else UUID(cursor)
     page = await list_ids(conn, wanted, before=before, limit=most, max_examined=MAX_EXAMINED)
     next_cursor = None if page.next_before is None else str(page.next_before)
     return _BulkStep(page.ids, next_cursor, next_cursor is None, list(wanted.statuses or ()))
-
-
-def _narrowed(action: BulkVerb, wanted: JobFilter) -> JobFilter:
-    """The filter of what the action can change; refuses one that is empty, or that matches nothing of that."""
-    if wanted == JobFilter(wanted.tenant_id):
-        raise Refused(
-            "The filter names nothing: it would be every job.", remedy="Name a status, a type or another value."
-        )
-    statuses = APPLIES_TO[action] if wanted.statuses is None else wanted.statuses
-    fit = tuple(status for status in statuses if status in APPLIES_TO[action])
-    if not fit:
-        possible = ", ".join(APPLIES_TO[action])
-        raise Refused(
-            f"No job that passes the filter can be changed by {action}.", remedy=f"It applies to: {possible}."
-        )
-    return replace(wanted, statuses=fit)
-
-
-def _stored(wanted: JobFilter) -> dict[str, Any]:
-    values = {name: value for name, value in asdict(wanted).items() if value is not None and name != "tenant_id"}
-    found: dict[str, Any] = orjson.loads(orjson.dumps(values, default=str))
-    return found
 
 
 async def _require_room(conn: Connection, tenant_id: UUID | None) -> None:
@@ -255,14 +263,14 @@ def _event(action: str, id: UUID, tenant_id: UUID | None, actor: Actor, facts: M
 
 def _bulk_action(row: "models.BulkAction") -> BulkAction:
     selection = cast("dict[str, Any]", row.selection)
-    kept = selection.get("filter")
+    kept = selection.get("filter") or selection.get("previewed_filter")
     return BulkAction(
         UUID(row.id),
         None if row.tenantId is None else UUID(row.tenantId),
         cast("BulkVerb", row.action),
         cast("BulkStatus", row.status),
         row.reason,
-        None if kept is None else _FILTER.validate_python(kept),
+        None if kept is None else STORED_FILTER.validate_python(kept),
         row.total,
         row.ratePerSecond,
         row.changed,
@@ -273,4 +281,6 @@ def _bulk_action(row: "models.BulkAction") -> BulkAction:
         row.createdAt,
         row.updatedAt,
         row.finishedAt,
+        selection.get("digest"),
+        selection.get("arrived"),
     )

@@ -1,25 +1,41 @@
-"""Dead letters by cause: those of one type whose errors are alike are one group."""
+"""Dead letters by cause: those of one type whose errors are alike are one group.
+
+The meter counts them as it reads the audit log, so that a page of causes costs the same however many dead letters there
+are, and however old most of them are.
+"""
 
 from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
+from atlas.engine.jobs.counts import Transaction, update_counts
 from atlas.models.jobs import DeadLetterGroup, DeadLetterGroups
 from atlas.models.rows import from_rows
 
 GROUPS = statement("engine/jobs/sql/dead_letter_groups.sql")
 
-# Of a tenant, and of all: read and grouped in some 100 ms.
-MOST_READ = 5_000
-MOST_GROUPS = 200
+MAX_GROUPS = 200
 
 
 async def group_dead_letters(
-    conn: Connection, *, tenant_id: UUID | None = None, most_read: int = MOST_READ
+    read: Transaction, write: Transaction | None, *, tenant_id: UUID | None = None
 ) -> DeadLetterGroups:
-    """The newest dead letters by type and error, the largest groups first."""
-    most = {"most_read": most_read, "most_of_all": most_read, "limit": MOST_GROUPS}
-    rows = await fetch(conn, GROUPS, tenant_id=tenant_id, **most)
-    examined = rows[0]["examined"] if rows else 0
-    found = from_rows(DeadLetterGroup, rows)
-    return DeadLetterGroups(items=found, examined=examined, complete=examined < most_read and len(found) < MOST_GROUPS)
+    """Dead letters by type and error, those of the newest first, counted up to now.
+
+    The transactions are those of `summarize`. Without `write`, on a standby, the counts are those of the meter's last
+    poll, and are not called complete.
+    """
+    is_current = write is not None and await update_counts(write)
+    async with read() as conn:
+        return await read_dead_letters(conn, tenant_id=tenant_id, is_current=is_current)
+
+
+async def read_dead_letters(
+    conn: Connection, *, tenant_id: UUID | None = None, is_current: bool = True, limit: int = MAX_GROUPS
+) -> DeadLetterGroups:
+    """The same as the meter has counted them until now."""
+    rows = await fetch(conn, GROUPS, tenant_id=tenant_id, limit=limit)
+    groups = from_rows(DeadLetterGroup, rows)
+    shown = sum(group.count for group in groups)
+    count = shown if len(groups) < limit else max(shown, rows[0]["total"] or 0)
+    return DeadLetterGroups(items=groups, count=count, examined=count, complete=is_current and count == shown)

@@ -10,10 +10,10 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.alerts import read_findings
-from atlas.engine.jobs.dead_letters import group_dead_letters
+from atlas.engine.jobs.dead_letters import read_dead_letters
 from atlas.engine.workflows.approvals import count_pending
 from atlas.models.audit import SealStatus
-from atlas.models.jobs import DeadLetterGroups
+from atlas.models.jobs import DeadLetterGroup
 from atlas.models.overview import Need
 from atlas.models.system import Alert
 
@@ -22,9 +22,8 @@ ATTENTION = statement("engine/metering/sql/attention.sql")
 # A scheduler fires within a second, and another one takes over within some.
 LATE_SECONDS = 60.0
 LONGEST_SEAL_LAG = 60.0
-# Dead letters are grouped by cause up to so many, in some 20 ms, and so many causes are named.
-MOST_GROUPED = 1_000
-MOST_CAUSES = 3
+# So many causes of dead letters are named.
+MAX_CAUSES = 3
 DEAD_LETTERS = "/jobs?status=dead_letter"
 
 # Where each kind of alert is looked into.
@@ -64,9 +63,7 @@ async def find_attention(
     approvals = await count_pending(conn, tenant_id=tenant_id)
     late, failing, disabled = (row[name] for name in ("late_schedules", "failing_triggers", "disabled_webhooks"))
     triggers = "/jobs/triggers"
-    causes = None
-    if 0 < dead_letters < MOST_GROUPED:
-        causes = await group_dead_letters(conn, tenant_id=tenant_id, most_read=MOST_GROUPED)
+    causes = (await read_dead_letters(conn, tenant_id=tenant_id, limit=MAX_CAUSES)).items if dead_letters else []
     needs = [
         *([] if tenant_id is not None else _alerts(await read_findings(conn))),
         *(_no_worker(job_type, count) for job_type, count in unserved),
@@ -89,19 +86,16 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
         yield _need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
 
 
-def _dead_letters(count: int, found: DeadLetterGroups | None) -> Iterator[Need]:
-    """The most frequent causes, each on its own, and the rest; of very many dead letters only how many there are."""
-    if found is None or not found.complete:
-        yield _need("dead_letters", count, f"{_many(count, 'dead letter')}.", DEAD_LETTERS)
-        return
-    shown = found.items[:MOST_CAUSES]
-    for group in shown:
+def _dead_letters(count: int, causes: Sequence[DeadLetterGroup]) -> Iterator[Need]:
+    """The causes of the newest dead letters, each on its own, and the rest."""
+    for group in causes:
         cause = group.message or group.error_type or "no error was recorded"
         message = f"{_many(group.count, 'dead letter')} of {group.job_type}: {cause}"
         address = f"{DEAD_LETTERS}&{urlencode({'job_type': group.job_type})}"
         yield _need("dead_letters", group.count, message, address, group.job_type, group.first_at)
-    others = sum(group.count for group in found.items[MOST_CAUSES:])
-    yield _need("dead_letters", others, f"{_many(others, 'other dead letter')}.", DEAD_LETTERS)
+    others = max(0, count - sum(group.count for group in causes))
+    words = "other dead letter" if causes else "dead letter"
+    yield _need("dead_letters", others, f"{_many(others, words)}.", DEAD_LETTERS)
 
 
 def _no_worker(job_type: str, count: int) -> Need:

@@ -10,7 +10,7 @@ from uuid import UUID
 from atlas.audit.seal_status import seal_status
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.counts import Transaction
+from atlas.engine.jobs.counts import Transaction, update_counts
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
 from atlas.engine.jobs.summary import summarize
@@ -47,6 +47,8 @@ async def read_overview(
 ) -> Overview:
     """The overview of one tenant, or of all. The transactions are those of `summarize`."""
     summary = await summarize(read, read_all, write, tenant_id=tenant_id)
+    if write is not None and summary.counts["dead_letter"]:
+        await update_counts(write)
     async with read_all() as conn:
         seal = await seal_status(conn, tenant_id=tenant_id)
         newest = await find_newest_active(conn)

@@ -28,6 +28,7 @@ TABLE = {
     "POST /jobs/dead-letters/retry": MANAGERS,
     "GET /jobs/bulk": READERS,
     "POST /jobs/bulk": MANAGERS,
+    "POST /jobs/bulk/preview": MANAGERS,
     "GET /jobs/bulk/{bulk_id}": READERS,
     "POST /jobs/bulk/{bulk_id}/cancel": MANAGERS,
     "GET /groups": PEOPLE,

@@ -5,12 +5,15 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
+from atlas.engine.jobs.bulk_actions import take_step
 from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.secrets.store import reveal
 from atlas.engine.workflows.intents import take_intents
 from tests.api.test_jobs import make
 from tests.engine.jobs.given import given_worker
 from tests.engine.jobs.test_bulk_actions import BURY
+from tests.engine.jobs.test_dead_letters import MANY
 
 
 @pytest.fixture
@@ -31,9 +34,33 @@ async def test_a_group_of_dead_letters_is_retried_by_its_filter(admin, dead):
     assert begun.status_code == 201, begun.text
     assert begun.json() | {"status": "done", "changed": 3, "reason": "The port is open."} == begun.json()
     assert {name: value for name, value in begun.json()["filter"].items() if value} == body["filter"]
-    assert (await admin.get("/jobs/dead-letters")).json() == {"items": [], "examined": 0, "complete": True}
+    assert (await admin.get("/jobs/dead-letters")).json() == {"items": [], "count": 0, "examined": 0, "complete": True}
     [event] = (await admin.get("/audit", params={"entity_id": dead[0], "action": "JOB_RETRIED"})).json()["items"]
     assert (event["actor_id"], event["meta"]["reason"]) == ("tenant_admin@acme", "The port is open.")
+
+
+async def test_the_number_of_a_preview_is_the_number_changed_while_more_arrive(world, admin, conn):
+    await conn.execute(MANY, world.acme.id, 7_000)
+    assert await count_jobs(conn)
+    [group] = (await admin.get("/jobs/dead-letters")).json()["items"]
+    chosen = {name: group[name] for name in ("job_type", "error_type", "error_pattern")}
+    body = {"action": "discard", "filter": {"status": ["dead_letter"], **chosen}}
+    preview = (await admin.post("/jobs/bulk/preview", json=body)).json()
+    assert (group["count"], preview["count"], preview["complete"]) == (7_000, 7_000, True)
+
+    await conn.execute(MANY, world.acme.id, 12)
+    named = {"action": "discard", "digest": preview["digest"], "reason": "known"}
+    async with world.client("other", "tenant_admin") as stranger:
+        assert (await stranger.post("/jobs/bulk", json=named)).status_code == 404
+    assert (await admin.post("/jobs/bulk", json=named | {"action": "retry"})).status_code == 409
+    begun = (await admin.post("/jobs/bulk", json=named)).json()
+    assert (begun["total"], begun["arrived"], begun["changed"], begun["status"]) == (7_000, 12, 200, "running")
+    while await take_step(conn, UUID(begun["id"])):
+        pass
+    done = (await admin.get(f"/jobs/bulk/{begun['id']}")).json()
+    assert (done["status"], done["changed"], done["verdicts"]) == ("done", 7_000, {"discarded": 7_000})
+    left = "select count(*) from atlas.jobs where dead_lettered_at is not null"
+    assert await conn.fetchval(left) == 12
 
 
 async def test_an_action_is_watched_and_stopped(world, admin, dead):
@@ -62,9 +89,9 @@ async def test_a_tenants_filter_finds_its_own_jobs_alone(world, admin, dead):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ({"action": "retry"}, "give either ids or filter"),
-        ({"action": "retry", "ids": [str(uuid4())], "filter": {"job_type": "x"}}, "give either ids or filter"),
-        ({"action": "discard", "ids": [str(uuid4())], "reason": " "}, "discarded with a reason"),
+        ({"action": "retry"}, "give one of ids, filter and digest"),
+        ({"action": "retry", "ids": [str(uuid4())], "filter": {"job_type": "x"}}, "give one of ids, filter and digest"),
+        ({"action": "discard", "ids": [str(uuid4())], "reason": " "}, "A reason is required"),
         ({"action": "delete", "filter": {}}, "it would be every job"),
         ({"action": "delete", "filter": {"job_type": None}}, "it would be every job"),
         ({"action": "retry", "filter": {"status": ["succeeded"]}}, "It applies to: failed, dead_letter, canceled"),

@@ -14,6 +14,7 @@ BODIES = {
     "POST /jobs": {"job_type": "x.work"},
     "POST /jobs/dead-letters/retry": {},
     "POST /jobs/bulk": {"action": "retry", "filter": {"status": ["canceled"]}},
+    "POST /jobs/bulk/preview": {"action": "retry", "filter": {"status": ["canceled"]}},
     "POST /groups": {"jobs": [{"job_type": "x.work"}]},
     "POST /jobs/tick": {"limit": 1},
     "POST /jobs/triggers": {"label": "n", "trigger_type": "schedule", "cron_expr": "0 7 * * *", "job_type": "x.work"},

@@ -18,6 +18,7 @@ from atlas.engine.metering.usage import meter_usage
 from atlas.models.system import Alert
 from tests.api.given import furnish_tenant
 from tests.engine.jobs.given import given_worker, success
+from tests.engine.jobs.test_bulk_actions import given_dead
 from tests.support import DANA
 
 
@@ -121,10 +122,11 @@ async def test_dead_letters_need_a_person_by_their_cause(world, admin, conn, mon
     assert (need["count"], need["subject"]) == (3, "x")
     assert need["message"].startswith("3 dead letters of x: ValueError: no ")
 
-    # Of too many to be grouped, only how many there are.
-    monkeypatch.setattr(attention, "MOST_GROUPED", 2)
-    [need] = (await overview(admin))["needs"]
-    assert (need["count"], need["subject"], need["message"]) == (3, None, "3 dead letters.")
+    # The causes of the newest are named, the others counted.
+    monkeypatch.setattr(attention, "MAX_CAUSES", 1)
+    await given_dead(conn, 2, tenant_id=world.acme.id, message="The disk is full")
+    found = [(need["count"], need["message"]) for need in (await overview(admin))["needs"]]
+    assert found == [(2, "2 dead letters of report.build: The disk is full"), (3, "3 other dead letters.")]
 
 
 async def test_what_waits_for_a_person_is_counted(pool, world, admin, conn):

@@ -13,10 +13,12 @@ from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.idempotency import StoredResponse, call_key, once
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.policy.rules import add_rule
@@ -88,6 +90,8 @@ async def _give_things(conn: Any, tenant: Tenant) -> None:
     await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
     await enqueue_group(conn, [], tenant_id=tenant.id, actor=DANA)
     await begin_bulk_action(conn, "retry", actor=DANA, ids=[host.id], tenant_id=tenant.id)
+    failed = JobFilter(tenant.id, ("failed",))
+    await preview_bulk_action(conn, "retry", failed, actor=DANA, tenant_id=tenant.id)
     over = await add_trigger(conn, tenant.id, {**EVERY, "label": "over"}, actor=DANA)
     await remove_trigger(conn, over.id, actor=DANA)
     await add_rule(conn, label="cheap", effect="allow", tenant_id=tenant.id, actor=DANA)

@@ -1,5 +1,6 @@
 """Jobs and dead letters in a browser: the story of one, actions on many, hostile content, a burst of events."""
 
+import asyncio
 import json
 import re
 from datetime import timedelta
@@ -9,8 +10,10 @@ import orjson
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
+from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
+from tests.engine.jobs.test_dead_letters import MANY
 from tests.support import DANA, PROOF
 from tests.web.conftest import PHONE, Visit, serious_violations
 from tests.web.hostile import HOSTILE
@@ -166,6 +169,33 @@ def test_a_dead_letter_is_redriven_and_another_discarded(site: Site, visit: Visi
     expect(page.locator("[data-status=failed]").first).to_be_visible()
 
 
+def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site: Site, visit: Visit):
+    tenant = site.world.other.id
+    site.run(site.pool.execute(MANY, tenant, 700))
+    site.run(count(site))
+    page = visit("/dead-letters", role="tenant_admin", tenant="other")
+    page.get_by_role("button", name="Discard 700 of report.build").click(timeout=20_000)
+    dialog = page.get_by_role("dialog", name="Discard 700 jobs?")
+    dialog.get_by_label("Reason").fill("known")
+    site.run(site.pool.execute(MANY, tenant, 5))
+    dialog.get_by_role("button", name="Discard 700 jobs").click()
+    told = "200 jobs are discarded; the rest follows. 5 more arrived since and were not changed."
+    expect(page.get_by_text(told, exact=True)).to_be_visible()
+    expect(page.get_by_role("list", name="Actions that are going on")).to_have_count(0, timeout=20_000)
+    changed = "select changed from atlas.bulk_actions where tenant_id = $1"
+    assert site.run(site.pool.fetchval(changed, tenant)) == 700
+    left = "select count(*) from atlas.jobs where tenant_id = $1 and dead_lettered_at is not null"
+    assert site.run(site.pool.fetchval(left, tenant)) == 5
+    site.run(site.pool.execute("delete from atlas.jobs where tenant_id = $1 and job_type = 'report.build'", tenant))
+
+
+async def count(site: Site) -> None:
+    """Find the dead letters that were loaded past Atlas."""
+    async with site.pool.acquire() as conn:
+        while not await count_jobs(conn):
+            await asyncio.sleep(0.05)  # the meter is at work
+
+
 def test_hostile_content_in_every_field_runs_no_script(site: Site, visit: Visit):
     tenant = site.world.other.id
     everything = NewJob("x", {"all": HOSTILE, **{text: text for text in HOSTILE}}, tenant, delay=timedelta(hours=1))
@@ -188,6 +218,7 @@ def test_hostile_content_in_every_field_runs_no_script(site: Site, visit: Visit)
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel", name=tab)).not_to_be_empty()
         assert ran(page) == []
+    site.run(count(site))
     page.goto("/dead-letters")
     expect(page.get_by_role("grid").get_by_role("row")).not_to_have_count(0)
     page.get_by_role("button", name=re.compile("^Retry 1 of")).first.click()

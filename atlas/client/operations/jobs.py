@@ -13,6 +13,7 @@ from atlas.models.base import Document, Listed
 from atlas.models.explain import JobExplanation
 from atlas.models.jobs import (
     Attempt,
+    BulkActionPreview,
     BulkActionShown,
     Canceled,
     DeadLetterGroups,
@@ -103,7 +104,11 @@ class JobOperations(ApiCaller):
 
     @operation("GET", "/jobs/dead-letters")
     def group_dead_letters(self) -> DeadLetterGroups:
-        """Dead letters by type and error, the largest groups first."""
+        """Dead letters by type and error, newest first."""
+
+    @operation("POST", "/jobs/bulk/preview")
+    def preview_bulk_action(self, action: str, filter: Document) -> BulkActionPreview:
+        """Count the jobs that an action by a filter would change, and keep them for it."""
 
     @operation("POST", "/jobs/bulk")
     def begin_bulk_action(
@@ -112,10 +117,11 @@ class JobOperations(ApiCaller):
         *,
         ids: Sequence[Id] = ...,
         filter: Document = ...,
+        digest: str | None = ...,
         rate_per_second: float | None = ...,
         reason: str = ...,
     ) -> BulkActionShown:
-        """Retry, cancel, delete or discard many jobs, by their ids or by the filter of a list."""
+        """Retry, cancel, delete or discard many jobs: by their ids, a preview's digest, or the filter of a list."""
 
     @listing("/jobs/bulk")
     def list_bulk_actions(self) -> BulkActionShown:

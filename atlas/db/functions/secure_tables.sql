@@ -37,18 +37,19 @@ begin
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
         'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
-        'job_counts, job_totals, job_series, webhooks, inbound_hooks, bulk_actions, pauses, job_groups, enqueue_grants',
+        'job_counts, job_totals, job_series, dead_letters, dead_letter_causes, webhooks, inbound_hooks, bulk_actions, bulk_previews, pauses, '
+        'job_groups, enqueue_grants',
         'select, insert, update, delete'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_moved, audit_private', 'select, insert'),
       (engine_role, 'audit_log', 'insert ' || row_columns),
       (tenant_role, 'job_types, job_definitions, job_workers, system_state, pauses, job_runs, shown_jobs, listed_jobs, workflow_run_states', 'select'),
-      (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, recurring_jobs, recurring_runs', 'select'),
+      (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, dead_letters, dead_letter_causes, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
       (tenant_role, 'job_groups', 'select, insert, update (total)'),
-      (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions', 'select, insert'),
+      (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions, bulk_previews', 'select, insert'),
       (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, webhooks, inbound_hooks',
         'select, insert, delete'),
       (tenant_role, 'policy_rules', 'select'),

@@ -1,7 +1,8 @@
--- How long ago the jobs of all tenants were counted, in seconds, null if never in this cluster; how long that took; how many jobs there are by the
+-- How long ago the jobs of all tenants were counted, in seconds, null if never in this cluster or without the
+-- causes of dead letters; how long that took; how many jobs there are by the
 -- counts; and how many rows the server has inserted less deleted since then that the counts do not know. Looks across tenants. SQL, because it reads the
 -- server's statistics.
-select case when (s.value->>'cluster')::bigint = atlas.system_identifier()
+select case when (s.value->>'cluster')::bigint = atlas.system_identifier() and s.value ? 'causes'
        then extract(epoch from clock_timestamp() - (s.value->>'counted_at')::timestamptz)::float8 end as age,
   coalesce((s.value->>'seconds')::float8, 0) as seconds,
   k.jobs,

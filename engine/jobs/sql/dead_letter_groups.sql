@@ -1,45 +1,11 @@
--- The newest dead letters by type and error: how many, since when, and the newest of each, the largest groups first. Looks at
--- :most_read of a tenant; `examined` says at how many in all. Without a tenant it looks across all (operators). SQL, because it
--- groups by a function of the error, along a partial index.
-with recursive
-tenants as (
-  select coalesce(:tenant_id::uuid, (
-    select tenant_id from only atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id limit 1)) as tenant_id
-  union all
-  select (
-    select j.tenant_id from only atlas.jobs j where atlas.is_listed(j, 'dead_letter') and j.tenant_id > t.tenant_id order by j.tenant_id limit 1)
-  from tenants t
-  where :tenant_id is null and t.tenant_id is not null
-),
-letters as materialized (
-  select j.*
-  from tenants t
-  cross join lateral (
-    select id, job_type, error->>'type' as error_type, left(error->>'message', 300) as message,
-      error->>'outcome' = 'unknown' as is_unknown, dead_lettered_at
-    from only atlas.jobs j
-    where atlas.is_listed(j, 'dead_letter')
-      and tenant_id = t.tenant_id
-    order by id desc
-    limit :most_read::int) j
-  limit :most_of_all::int
-),
--- the same message is normalised once
-messages as (
-  select job_type, error_type, message, atlas.error_pattern(message) as error_pattern, count(*) as count,
-    count(*) filter (where is_unknown) as unknown_outcomes, min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at,
-    (array_agg(id order by dead_lettered_at desc))[1] as sample_id
-  from letters
-  group by job_type, error_type, message
-),
-groups as (
-  select job_type, error_type, error_pattern, sum(count)::int as count, sum(unknown_outcomes)::int as unknown_outcomes,
-    min(first_at) as first_at, max(last_at) as last_at,
-    (array_agg(sample_id order by last_at desc))[1] as sample_id, (array_agg(message order by last_at desc))[1] as message
-  from messages
-  group by job_type, error_type, error_pattern
-)
-select g.*, (select count(*)::int from letters) as examined
-from groups g
-order by g.count desc, g.last_at desc
+-- Dead letters by cause, of a tenant or of all together (operators), the cause of the newest first, with how many dead letters there are in all.
+-- The meter keeps the causes: see the function count_dead_letters. The sample is null where it is no dead letter any more.
+-- SQL, because it reads what two tables keep.
+select c.job_type, c.error_type, c.error_pattern, c.message, c.count, c.unknown_outcomes, c.first_at, c.last_at,
+  (select d.job_id from atlas.dead_letters d where d.job_id = c.sample_id and d.cause = c.cause) as sample_id,
+  (select sum(k.dead_letters)::int from atlas.job_counts k where :tenant_id::uuid is null or k.tenant_id = :tenant_id) as total
+from atlas.dead_letter_causes c
+where c.tenant_id = coalesce(:tenant_id::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  and c.count > 0
+order by c.last_at desc
 limit :limit::int;

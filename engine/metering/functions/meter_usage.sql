@@ -1,4 +1,4 @@
--- Meters what happened to jobs: usage by the hour, counts of jobs, totals of job types, series by the minute, hour and day.
+-- Meters what happened to jobs: usage by the hour, counts of jobs, causes of dead letters, totals of job types, series by the minute, hour and day.
 -- Returns whether there may be more. Null: another meter is at work.
 --
 -- What happens to a job has an audit row, written in the transaction that did it. The meter reads each row exactly once; its
@@ -20,6 +20,7 @@ begin
     attempts := ended_attempts(batch);
     perform add_to_usage(attempts);
     perform add_to_job_counts(batch);
+    perform add_to_dead_letters(batch);
     events := job_events(batch);
     perform add_to_job_totals(events);
     perform add_to_job_series(events, attempts);

@@ -3,6 +3,21 @@
 with counts as (
   delete from atlas.job_counts where tenant_id = :id
 ),
+letters as (
+  delete from atlas.dead_letters where tenant_id = :id
+),
+causes as (
+  delete from atlas.dead_letter_causes where tenant_id = :id
+  returning cause, count, unknown_outcomes
+),
+causes_of_all as (
+  update atlas.dead_letter_causes a
+  set count            = a.count - c.count,
+      unknown_outcomes = a.unknown_outcomes - c.unknown_outcomes
+  from causes c
+  where a.cause = c.cause
+    and a.tenant_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+),
 usage as (
   delete from atlas.usage_hourly where tenant_id = :id
 ),

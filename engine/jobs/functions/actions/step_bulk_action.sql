@@ -1,7 +1,8 @@
 -- A step of a bulk action: changes these jobs, each with its audit event, and moves the record on; running -> done with the last step.
 -- All of it in this call, so no process holds the record between two statements: whoever calls next takes the next step. False where the
 -- record is no longer as the caller read it (p_position, p_cursor), is not due, or another process is at it; then nothing is changed.
--- p_statuses: for a filter, the statuses that a job must still have; null for jobs that are named by their ids. p_refused: the jobs that
+-- p_statuses: for a filter or a preview, the statuses that a job must still have; null for jobs that are named by their ids. A job of a preview
+-- that has another one now, that ended again since, or is gone, has the verdict already_changed. p_refused: the jobs that
 -- policy does not let start again, with the verdict.
 -- Locks: the record (skipping it where it is locked), job rows in ascending id. Called by engine/jobs/bulk_actions.py.
 create or replace function step_bulk_action(
@@ -13,6 +14,8 @@ declare
   chosen uuid[] := p_ids;
   -- The jobs that it leaves alone, with the verdict.
   left_alone jsonb := p_refused;
+  -- When the set of its preview was read.
+  as_of timestamptz;
   facts jsonb;
   step jsonb;
   step_total int;
@@ -25,11 +28,18 @@ begin
   if not found then
     return false;
   end if;
+  as_of := (act.selection->>'as_of')::timestamptz;
   if p_statuses is not null then
     chosen := array(
       select j.id from jobs j
       where j.id = any (p_ids) and (act.tenant_id is null or j.tenant_id = act.tenant_id) and shown_status(j) = any (p_statuses)
+        and (as_of is null or j.finished_at is null or j.finished_at <= as_of)
       order by j.id for update);
+    if as_of is not null then
+      left_alone := left_alone || coalesce((
+        select jsonb_object_agg(i, 'already_changed') from unnest(p_ids) i where i <> all (chosen)), '{}');
+      chosen := p_ids;
+    end if;
     if act.action = 'retry' then
       -- A retry may do again what was done already: such a job is retried by its id.
       left_alone := left_alone || coalesce((

@@ -1,4 +1,4 @@
--- Counts the jobs of every tenant anew. False: the meter is at work. Counts and snapshot are of one statement: what commits later is
+-- Counts the jobs of every tenant anew, and the causes of dead letters. False: the meter is at work. Counts and snapshot are of one statement: what commits later is
 -- added from the audit log by add_to_job_counts, which passes over what the snapshot shows.
 -- `changed` is the server's own figure of inserted less deleted rows, to notice rows that came or went without the audit log.
 -- `seconds` is how long the count took: it reads every job, and is repeated the less often the more there are.
@@ -13,6 +13,7 @@ begin
   if not pg_try_advisory_xact_lock(lock_class('metering'), 0) then
     return false;
   end if;
+  perform count_dead_letters(null);
   delete from job_counts;
   with counted as (
     insert into job_counts (tenant_id, jobs, succeeded, failed, canceled, dead_letters)
@@ -23,7 +24,7 @@ begin
     returning jobs)
   insert into system_state as s (key, value, updated_by)
   select 'job_counts', jsonb_build_object('cluster', system_identifier(), 'snapshot', pg_current_snapshot(), 'changed', changed,
-    'jobs', coalesce(sum(c.jobs), 0), 'counted_at', clock_timestamp(),
+    'jobs', coalesce(sum(c.jobs), 0), 'counted_at', clock_timestamp(), 'causes', true,
     'seconds', extract(epoch from clock_timestamp() - statement_timestamp())), 'job counts'
   from counted c
   on conflict (key) do update set value = excluded.value, updated_at = clock_timestamp();

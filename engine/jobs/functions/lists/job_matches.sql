@@ -1,4 +1,5 @@
--- Whether a job passes the filters of a list that no index serves; null filters nothing. Its names are resolved when it is created,
+-- Whether a job passes the filters of a list that no index serves; null filters nothing, and an empty type or pattern of an error
+-- finds jobs without one. Its names are resolved when it is created,
 -- so that it needs no search_path of its own, which would keep it from becoming a part of the statement that calls it.
 -- Called by the function list_jobs.
 create or replace function job_matches(
@@ -13,6 +14,6 @@ return (p_job_type is null or j.job_type = p_job_type)
   and (p_finished_before is null or j.finished_at < p_finished_before)
   and (p_worker_id is null or j.claimed_by = p_worker_id)
   and (p_host_id is null or j.host_id = p_host_id)
-  and (p_error_type is null or j.error->>'type' = p_error_type)
+  and (p_error_type is null or coalesce(j.error->>'type', '') = p_error_type)
   and (p_error_text is null or strpos(lower(j.error->>'message'), lower(p_error_text)) > 0)
-  and (p_error_pattern is null or error_pattern(j.error->>'message') = p_error_pattern);
+  and (p_error_pattern is null or error_pattern(coalesce(j.error->>'message', '')) = p_error_pattern);

@@ -24,7 +24,6 @@ type Filter = Schemas["JobFilterBody"];
 interface Asked {
   verb: BulkVerb;
   filter: Filter;
-  count: number;
 }
 
 /** Jobs that failed after their last retry, by cause: retried or discarded together. */
@@ -44,22 +43,17 @@ export function DeadLettersPage() {
   const all = query.data?.items;
   const groups = all?.filter((group) => fits(search.job_type, group.job_type) && fits(search.error_type, group.error_type));
   const isFiltered = search.job_type !== undefined || search.error_type !== undefined;
-  const columns = useMemo(
-    () => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group), count: group.count }) : null),
-    [manages],
-  );
+  const columns = useMemo(() => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group) }) : null), [manages]);
   const sum = groups?.reduce((total, group) => total + group.count, 0) ?? 0;
-  const about = sum > 0 && (
+  const count = isFiltered ? sum : (query.data?.count ?? sum);
+  const about = count > 0 && (
     <span className="quiet">
-      {plural(sum, "job")} in {plural(groups?.length ?? 0, "group")}
-      {query.data?.complete === false && `, of the newest ${whole(query.data.examined)}`}
+      {plural(count, "job")}, {count > sum ? "the newest " : ""}
+      {plural(groups?.length ?? 0, "cause")}
     </span>
   );
-  const retryAll = manages && sum > 0 && !isFiltered && (
-    <Button
-      icon={<RotateCw size={14} aria-hidden />}
-      onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] }, count: sum })}
-    >
+  const retryAll = manages && count > 0 && !isFiltered && (
+    <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked({ verb: "retry", filter: { status: ["dead_letter"] } })}>
       Retry all
     </Button>
   );
@@ -85,7 +79,7 @@ export function DeadLettersPage() {
         rowKey={keyOf}
         columns={shownOf(columns, hidden)}
         query={query}
-        onRetry={manages ? (group) => setAsked({ verb: "retry", filter: filterOf(group), count: group.count }) : undefined}
+        onRetry={manages ? (group) => setAsked({ verb: "retry", filter: filterOf(group) }) : undefined}
         empty={
           isFiltered ? (
             <EmptyState
@@ -104,7 +98,6 @@ export function DeadLettersPage() {
         <BulkDialog
           verb={asked.verb}
           selection={{ filter: asked.filter }}
-          count={asked.count}
           onClose={() => setAsked(null)}
           onDone={() => void query.refetch()}
         />
@@ -149,8 +142,14 @@ function listOf(group: Group) {
   };
 }
 
+/** The same for an action. An empty text is an error without a type or a message: null would be any. */
 function filterOf(group: Group): Filter {
-  return { status: ["dead_letter"], job_type: group.job_type, error_type: group.error_type, error_pattern: group.error_pattern };
+  return {
+    status: ["dead_letter"],
+    job_type: group.job_type,
+    error_type: group.error_type ?? "",
+    error_pattern: group.error_pattern ?? "",
+  };
 }
 
 function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null): Column<Group>[] {

@@ -56,7 +56,6 @@ export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: Bul
         <BulkDialog
           verb={verb}
           selection={all ? { filter: filtersAt(filters, askedAt) } : { ids }}
-          count={all ? null : ids.length}
           onClose={() => setVerb(null)}
           onDone={() => {
             onClear();

@@ -117,13 +117,7 @@ export function JobsPage() {
         />
       )}
       {retried !== null && (
-        <BulkDialog
-          verb="retry"
-          selection={{ ids: [retried] }}
-          count={1}
-          onClose={() => setRetried(null)}
-          onDone={() => void jobs.restart()}
-        />
+        <BulkDialog verb="retry" selection={{ ids: [retried] }} onClose={() => setRetried(null)} onDone={() => void jobs.restart()} />
       )}
     </Page>
   );

@@ -1,12 +1,15 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { client, type Schemas } from "@/api/client";
 import { useToast } from "@/components/Toast";
-import { plural } from "@/format/numbers";
+import { plural, whole } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
 import type { JobStatus } from "./search";
 
 export type BulkVerb = Schemas["NewBulkAction"]["action"];
 export type BulkAction = Schemas["BulkActionShown"];
+export type BulkPreview = Schemas["BulkActionPreview"];
+/** The jobs of an action: by their ids, or all that pass a filter. */
+export type Selection = { ids: string[] } | { filter: Schemas["JobFilterBody"] };
 
 /** The statuses that each verb can change. */
 export const APPLIES_TO: Record<BulkVerb, readonly JobStatus[]> = {
@@ -42,12 +45,33 @@ export const VERBS: Record<BulkVerb, { label: string; done: string; consequence:
 /** What became of an action, as a sentence. */
 export function outcomeOf(action: BulkAction): string {
   const changed = `${plural(action.changed, "job")} ${action.changed === 1 ? "is" : "are"} ${VERBS[action.action].done}`;
-  if (action.status === "running") return `${changed}; the rest follows.`;
-  if (action.passed_over === 0) return `${changed}.`;
-  const reasons = Object.entries(action.verdicts)
-    .filter(([verdict]) => !DONE.has(verdict))
-    .map(([verdict, count]) => `${count} ${PASSED_OVER[verdict] ?? verdict.replaceAll("_", " ")}`);
-  return `${changed}; ${plural(action.passed_over, "job")} left as ${action.passed_over === 1 ? "it is" : "they are"}: ${reasons.join(", ")}.`;
+  const arrived = action.arrived == null || action.arrived === 0 ? "" : ` ${arrivedSince(action.arrived)}`;
+  if (action.status === "running") return `${changed}; the rest follows.${arrived}`;
+  if (action.passed_over === 0) return `${changed}.${arrived}`;
+  const left = Object.fromEntries(Object.entries(action.verdicts).filter(([verdict]) => !DONE.has(verdict)));
+  return `${changed}; ${leftAlone(action.passed_over, left)}.${arrived}`;
+}
+
+/** What a preview leaves out, as sentences under the number of jobs that would change. */
+export function leftOutOf(preview: BulkPreview): string[] {
+  const count = Object.values(preview.left_out).reduce((sum, one) => sum + one, 0);
+  const words = leftAlone(count, preview.left_out);
+  return [
+    ...(count === 0 ? [] : [`${words.charAt(0).toUpperCase()}${words.slice(1)}.`]),
+    ...(preview.complete ? [] : [`More jobs match than these ${whole(preview.count)}, the newest. Repeat it for the others.`]),
+  ];
+}
+
+// So many are counted; there may be more.
+const MAX_ARRIVED = 200;
+
+function arrivedSince(count: number): string {
+  return `${whole(count)}${count < MAX_ARRIVED ? "" : " or"} more arrived since and ${count === 1 ? "was" : "were"} not changed.`;
+}
+
+function leftAlone(count: number, verdicts: Record<string, number>): string {
+  const reasons = Object.entries(verdicts).map(([verdict, of]) => `${whole(of)} ${PASSED_OVER[verdict] ?? verdict.replaceAll("_", " ")}`);
+  return `${plural(count, "job")} left as ${count === 1 ? "it is" : "they are"}: ${reasons.join(", ")}`;
 }
 
 const DONE = new Set(["retried", "canceled", "requested", "deleted", "discarded"]);
@@ -57,8 +81,30 @@ const PASSED_OVER: Record<string, string> = {
   gone: "whose server was removed",
   ended: "ended already",
   missing: "do not exist",
+  already_changed: "changed already",
   unknown_outcome: "may have done their work, and are retried by their ids",
 };
+
+/** The jobs that an action by a filter would change. They are read once, so that the number does not change under the reader. */
+export function useBulkPreview(verb: BulkVerb, selection: Selection) {
+  const tenant = useTenant();
+  const filter = "filter" in selection ? selection.filter : null;
+  return useQuery({
+    queryKey: ["bulk preview", verb, filter, tenant],
+    queryFn: async () => {
+      const body = { action: verb, filter: filter ?? {} };
+      const { data } = await client.POST("/api/v1/jobs/bulk/preview", { params: { query: { tenant } }, body });
+      if (data === undefined) throw new Error("The API returned nothing.");
+      return data;
+    },
+    enabled: filter !== null,
+    retry: false,
+    staleTime: Infinity,
+    gcTime: 0,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+}
 
 /** Begins an action on many jobs, and tells what became of it. */
 export function useBulkAction(onDone: (action: BulkAction) => void) {

@@ -1,0 +1,175 @@
+"""Previews of bulk actions: the jobs that an action by a filter would change, kept as a set.
+
+Jobs come and go while someone reads "Retry 638 jobs?". The action names the set by its digest and changes the jobs in
+it that are still as they were. Jobs that changed in between are counted as `already_changed`; jobs that match only now
+are counted as arrived, and left alone.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+from pydantic import TypeAdapter
+
+from atlas.actors import Actor
+from atlas.bounds import LARGEST_PAGE
+from atlas.db.pool import Connection
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.jobs.job_list import BY_END, JobFilter, list_ended, list_ids
+from atlas.engine.jobs.retry import refused_by_policy
+from atlas.errors import Conflict, NotFound, Refused
+
+STORE = statement("engine/jobs/sql/store_bulk_preview.sql")
+FIND = statement("engine/jobs/sql/find_bulk_preview.sql")
+REFUSED = statement("engine/jobs/sql/refused_retries.sql")
+ARRIVED = statement("engine/jobs/sql/arrived_since_preview.sql")
+FORGET = statement("engine/jobs/sql/forget_bulk_previews.sql")
+
+BulkVerb = Literal["retry", "cancel", "delete", "discard"]
+
+# The statuses that each can change.
+APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
+    "retry": ("failed", "dead_letter", "canceled"),
+    "cancel": ("queued", "waiting", "running"),
+    "delete": ("queued", "waiting", "succeeded", "failed", "dead_letter", "canceled"),
+    "discard": ("dead_letter",),
+}
+# Jobs of a set: a larger one would take seconds to read.
+MAX_PREVIEWED = 100_000
+# Jobs that are compared with the filter, in pages: where it matches few, a preview ends after half a million.
+PAGE_JOBS = 5_000
+PAGE_EXAMINED = 20_000
+MAX_PAGES = 25
+# Jobs that arrived since are counted from a little before the preview: the transactions that were open then may have
+# ended jobs that it did not see.
+MAX_ARRIVED_EXAMINED = 1_000
+OPEN_TRANSACTIONS = timedelta(minutes=1)
+
+STORED_FILTER = TypeAdapter(JobFilter)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkPreview:
+    """The jobs that an action by a filter would change: how many, and the digest by which the action names them.
+
+    `left_out` counts the jobs that match and would not be changed, by the reason.
+    """
+
+    digest: str
+    tenant_id: UUID | None
+    action: BulkVerb
+    filter: JobFilter
+    count: int
+    left_out: dict[str, int]
+    complete: bool
+    as_of: datetime
+
+
+async def preview_bulk_action(
+    conn: Connection, action: BulkVerb, wanted: JobFilter, *, actor: Actor, tenant_id: UUID | None = None
+) -> BulkPreview:
+    """Read the jobs that the action would change now, and keep them for it."""
+    wanted = replace(narrowed(action, wanted), tenant_id=tenant_id)
+    ids, complete = await _matching(conn, wanted)
+    left_out = await _refused(conn, ids, tenant_id) if action == "retry" else {}
+    kept = [id for id in ids if id not in left_out]
+    counts = dict(Counter(left_out.values()))
+    filter, reasons = stored_filter(wanted), orjson.dumps(counts).decode()
+    row = await fetch_row(
+        conn,
+        STORE,
+        tenant_id=tenant_id,
+        action=action,
+        filter=orjson.dumps(filter).decode(),
+        ids=kept,
+        left_out=reasons,
+        complete=complete,
+        created_by=actor.id,
+    )
+    assert row is not None
+    return BulkPreview(row["digest"], tenant_id, action, wanted, len(kept), counts, complete, row["as_of"])
+
+
+async def find_preview(
+    conn: Connection, digest: str, *, action: BulkVerb, tenant_id: UUID | None = None
+) -> BulkPreview:
+    """The preview with this digest; NotFound if there is none, Conflict if it is of another action."""
+    row = await fetch_row(conn, FIND, digest=digest, tenant_id=tenant_id)
+    if row is None:
+        raise NotFound("preview", digest, remedy="Previews are kept for a day. Preview the action again.")
+    if row["action"] != action:
+        raise Conflict(
+            f"The preview is of the action {row['action']}, not of {action}.", remedy=f"Preview the action {action}."
+        )
+    values = {name: row[name] for name in ("digest", "tenant_id", "action", "count", "complete", "as_of")}
+    wanted = STORED_FILTER.validate_python(orjson.loads(row["filter"]))
+    return BulkPreview(
+        **values, left_out=orjson.loads(row["left_out"]), filter=replace(wanted, tenant_id=row["tenant_id"])
+    )
+
+
+async def count_arrived(conn: Connection, preview: BulkPreview) -> int:
+    """How many jobs match now that did not when the set was read; no more than a page of them are counted."""
+    since = preview.as_of - OPEN_TRANSACTIONS
+    wanted = preview.filter
+    bounds: dict[str, Any] = {"limit": LARGEST_PAGE, "max_examined": MAX_ARRIVED_EXAMINED}
+    if set(wanted.statuses or ()) <= set(BY_END):
+        wanted = replace(wanted, finished_after=max(filter(None, (wanted.finished_after, since))))
+        found = [job.id for job in (await list_ended(conn, wanted, **bounds, whole=False)).jobs]
+    else:
+        wanted = replace(wanted, created_after=max(filter(None, (wanted.created_after, since))))
+        found = (await list_ids(conn, wanted, before=None, **bounds)).ids
+    arrived: int = await fetch_value(conn, ARRIVED, digest=preview.digest, ids=found)
+    return arrived
+
+
+async def forget_bulk_previews(conn: Connection) -> None:
+    """Remove sets that nobody will act on any more."""
+    await fetch(conn, FORGET)
+
+
+def narrowed(action: BulkVerb, wanted: JobFilter) -> JobFilter:
+    """The filter of what the action can change; refuses one that is empty, or that matches nothing of that."""
+    if wanted == JobFilter(wanted.tenant_id):
+        raise Refused(
+            "The filter names nothing: it would be every job.", remedy="Name a status, a type or another value."
+        )
+    statuses = APPLIES_TO[action] if wanted.statuses is None else wanted.statuses
+    fit = tuple(status for status in statuses if status in APPLIES_TO[action])
+    if not fit:
+        possible = ", ".join(APPLIES_TO[action])
+        raise Refused(
+            f"No job that passes the filter can be changed by {action}.", remedy=f"It applies to: {possible}."
+        )
+    return replace(wanted, statuses=fit)
+
+
+def stored_filter(wanted: JobFilter) -> dict[str, Any]:
+    """A filter as a record keeps it."""
+    values = {name: value for name, value in asdict(wanted).items() if value is not None and name != "tenant_id"}
+    found: dict[str, Any] = orjson.loads(orjson.dumps(values, default=str))
+    return found
+
+
+async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:
+    """The newest jobs that match, and whether these are all."""
+    ids: list[UUID] = []
+    before: UUID | None = None
+    for _ in range(MAX_PAGES):
+        limit = min(PAGE_JOBS, MAX_PREVIEWED - len(ids))
+        page = await list_ids(conn, wanted, before=before, limit=limit, max_examined=PAGE_EXAMINED)
+        ids += page.ids
+        before = page.next_before
+        if before is None or len(ids) == MAX_PREVIEWED:
+            break
+    return ids, before is None
+
+
+async def _refused(conn: Connection, ids: list[UUID], tenant_id: UUID | None) -> dict[UUID, str]:
+    """The jobs that a retry would leave as they are, with the verdict that it would have for each."""
+    refused = {row["id"]: row["verdict"] for row in await fetch(conn, REFUSED, ids=ids)}
+    return {**refused, **await refused_by_policy(conn, ids, tenant_id)}

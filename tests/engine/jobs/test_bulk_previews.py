@@ -1,0 +1,105 @@
+"""Previews of bulk actions: the number shown is the number changed, whatever arrives or leaves in between."""
+
+from dataclasses import replace
+
+import pytest
+
+import atlas.engine.jobs.bulk_previews
+from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action, take_step
+from atlas.engine.jobs.bulk_previews import forget_bulk_previews, preview_bulk_action
+from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.new_job import NewJob
+from atlas.errors import Conflict, NotFound
+from tests.engine.jobs.given import given_job
+from tests.engine.jobs.test_bulk_actions import BURY, DEAD, given_dead, set_step
+from tests.support import DANA, given_tenant
+
+
+async def test_an_action_changes_the_jobs_of_its_preview_and_tells_apart_those_that_left_and_arrived(conn, monkeypatch):
+    set_step(monkeypatch, 3)
+    dead = await given_dead(conn, 10)
+    preview = await preview_bulk_action(conn, "retry", DEAD, actor=DANA)
+    assert (preview.count, preview.complete, preview.left_out) == (10, True, {})
+
+    await begin_bulk_action(conn, "discard", actor=DANA, ids=[dead[0]], reason="known")
+    await begin_bulk_action(conn, "delete", actor=DANA, ids=[dead[1]])
+    await begin_bulk_action(conn, "retry", actor=DANA, ids=[dead[2], dead[3]])
+    await conn.execute(BURY, [dead[3]], "again", "{}")
+    later = await given_dead(conn, 2)
+    begun = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
+    # dead[3] ended again: it matches as the two that are new do, and is one of the set.
+    assert (begun.total, begun.arrived, begun.status, begun.filter) == (10, 2, "running", replace(DEAD, tenant_id=None))
+    while await take_step(conn, begun.id):
+        pass
+
+    done = await find_bulk_action(conn, begun.id)
+    assert (done.status, done.changed, done.verdicts) == ("done", 6, {"retried": 6, "already_changed": 4})
+    states = {row["id"]: row["status"] for row in await conn.fetch("select id, status::text from atlas.jobs")}
+    assert states == {
+        **dict.fromkeys([*dead[4:], dead[2]], "queued"),
+        **dict.fromkeys([dead[0], dead[3], *later], "failed"),
+    }
+    # A second click changes nothing more.
+    again = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
+    while await take_step(conn, again.id):
+        pass
+    assert (await find_bulk_action(conn, again.id)).verdicts == {"already_changed": 10}
+
+
+async def test_a_preview_counts_what_a_retry_would_change_and_says_what_it_leaves(conn):
+    await given_dead(conn, 2)
+    await given_dead(conn, more={"outcome": "unknown"})
+    for key in ("held", "twice", "twice"):
+        job = NewJob("report.build", {}, dedupe_key=key)
+        await enqueue(conn, job, actor=DANA)
+        await conn.execute(BURY, [job.id], "x", "{}")
+    await enqueue(conn, NewJob("report.build", {}, dedupe_key="held"), actor=DANA)
+
+    preview = await preview_bulk_action(conn, "retry", DEAD, actor=DANA)
+    assert (preview.count, preview.left_out) == (3, {"unknown_outcome": 1, "conflict": 2})
+    done = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
+    assert (done.changed, done.verdicts) == (3, {"retried": 3})
+
+
+async def test_active_jobs_are_previewed_too_and_new_ones_are_left(conn):
+    queued = [await given_job(conn) for _ in range(3)]
+    preview = await preview_bulk_action(conn, "cancel", JobFilter(statuses=("queued", "failed")), actor=DANA)
+    await given_job(conn)
+    done = await begin_bulk_action(conn, "cancel", actor=DANA, digest=preview.digest)
+    assert (preview.count, done.changed, done.arrived) == (3, 3, 1)
+    canceled = await conn.fetch("select id from atlas.jobs where status = 'canceled' order by id")
+    assert [row["id"] for row in canceled] == queued
+
+
+async def test_a_preview_that_is_too_large_says_so(conn, monkeypatch):
+    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_PREVIEWED", 4)
+    dead = await given_dead(conn, 6)
+    preview = await preview_bulk_action(conn, "delete", DEAD, actor=DANA)
+    assert (preview.count, preview.complete) == (4, False)
+    await begin_bulk_action(conn, "delete", actor=DANA, digest=preview.digest)
+    assert [row["id"] for row in await conn.fetch("select id from atlas.jobs order by id")] == dead[:2]
+
+
+async def test_a_preview_is_of_one_action_and_one_tenant_and_is_forgotten_after_a_day(conn):
+    tenant = await given_tenant(conn)
+    await given_dead(conn, 2, tenant_id=tenant)
+    mine = replace(DEAD, tenant_id=tenant)
+    preview = await preview_bulk_action(conn, "retry", mine, actor=DANA, tenant_id=tenant)
+    options = {"actor": DANA, "digest": preview.digest, "reason": "known"}
+    with pytest.raises(Conflict, match="of the action retry, not of discard"):
+        await begin_bulk_action(conn, "discard", tenant_id=tenant, **options)
+    with pytest.raises(NotFound):
+        await begin_bulk_action(conn, "retry", **options)
+
+    running = await begin_bulk_action(conn, "retry", tenant_id=tenant, rate_per_second=1, **options)
+    await conn.execute("update atlas.bulk_previews set as_of = as_of - interval '25 hours'")
+    await forget_bulk_previews(conn)
+    assert await conn.fetchval("select count(*) from atlas.bulk_previews") == 1
+    await conn.execute("update atlas.bulk_actions set next_step_at = clock_timestamp()")
+    assert await take_step(conn, running.id)
+    assert (await find_bulk_action(conn, running.id)).changed == 2
+    await forget_bulk_previews(conn)
+    assert await conn.fetchval("select count(*) from atlas.bulk_previews") == 0
+    with pytest.raises(NotFound, match="Preview the action again"):
+        await begin_bulk_action(conn, "retry", tenant_id=tenant, **options)
