@@ -12,7 +12,7 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.finish import finish, keep_log, take_turn
 from atlas.engine.jobs.lease import heartbeat, reap, record_undone, retire_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.sweep import sweep
@@ -227,3 +227,11 @@ async def test_a_lapsed_worker_never_comes_back_to_life_under_its_id(conn):
     await reap(conn)
     assert not await heartbeat(conn, worker.id, lease=60, running=1)
     assert (await finish(conn, worker, [success(worker, job)])).lost == [(job.id, 1)]
+
+
+async def test_the_log_of_an_attempt_that_is_lost_is_not_in_the_way_of_its_loss(conn):
+    worker, job = await given_claimed(conn)
+    await keep_log(conn, job, worker.id, "about to lose the lease", seconds=1)
+    await lose_lease(conn, worker)
+    await reap(conn)
+    assert await conn.fetchval("select status::text from atlas.job_attempts where job_id = $1", job.id) == "lost"
