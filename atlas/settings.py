@@ -136,6 +136,8 @@ class Settings:
     atlas_owner_url: str | None = None
     # A direct address for the connections that listen, where database_url leads to a pooler.
     atlas_listen_database_url: str | None = None
+    # The same database with the login of the application, for the transactions of handlers.
+    atlas_application_database_url: str | None = None
     # A standby for reads that decide nothing, and how old its data may be.
     atlas_read_database_url: str | None = None
     atlas_read_staleness_seconds: float = 5
@@ -226,6 +228,7 @@ class Settings:
 _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("database_url", "atlas_owner_url"), _postgres_address),
     **dict.fromkeys(("atlas_listen_database_url", "atlas_read_database_url"), _postgres_address),
+    "atlas_application_database_url": _postgres_address,
     "atlas_read_staleness_seconds": _number(float, 1, 3600),
     "atlas_schema": _schema,
     **dict.fromkeys(("atlas_home", "atlas_alive_file", "atlas_checkpoint_dir"), Path),

@@ -58,6 +58,7 @@ NOT_COMPARED = {
     **dict.fromkeys(("dead_letters", "dead_letter_causes"), _COUNTED),
     **dict.fromkeys(("job_limits", "limit_events", "tenant_shares", "share_clock", "mail_pace"), _PACE),
     **dict.fromkeys(("job_workers", "running_programs", "scheduler_leader"), _PROGRAMS),
+    "worker_keys": "the keys of workers, each for the life of one process",
     "job_secrets": "encrypted, and bound to their jobs: one that was changed or moved cannot be decrypted",
     "bulk_previews": "sets of jobs that someone looked at; an action has the digest of its set in its event",
     "idempotency_keys": "responses that are repeated for a day, and decide nothing",

@@ -1,17 +1,25 @@
-"""Enqueue in a session or connection of SQLAlchemy 2, over psycopg or asyncpg, in its transaction."""
+"""Enqueue in a session or connection of SQLAlchemy 2, over psycopg or asyncpg, in its transaction.
 
+`transaction` ends a job in a transaction of such a session.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
+from atlas.engine.jobs.attempt_commit import COMMIT, CommitCall
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import CALL, JobName, NewJobOptions, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.errors import AtlasError
-from atlas.integrations.placeholders import call_text
+from atlas.integrations.placeholders import call_text, commit_text
 
 DRIVERS = ("asyncpg", "psycopg")
 
@@ -64,13 +72,47 @@ async def enqueue_async(
     return await conn.run_sync(_call, call_values(job, input, options))
 
 
+@contextmanager
+def transaction(ctx: JobContext, session: Session | Connection) -> Iterator[Session | Connection]:
+    """Open the transaction that ends the job: what the block writes and the job's success are one commit."""
+    refuse_open(session.in_transaction())
+    with ending(ctx) as last_call, session.begin():
+        yield session
+        if isinstance(session, Session):
+            session.flush()
+        _end(session.connection() if isinstance(session, Session) else session, last_call())
+
+
+@asynccontextmanager
+async def transaction_async(
+    ctx: JobContext, session: AsyncSession | AsyncConnection
+) -> AsyncIterator[AsyncSession | AsyncConnection]:
+    """The same in an async session or connection."""
+    refuse_open(session.in_transaction())
+    with ending(ctx) as last_call:
+        async with session.begin():
+            yield session
+            if isinstance(session, AsyncSession):
+                await session.flush()
+            conn = await session.connection() if isinstance(session, AsyncSession) else session
+            await conn.run_sync(_end, last_call())
+
+
 def _call(conn: Connection, values: list[Any]) -> Enqueued:
-    driver = conn.dialect.driver
+    with refusals():
+        query = CALL.sql if _driver(conn) == "asyncpg" else call_text()
+        return call_result(conn.exec_driver_sql(query, tuple(values)).one())
+
+
+def _end(conn: Connection, call: CommitCall) -> None:
+    conn.exec_driver_sql(COMMIT.sql if _driver(conn) == "asyncpg" else commit_text(), tuple(call.values()))
+
+
+def _driver(conn: Connection) -> str:
+    driver: str = conn.dialect.driver
     if driver.removesuffix("_async") not in DRIVERS:
         raise AtlasError(
             f"The session uses the driver {driver}.",
             remedy="Use a URL that begins with postgresql+psycopg:// or postgresql+asyncpg://.",
         )
-    with refusals():
-        query = CALL.sql if driver == "asyncpg" else call_text()
-        return call_result(conn.exec_driver_sql(query, tuple(values)).one())
+    return driver

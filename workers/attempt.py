@@ -9,8 +9,7 @@ from atlas.engine.jobs.around_job import has_async_hooks
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import AttemptContext, Report
-from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, redact_error, redact_notes
-from atlas.engine.jobs.output import dump_output
+from atlas.engine.jobs.finish import Finish, Notes, redact_error
 from atlas.engine.jobs.start_right import NotStarted, StartRight, StartRights, boot_seconds
 from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import (
@@ -20,9 +19,7 @@ from atlas.engine.jobs.verdicts import (
     PermanentError,
     Settled,
     decide,
-    describe,
     release,
-    succeed,
 )
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
@@ -32,6 +29,8 @@ from atlas.workers.handler_calls import HandlerCalls
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import note_log
 from atlas.workers.slot import Slot, StopReason
+from atlas.workers.success import success
+from atlas.workers.transactions import WorkerTransactions
 from atlas.workers.worker_lease import WorkerLease
 
 log = get_logger("worker")
@@ -47,6 +46,7 @@ class AttemptRunner:
         self._report = AttemptReport(pool, lease)
         self.log_end = self._report.log_end
         self._rights = rights
+        self._transactions = WorkerTransactions(resources.application, lease)
         self._pool = pool
         self._lease = lease
         self._progress = report
@@ -65,7 +65,7 @@ class AttemptRunner:
         """Run one attempt. None: there is nothing to record. Here alone a handler's exception becomes a value."""
         job_type = registered().get(job.job_type)
         right = self._rights.present
-        context = AttemptContext(job, self._lease.worker_id, self._pool, self._progress, right)
+        context = AttemptContext(job, self._lease.worker_id, self._pool, self._progress, right, self._transactions)
         limit = _begin(slot, job, job_type, context)
         try:
             if job_type is None:
@@ -82,9 +82,11 @@ class AttemptRunner:
                 output = await job_type.handler(*arguments)
             else:
                 output = await self._calls.call(slot, job_type, value, context)
+            if context.own_transaction is not None and context.committed is not None:
+                return _committed(context, output)
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
                 raise _stopped(reason, limit, job)
-            return self._returned(job, job_type, context, output)
+            return success(context, job_type, output)
         except Settled:
             await self._report.keep_log(slot, context)
             return None
@@ -112,6 +114,8 @@ class AttemptRunner:
         return text
 
     def _canceled(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, limit: float | None) -> Finish | None:
+        if slot.context is not None and (committed := slot.context.committed) is not None:
+            return committed
         match slot.reason:
             case "lost":
                 return None
@@ -126,26 +130,13 @@ class AttemptRunner:
         """The finish of an attempt that GeneratorExit ended."""
         return self._raised(slot, job, registered().get(job.job_type), RuntimeError("the handler raised GeneratorExit"))
 
-    def _returned(self, job: ClaimedJob, job_type: JobType, context: AttemptContext, returned: Any) -> Finish:
-        try:
-            if context.kept_log is not None:
-                note_log(context)
-            output = dump_output(returned, limit=job_type.max_output)
-            if context.redactor is not None:
-                redact_notes(context.redactor, context.notes)
-                output = None if output is None else context.redactor.json(output)
-            if job_type.audit_content:
-                context.notes.audit_meta[OUTPUT_DIGEST] = None
-            return succeed(job, self._lease.worker_id, output, job_type.success_action, context.taken_notes())
-        except PermanentError:
-            raise
-        except Exception as error:
-            # The work is done: doing it again would not make its output recordable.
-            raise PermanentError(f"What the handler returned cannot be recorded: {describe(error)}.") from error
-
     def _raised(self, slot: Slot, job: ClaimedJob, job_type: JobType | None, error: BaseException) -> Finish:
         if forked_child.is_child:
             forked_child.end_child()
+        if slot.context is not None and (committed := slot.context.committed) is not None:
+            facts = job.log_facts(self._lease.worker_id)
+            log.warning("handler raised after its transaction: the job has succeeded", **facts, exc_info=error)
+            return committed
         try:
             finish = self._decided(slot, job, job_type, error)
         except Exception as failure:
@@ -183,6 +174,16 @@ def _begin(slot: Slot, job: ClaimedJob, job_type: JobType | None, context: Attem
         limit = left if limit is None else min(limit, left)
     slot.deadline = None if limit is None else slot.since + limit
     return limit
+
+
+def _committed(context: AttemptContext, returned: Any) -> Finish | None:
+    """The outcome that the handler's transaction has recorded."""
+    ended = context.own_transaction
+    assert ended is not None
+    if returned is not None and returned is not ended.output:
+        facts = context.job.log_facts(context.worker_id)
+        log.warning("what a handler returned after its transaction is not recorded; set it by ctx.output", **facts)
+    return ended.finish
 
 
 def _end(slot: Slot, context: AttemptContext) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.start_right import NotStarted
 from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.workers.running_attempt import pinned
@@ -21,6 +22,10 @@ LINGER_SECONDS = 0.01
 
 # Calls a handler with inputs and contexts, on the event loop or in a thread.
 CallBatch = Callable[[JobType, Sequence[Any], Sequence[AttemptContext]], Awaitable[Any]]
+
+
+class RolledBack(NotStarted):
+    """Another job of the same call failed, and what the call wrote was rolled back: the job starts again."""
 
 
 class Batch:
@@ -93,16 +98,10 @@ class Batches:
         finally:
             for context in batch.contexts[1:]:
                 context.kept_log = batch.contexts[0].kept_log
-        if returned is None:
-            return [None] * len(batch.inputs)
-        if not isinstance(returned, Sequence) or len(returned) != len(batch.inputs):
-            found = f"{len(returned)}" if isinstance(returned, Sequence) else type(returned).__name__
-            mistake = PermanentError(
-                f"The batch handler of {batch.job_type.key} returned {found} for {len(batch.inputs)} jobs.",
-                remedy="Return None, or a list with an output or an exception for each job.",
-            )
-            return [mistake] * len(batch.inputs)
-        return returned
+        try:
+            return outcomes_of(batch.job_type, returned, len(batch.inputs))
+        except PermanentError as error:
+            return [error] * len(batch.inputs)
 
     async def _outcomes(self, batch: Batch, position: int) -> Sequence[Any]:
         """Wait for the end of the call, also after this job was asked to stop."""
@@ -119,3 +118,16 @@ class Batches:
             if position in batch.stopped or batch.task.cancelled():
                 raise asyncio.CancelledError
             return batch.task.result()
+
+
+def outcomes_of(job_type: JobType, returned: Any, count: int) -> Sequence[Any]:
+    """What a batch handler returned for each of its jobs; PermanentError where that is not clear."""
+    if returned is None:
+        return [None] * count
+    if not isinstance(returned, Sequence) or len(returned) != count:
+        found = f"{len(returned)}" if isinstance(returned, Sequence) else type(returned).__name__
+        raise PermanentError(
+            f"The batch handler of {job_type.key} returned {found} for {count} jobs.",
+            remedy="Return None, or a list with an output or an exception for each job.",
+        )
+    return returned

@@ -118,16 +118,20 @@ class ClaimLoop:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def job_ended(self, finish: Finish | None, job: ClaimedJob, since: float) -> None:
-        """Record how a job ended that began at `since`. None: its handler has recorded it."""
+        """Record how a job ended that began at `since`. None: its handler has recorded or suspended it."""
         if self._usage.is_contested or job.is_charged:
             self._usage.job_ended(job, since)
         self._demand.prefetch.job_ended()
         # By now the same job may be held again, as a later attempt.
         is_held = self._held.get(job.id) is job
-        if finish is None:
+        if finish is None or finish.is_recorded:
+            if finish is not None:
+                self.outcomes[finish.status] += 1
             if is_held:
                 self._held.drop(job.id)
-            self.hint()
+            # One claim for many jobs that record themselves.
+            if self._executor.needs_jobs:
+                self.hint()
         elif is_held:
             self._outbox.add(finish)
             if self._demand.in_flight.calls < CONNECTIONS:

@@ -104,6 +104,11 @@ class Executor:
         return len(self._queue)
 
     @property
+    def needs_jobs(self) -> bool:
+        """True when fewer jobs wait than twice its size: they begin before a claim has returned."""
+        return len(self._queue) < 2 * len(self._slots)
+
+    @property
     def running(self) -> list[Slot]:
         """The slots that run a job."""
         return [slot for slot in self._slots if slot.job is not None]

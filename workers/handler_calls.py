@@ -4,7 +4,7 @@ Plain functions run in threads, at most one for each slot. Others want what life
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
 from atlas.workers import forked_child
-from atlas.workers.batches import Batches
+from atlas.workers.batches import Batches, RolledBack, outcomes_of
 from atlas.workers.lifespan import Resources
 from atlas.workers.running_attempt import pinned
 from atlas.workers.slot import Slot
@@ -42,6 +42,11 @@ class HandlerCalls:
         if job_type.batch_size:
             return await self._batches.run(job_type, value, context)
         call = partial(job_type.handler, value, **self._resources.arguments(job_type, context))
+        if job_type.transactional:
+            async with context.transaction():
+                output = await call_async(call)
+                context.output(output)
+            return output
         if job_type.is_async:
             return await call_async(call)
         return await self._call_in_thread(slot, call, context)
@@ -51,6 +56,8 @@ class HandlerCalls:
         for right in {context.start_right for context in contexts}:
             await right.wait()
         call = partial(job_type.handler, inputs, **self._resources.arguments(job_type, contexts))
+        if job_type.transactional:
+            return await _call_in_transaction(job_type, call, contexts)
         if job_type.is_async:
             return await call_async(call)
         for context in contexts:
@@ -99,3 +106,23 @@ class HandlerCalls:
                 note_job(None)
 
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+async def _call_in_transaction(
+    job_type: JobType, call: Callable[[], Awaitable[Any]], contexts: Sequence[AttemptContext]
+) -> Sequence[Any]:
+    """Call a batch handler in one transaction, which ends all its jobs or none.
+
+    If some failed, the others go back to the queue uncounted: what was written for them is rolled back, too.
+    """
+    outcomes: Sequence[Any] = ()
+    try:
+        async with contexts[0].transactions.begin(*contexts):
+            outcomes = outcomes_of(job_type, await call_async(call), len(contexts))
+            if any(isinstance(outcome, BaseException) for outcome in outcomes):
+                raise RolledBack
+            for context, output in zip(contexts, outcomes, strict=True):
+                context.output(output)
+    except RolledBack:
+        return [outcome if isinstance(outcome, BaseException) else RolledBack() for outcome in outcomes]
+    return outcomes

@@ -12,6 +12,7 @@ from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import describe
 from atlas.errors import AtlasError
 from atlas.logs import get_logger
+from atlas.workers.application_pool import ApplicationPool
 
 F = TypeVar("F", bound=Callable[..., AsyncIterator[Any]])
 
@@ -62,9 +63,10 @@ def lifespan(function: F) -> F:
 
 
 class Resources:
-    """What the handlers of one worker share."""
+    """What the handlers of one worker share. `application` is their way to the application's database."""
 
-    def __init__(self) -> None:
+    def __init__(self, application: ApplicationPool) -> None:
+        self.application = application
         self._values: dict[Any, Any] = {}
         # By job type, the arguments by parameter.
         self._arguments: dict[str, dict[str, Any]] = {}
@@ -89,6 +91,7 @@ class Resources:
                 await _close(*self._opened.pop())
             self._values.clear()
             self._begun.clear()
+            await self.application.close()
 
     def arguments(self, job_type: JobType, context: AttemptContext | Sequence[AttemptContext]) -> dict[str, Any]:
         """What a handler gets besides its input."""

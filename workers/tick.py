@@ -48,10 +48,12 @@ class Ticker:
             register_http_call(self._settings)
             self._has_handlers = True
         await settle_intents(pool)
-        return await tick(pool, url, limit=limit)
+        return await tick(pool, url, limit=limit, application_url=self._settings.atlas_application_database_url)
 
 
-async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) -> TickCounts:
+async def tick(
+    pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10, application_url: str | None = None
+) -> TickCounts:
     """Run up to `limit` due jobs of the registered types and of commands, and wait for their end."""
     options = WorkerOptions(
         sorted(key for key, one in registered().items() if not one.is_command),
@@ -60,6 +62,7 @@ async def tick(pool: Pool, url: str, *, limit: int = 10, concurrency: int = 10) 
         drain=True,
         most_jobs=limit,
         load_types=load_command_types,
+        application_url=application_url,
     )
     worker = Worker(pool, url, options, listen=False)
     await worker.run()

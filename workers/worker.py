@@ -30,6 +30,7 @@ from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
+from atlas.workers.application_pool import ApplicationPool
 from atlas.workers.claim_loop import ClaimLoop
 from atlas.workers.demand import Demand
 from atlas.workers.drain import Drain
@@ -50,6 +51,9 @@ CHECK_SECONDS = 0.1
 CLEANUP_SECONDS = 5.0
 # A background task that gets no response for so long waits for a dead connection.
 RESPONSE_SECONDS = 30.0
+
+# How many transactions of handlers are open at a time; others wait.
+MAX_TRANSACTIONS = 20
 
 log = get_logger("worker")
 
@@ -72,6 +76,8 @@ class WorkerOptions:
     load_types: LoadTypes | None = None
     # Whether its process is its own: it is then ended from outside when a handler keeps the event loop for good.
     owns_process: bool = False
+    # The application's database with the application's login, for transactions of handlers. None: that of the worker.
+    application_url: str | None = None
 
 
 class Worker:
@@ -92,7 +98,8 @@ class Worker:
         self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
         self._rights = StartRights()
         self._heartbeat_failed = RepeatedWarning(log, "heartbeat failed")
-        self._resources = Resources()
+        application = ApplicationPool(options.application_url or url, min(options.concurrency, MAX_TRANSACTIONS))
+        self._resources = Resources(application)
         self._executor = Executor(options.concurrency, pool, self._lease, self._report, self._rights, self._resources)
         self._gate = GateFollower(self._lease, self._rights, self._held, self._executor)
         self._claim_loop = ClaimLoop(pool, self._lease, self._demand, self._drain, self._gate, self._executor)

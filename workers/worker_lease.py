@@ -5,6 +5,7 @@ What it held under the old id is not its own any more.
 """
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ class WorkerLease:
         self.seconds = seconds
         self.claimant: Claimant | None = None
         self.worker_id = ""
+        # What the tokens of its attempts are made with.
+        self.key = b""
         # For good: also after it has registered again.
         self.is_asked_to_drain = False
         # Set when the lease may be over: the worker then sends a heartbeat immediately.
@@ -53,14 +56,14 @@ class WorkerLease:
 
     async def register(self, pool: Pool) -> None:
         """Begin a lease under an id that was never used before."""
-        worker_id = new_worker_id()
+        worker_id, key = new_worker_id(), secrets.token_bytes(32)
         asked_at = time.monotonic()
         async with borrow(pool, within=self.seconds) as conn:
             await register_worker(
-                conn, worker_id, lease=self.seconds, job_types=self._job_types, metadata=self._metadata
+                conn, worker_id, lease=self.seconds, job_types=self._job_types, metadata=self._metadata, key=key
             )
         self._ends_at = asked_at + self.seconds
-        self.worker_id = worker_id
+        self.worker_id, self.key = worker_id, key
         self.claimant = Claimant(worker_id, self._job_types, is_fair=self._is_fair)
         log.debug("worker registered", worker_id=worker_id, job_types=list(self._job_types))
 

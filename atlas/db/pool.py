@@ -104,6 +104,14 @@ async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atl
     return await _make_pool(url, least=0, most=size, **_options(application, pooled=pooled, role=role))
 
 
+async def open_own_login(url: str, *, size: int, application: str = "atlas") -> Pool:
+    """Open a pool whose connections act as their login, with its search path. It connects only when it is needed."""
+    conn = await connect(url, application=application)
+    pooled = is_behind_pooler(conn)
+    await conn.close()
+    return await _make_pool(url, least=0, most=size, **_options(application, pooled=pooled))
+
+
 async def connect(
     url: str, *, application: str = "atlas", lock_timeout: str | None = None, statement_seconds: float | None = None
 ) -> Any:
@@ -141,6 +149,14 @@ async def borrow(pool: Pool, *, within: float) -> AsyncIterator[Connection]:
     """Borrow a connection for a block. Raises TimeoutError if waiting for it and the block take longer than this."""
     async with asyncio.timeout(within), pool.acquire() as conn:
         yield conn
+
+
+def commit_with(conn: Connection, statement: str) -> None:
+    """Let the commit of the open transaction send this statement before it, in the same message.
+
+    The connection goes back to its pool right afterwards: the message resets it, too.
+    """
+    getattr(conn, "_con", conn).before_commit = statement
 
 
 @asynccontextmanager
@@ -199,14 +215,22 @@ def _leads_to_standby(conn: Any) -> bool:
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
     """A connection whose transactions are rolled back in time, and that is closed in time."""
 
+    # A statement that is sent in one message with the next commit, and with what the pool resets afterwards.
+    before_commit = ""
+    _is_reset = False
+
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         _connections.add(self)
 
     async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:
         """As asyncpg's. A connection that broke raises a connection error."""
+        is_last = bool(self.before_commit) and query == "COMMIT;"
+        if is_last:
+            query, self.before_commit = f"{self.before_commit} {query} {self.get_reset_query()}", ""
         try:
             status: str = await super().execute(query, *arguments, timeout=timeout)
+            self._is_reset = is_last
             return status
         except asyncpg.InternalClientError as error:
             raise self._broken(error) from error
@@ -223,6 +247,14 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
             return await super()._executemany(*arguments, **options)
         except asyncpg.InternalClientError as error:
             raise self._broken(error) from error
+
+    def get_reset_query(self) -> str:
+        """What a pool sends before it lends the connection again: nothing right after a commit that has sent it."""
+        if self._is_reset:
+            self._is_reset = False
+            return ""
+        query: str = super().get_reset_query()
+        return query
 
     def _broken(self, error: asyncpg.InternalClientError) -> Exception:
         told = connection_error(error)
@@ -253,7 +285,14 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is None:
-            await super().__aexit__(kind, error, trace)
+            try:
+                await super().__aexit__(kind, error, trace)
+            except asyncpg.PostgresError:
+                if self._conn.is_in_transaction():
+                    # What was sent with the commit was refused.
+                    async with closed_if_silent(self._conn):
+                        await self._conn.execute("ROLLBACK;")
+                raise
             return
         try:
             async with closed_if_silent(self._conn):

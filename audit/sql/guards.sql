@@ -53,7 +53,7 @@ rights as (
   from definers p
   cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
   left join pg_roles g on g.oid = x.grantee
-  where x.grantee <> p.proowner and not (p.proname = 'enqueue' and g.rolname is not distinct from :enqueuer_role::text)
+  where x.grantee <> p.proowner and not (p.proname in ('enqueue', 'commit_attempt') and g.rolname is not distinct from :enqueuer_role::text)
 ),
 -- those that may act as the owner anyway: the login that migrates, superusers
 owners as (

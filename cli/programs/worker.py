@@ -112,6 +112,7 @@ def options_of(settings: Settings, job_types: list[str], *, drain: bool = False)
         grace=settings.atlas_grace_seconds,
         drain=drain,
         is_fair=settings.atlas_fairness == "on",
+        application_url=settings.atlas_application_database_url,
     )
 
 

@@ -3,15 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from atlas.db.pool import Pool
+from atlas.db.pool import Connection, Pool
+from atlas.engine.jobs.attempt_commit import AttemptTransaction, CommitCall
 from atlas.engine.jobs.attempt_log import AttemptLog
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.finish import Finish, Notes
 from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.secrets.redact import Redactor
+from atlas.errors import AtlasError
 from atlas.logs import job_logger
 
 if TYPE_CHECKING:
@@ -73,6 +76,23 @@ class JobContext:
         """The same for a handler that runs in a thread."""
         raise NotImplementedError
 
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        """Open the transaction that ends the job: `async with ctx.transaction() as conn:`.
+
+        What the block writes, the job's success and its audit row are one commit on the application's database. When
+        the block raises, or the lease was lost, nothing of it stays.
+        """
+        raise NotImplementedError
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the open transaction, also that of a handler with `transactional=True`."""
+        raise NotImplementedError
+
+    def output(self, value: Any) -> None:
+        """Set the job's output within `transaction`. What the handler returns comes after the commit."""
+        raise NotImplementedError
+
     def cost(self, cents: int) -> None:
         """Add to what the job has cost."""
         raise NotImplementedError
@@ -82,16 +102,43 @@ class JobContext:
         raise NotImplementedError
 
 
+class Transactions(Protocol):
+    """The transactions of a worker that end attempts."""
+
+    def begin(self, *contexts: "AttemptContext") -> AbstractAsyncContextManager[Connection]:
+        """Open one on the application's database, which ends these attempts."""
+
+    def open(self) -> AbstractAsyncContextManager[Connection]:
+        """Open one on the application's database. What its last statement does is its caller's."""
+
+    def key_of(self, worker_id: str, job_id: UUID, attempt: int) -> bytes:
+        """The key of the worker that has claimed a job under this id; LeaseLost if it goes under another now."""
+
+    def commit_call(self, *contexts: "AttemptContext") -> CommitCall:
+        """The call that ends these attempts, as the last statement of their transaction."""
+
+
 class AttemptContext(JobContext):
     """The same with what the worker keeps of the attempt. Handlers name JobContext, so editors offer them no more."""
 
     __slots__ = (
         *("_job", "_log", "_loop", "_notes", "_report", "_stop"),
-        *("kept_log", "pool", "redactor", "start_right", "threads", "worker_id"),
+        *("kept_log", "own_transaction", "pool", "redactor", "start_right", "threads", "transactions", "worker_id"),
     )
 
-    def __init__(self, job: ClaimedJob, worker_id: str, pool: Pool, report: Report, start_right: StartRight) -> None:
+    def __init__(
+        self,
+        job: ClaimedJob,
+        worker_id: str,
+        pool: Pool,
+        report: Report,
+        start_right: StartRight,
+        transactions: Transactions,
+    ) -> None:
         self._job = job
+        self.transactions = transactions
+        # The one that ends the attempt. None: it has begun none.
+        self.own_transaction: AttemptTransaction | None = None
         self.start_right = start_right
         self.worker_id: str = worker_id
         self.pool: Pool = pool
@@ -148,6 +195,27 @@ class AttemptContext(JobContext):
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(self.progress(percent, message), self._loop).result()
 
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        return self.transactions.begin(self)
+
+    @property
+    def connection(self) -> Connection:
+        opened = self._opened()
+        if opened.connection is None:
+            raise AtlasError("The transaction belongs to another library.", remedy="Use the connection that began it.")
+        return opened.connection
+
+    def output(self, value: Any) -> None:
+        self._opened().output = value
+
+    def _opened(self) -> AttemptTransaction:
+        if self.own_transaction is None or self.own_transaction.is_committed:
+            raise AtlasError(
+                "No transaction of the job is open.",
+                remedy="Use it within `async with ctx.transaction():`, or in a handler with transactional=True.",
+            )
+        return self.own_transaction
+
     def cost(self, cents: int) -> None:
         self.notes.cost += cents
 
@@ -183,6 +251,12 @@ class AttemptContext(JobContext):
         """Prepare for a handler in a thread."""
         self._loop = loop
         self._stop = threading.Event()
+
+    @property
+    def committed(self) -> Finish | None:
+        """The outcome, once it is recorded by a transaction of the handler."""
+        ended = self.own_transaction
+        return ended.finish if ended is not None and ended.is_committed else None
 
     @property
     def stop_requested(self) -> threading.Event | None:

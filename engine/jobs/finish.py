@@ -71,6 +71,8 @@ class Finish:
     body: bytes | None = None
     detail: str | None = None
     private: str | None = None
+    # It was committed with what the handler wrote: there is nothing left to record.
+    is_recorded: bool = False
 
     @property
     def is_released(self) -> bool:

@@ -67,8 +67,9 @@ async def register_worker(
     lease: float,
     job_types: Sequence[str],
     metadata: Mapping[str, Any] | None = None,
+    key: bytes | None = None,
 ) -> None:
-    """Insert the row of a new worker, with a lease."""
+    """Insert the row of a new worker, with a lease, and the key that its attempts are committed with."""
     await fetch(
         conn,
         REGISTER,
@@ -78,6 +79,7 @@ async def register_worker(
         job_types=list(job_types),
         lease=lease,
         metadata=orjson.dumps(metadata or {}).decode(),
+        key=key,
     )
 
 

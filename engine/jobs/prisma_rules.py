@@ -86,7 +86,7 @@ VERBS = {
     "JobSecret": 'Mark the field of the input with `"x-secret": true`, and create the job with it.',
     "JobType": "A worker publishes what its `@job` says when it starts.",
     "JobDefinition": "`atlas definition add`, `edit` and `disable` change definitions.",
-    "JobWorker": "`atlas worker` registers itself.",
+    **dict.fromkeys(("JobWorker", "WorkerKey"), "`atlas worker` registers itself."),
     "SystemState": "`atlas online`, `atlas offline` and `atlas engine` switch.",
     **dict.fromkeys(("AuditLog", "AuditEntry"), _EVENTS),
     **dict.fromkeys(("AuditEpoch", "AuditSeal", "AuditSealTenant", "AuditCheckpoint", "AuditPruned"), _SEALS),

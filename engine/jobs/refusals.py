@@ -1,4 +1,4 @@
-"""Errors that the SQL of enqueue raises, as errors of Atlas, whichever driver brought them."""
+"""Errors that the SQL of enqueue and of commits raises, as errors of Atlas, whichever driver brought them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,16 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.errors import AtlasError, DedupeConflict, FieldError, InvalidInput, Refused, TenantMoved, no_tenant
+from atlas.errors import (
+    AtlasError,
+    DedupeConflict,
+    FieldError,
+    InvalidInput,
+    LeaseLost,
+    Refused,
+    TenantMoved,
+    no_tenant,
+)
 
 REFUSE_MOVING = statement("engine/jobs/sql/refuse_moving.sql")
 
@@ -24,6 +33,8 @@ def refusal(error: BaseException) -> AtlasError | None:
             return no_tenant(_said(found, "detail"))
         case "AT421":
             return TenantMoved(_said(found, "detail"), _said(found, "hint"))
+        case "AT410":
+            return LeaseLost(_said(found, "detail"), int(_said(found, "hint")))
         case "AT409":
             return DedupeConflict(_said(found, "hint"), _said(found, "detail"))
         case "AT422":
@@ -53,13 +64,18 @@ async def closed_tenant(conn: Connection, tenant_id: UUID) -> AtlasError:
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Raise what the database refuses inside the block as an error of Atlas; any other error as it is."""
+def refusals(*only: str) -> Iterator[None]:
+    """Raise what the database refuses inside the block as an error of Atlas; any other error as it is.
+
+    `only`: the codes that the block's own statements raise, where it holds statements of the application too.
+    """
     try:
         yield
     except AtlasError:
         raise
     except Exception as error:
+        if only and getattr(_database_error(error), "sqlstate", None) not in only:
+            raise
         refused = refusal(error)
         if refused is None:
             raise

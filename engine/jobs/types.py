@@ -67,11 +67,13 @@ class JobType:
     # Starts such as 100/minute, and how many at once after a rest.
     rate: str | None = None
     burst: int | None = None
+    # It runs in a transaction that ends its jobs.
+    transactional: bool = False
     # An async handler that takes no more than its input and its context.
     is_direct: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_direct", self.is_async and self.signature.is_plain)
+        object.__setattr__(self, "is_direct", self.is_async and self.signature.is_plain and not self.transactional)
 
     @property
     def limit_by(self) -> str | None:
@@ -165,6 +167,7 @@ def job(
     max_output: int = LARGEST_OUTPUT,
     audit_content: bool = False,
     batch_size: int | None = None,
+    transactional: bool = False,
     cron: str | None = None,
     timezone: str | None = None,
     tenant: str | None = None,
@@ -178,6 +181,8 @@ def job(
     tenant in a call, at most `batch_size`, and returns None or a list with an output or an exception for each.
     At most `concurrency` of its jobs run at a time, and start at a `rate` such as "100/minute", at most `burst` at once
     after a rest. With a `concurrency_key` such as "{{ input.customer }}" both count for each value and tenant.
+    With `transactional` the handler runs in a transaction on the application's database (`ctx.connection`): what it
+    writes and the job's success are one commit.
     With `cron` it is also started by a schedule, with an empty input: in this time zone (else the tenant's), for this
     tenant (else `system`).
     """
@@ -212,6 +217,7 @@ def job(
                 audit_content=audit_content,
                 signature=signature,
                 batch_size=_batch_size(key, signature, batch_size, schema),
+                transactional=transactional,
             )
         )
         declare_schedule("job_type", key, cron, timezone=timezone, tenant=tenant, module=function.__module__)
@@ -238,6 +244,9 @@ def add_job_type(job_type: JobType) -> None:
     if not 1 <= job_type.max_output <= MOST_OUTPUT:
         reason = f"is not between 1 and {MOST_OUTPUT:,} bytes"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_output", reason)])
+    if job_type.transactional and not job_type.is_async:
+        reason = "goes with an async handler; in a plain one use the `transaction` of atlas.integrations"
+        raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("transactional", reason)])
     if not _ACTION.fullmatch(job_type.success_action):
         reason = f"{job_type.success_action!r} is not like ORDER_SHIPPED: capitals, digits and underscores"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("success_action", reason)])

@@ -1,14 +1,22 @@
-"""Enqueue over a database of Django, on psycopg 3, in the transaction of `transaction.atomic` if there is one."""
+"""Enqueue over a database of Django, on psycopg 3, in the transaction of `transaction.atomic` if there is one.
 
+`transaction` ends a job in a transaction of Django.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack, overload
 
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.transaction import atomic
 
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue_call import JobName, NewJobOptions, call_result, call_values
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
-from atlas.integrations.placeholders import call_text
+from atlas.integrations.placeholders import call_text, commit_text
 
 Input = TypeVar("Input")
 
@@ -31,3 +39,13 @@ def enqueue(
     with refusals(), connections[using].cursor() as cursor:
         cursor.execute(call_text(), values)
         return call_result(cursor.fetchone())
+
+
+@contextmanager
+def transaction(ctx: JobContext, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Open the transaction that ends the job: what the block writes and the job's success are one commit."""
+    refuse_open(connections[using].in_atomic_block)
+    with ending(ctx) as last_call, atomic(using=using):
+        yield
+        with connections[using].cursor() as cursor:
+            cursor.execute(commit_text(), last_call().values())

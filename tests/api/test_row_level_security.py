@@ -44,6 +44,7 @@ OF_NOBODY = {
     "scheduler_leader",
     "system_state",
     "usage_costs",
+    "worker_keys",
 }
 
 

@@ -40,6 +40,7 @@ begin
         'job_counts, job_totals, job_series, dead_letters, dead_letter_causes, webhooks, inbound_hooks, bulk_actions, bulk_previews, pauses, '
         'job_groups, enqueue_grants',
         'select, insert, update, delete'),
+      (engine_role, 'worker_keys', 'insert'),
       (engine_role, '_prisma_migrations', 'select'),
       (engine_role, 'job_runs, shown_jobs, listed_jobs, workflow_run_states, audit_log, audit_entries, audit_epoch, audit_pruned', 'select'),
       (engine_role, 'audit_seal, audit_seal_tenant, audit_checkpoint, audit_moved, audit_private', 'select, insert'),
@@ -117,9 +118,10 @@ begin
   execute format('alter function note_limits() owner to %I', owner_role);
   execute format('alter function recheck_limits() owner to %I', owner_role);
   execute format('alter function note_history_change() owner to %I', owner_role);
-  -- It runs as the owner too, for logins without a right to any table.
+  -- These run as the owner too, for logins without a right to any table.
   for one in
-    select p.oid::regprocedure as signature from pg_proc p where p.pronamespace = here::regnamespace and p.proname = 'enqueue'
+    select p.oid::regprocedure as signature from pg_proc p
+    where p.pronamespace = here::regnamespace and p.proname in ('enqueue', 'commit_attempt')
   loop
     execute format('alter function %s owner to %I', one.signature, owner_role);
   end loop;
