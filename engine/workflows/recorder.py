@@ -16,6 +16,7 @@ from atlas.engine.validation import LONGEST_NAME
 from atlas.engine.workflows.branches import Branch, current
 from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
 from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.step_commit import StepCommit
 from atlas.engine.workflows.step_store import StepStore
 
 # Replay reads everything a run has recorded, so that it is bounded.
@@ -53,7 +54,9 @@ class Recorder:
         start_right: StartRight | None = None,
         *,
         reset: bool = False,
+        step_commit: StepCommit | None = None,
     ) -> None:
+        self.step_commit = step_commit
         self.run_id: UUID = suspension.run_id
         self.tenant_id: UUID = suspension.tenant_id
         self.requested_by = suspension.requested_by
@@ -163,7 +166,41 @@ class Recorder:
         error: str | None = None,
     ) -> None:
         """Write the outcome of a step. Returns when it is durable."""
-        checkpoint = StepCheckpoint(
+        checkpoint = self.checkpoint(
+            step, status, attempts=attempts, since=since, input=input, output=output, error=error
+        )
+        self._reset = False
+        self.new_steps += 1
+        if output is not None:
+            self._size += len(output)
+        try:
+            is_online = await self.store.record(checkpoint)
+        except Exception as error:
+            self._cannot_record(step, error)
+        self._written.append(checkpoint)
+        if not is_online:
+            self._offline = True
+
+    def committed(self, checkpoint: StepCheckpoint) -> None:
+        """A transaction has written the outcome of a step."""
+        self._reset = False
+        self.new_steps += 1
+        self._size += len(checkpoint.output or "")
+        self._written.append(checkpoint)
+
+    def checkpoint(
+        self,
+        step: StepPosition,
+        status: str,
+        *,
+        attempts: int | None = None,
+        since: float | None = None,
+        input: str | None = None,
+        output: str | None = None,
+        error: str | None = None,
+    ) -> StepCheckpoint:
+        """The outcome of a step, as it is written."""
+        return StepCheckpoint(
             self.run_id,
             self._attempt,
             step.branch.path,
@@ -179,17 +216,6 @@ class Recorder:
             None if step.recorded is None else True,
             self._reset,
         )
-        self._reset = False
-        self.new_steps += 1
-        if output is not None:
-            self._size += len(output)
-        try:
-            is_online = await self.store.record(checkpoint)
-        except Exception as error:
-            self._cannot_record(step, error)
-        self._written.append(checkpoint)
-        if not is_online:
-            self._offline = True
 
     def outputs_digest(self) -> str | None:
         """SHA-256 over the outputs of all steps; None where a record was cut off, and may or may not be stored."""

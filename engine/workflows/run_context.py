@@ -1,8 +1,8 @@
 """The run, as a workflow's function sees it: everything durable is asked of it.
 
-`step`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random` return what is recorded
-when the run is replayed. What is new is done, written, and only then returned. A wait that has not ended raises
-`Suspended`: the run leaves the worker and memory, and comes back when what it waits for wakes its job row.
+`step`, `transaction`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random` return
+what is recorded when the run is replayed. What is new is done, written, and only then returned. A wait that has not
+ended raises `Suspended`: the run leaves the worker and memory, and comes back when what it waits for wakes its job row.
 """
 
 import random
@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import orjson
 
 from atlas.bounds import LARGEST_INTEGER
+from atlas.db.pool import Connection
 from atlas.engine.jobs.backoff import policy_of, seconds_within
 from atlas.engine.jobs.enqueue_call import job_key, plain_input
 from atlas.engine.jobs.new_job import NewJob
@@ -139,6 +140,25 @@ class Run:
         with self._recorder.enter(name, "step") as step:
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout))
             return await perform(self._recorder, step, call)
+
+    async def transaction(
+        self,
+        name: str,
+        function: Callable[["Connection", *Arguments], Awaitable[Result]],
+        *arguments: *Arguments,
+        retries: int = DEFAULT_RETRIES,
+        retry: Retry = "capped",
+        timeout: Duration | None = None,
+    ) -> Result:
+        """Call the async function once in a transaction on the application's database, and return what it returned.
+
+        It gets the connection first. What it writes and the record of the step are one commit, so that neither is there
+        without the other. Options and failures are those of `step`; whenever it is tried again, nothing of it stayed.
+        """
+        with self._recorder.enter(name, "step") as step:
+            call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout), in_transaction=True)
+            result: Result = await perform(self._recorder, step, call)
+            return result
 
     @overload
     async def job(

@@ -8,20 +8,22 @@ import inspect
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Never
 
 from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
+from atlas.db.pool import UNREACHABLE
 from atlas.engine.jobs.around_job import within_hooks
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
 from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
-from atlas.engine.workflows.errors import StepFailed, error_json
-from atlas.engine.workflows.history import Wait
+from atlas.engine.workflows.errors import RunLost, StepFailed, error_json
+from atlas.engine.workflows.history import StepCheckpoint, Wait
 from atlas.engine.workflows.recorder import Recorder, StepPosition
 from atlas.engine.workflows.step_values import StepFunction, arguments_text, step_function
+from atlas.errors import LeaseLost
 from atlas.threads import awaitable
 from atlas.tracing import may_trace, span
 
@@ -38,6 +40,8 @@ class StepCall:
     retries: int
     policy: RetryPolicy
     timeout: float | None
+    # It runs in a transaction on the application's database, whose commit records it.
+    in_transaction: bool = False
 
 
 class StepTimeout(Exception):
@@ -63,6 +67,8 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
     if start_right is not None and boot_seconds() >= start_right.until:
         await recorder.wait_to_start(step, start_right)
     since = time.monotonic()
+    if call.in_transaction:
+        return await _perform_in_transaction(recorder, step, call, attempt, since)
     try:
         if call.timeout is None and known.is_async and not may_trace():
             result = await call.function(*call.arguments)
@@ -78,6 +84,35 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
     await recorder.record(
         step, "succeeded", attempts=attempt, since=since, input=arguments_text(call.arguments), output=text
     )
+    return value
+
+
+async def _perform_in_transaction(
+    recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float
+) -> Any:
+    """Call the function in a transaction whose last statement writes its outcome, fenced as every record is."""
+    known = step_function(call.function)
+    checkpoint: StepCheckpoint | None = None
+    try:
+        transaction = recorder.step_commit
+        if not known.is_async or transaction is None:
+            raise PermanentError("run.transaction takes an async function, and a run that a worker executes.")
+        async with transaction.open() as conn:
+            with span(f"step {step.name}"):
+                result = await _call(recorder, known, replace(call, arguments=(conn, *call.arguments)))
+            text = known.dump(result)
+            value = _read_back(known, text)
+            input = arguments_text(call.arguments)
+            checkpoint = recorder.checkpoint(step, "succeeded", attempts=attempt, since=since, input=input, output=text)
+            transaction.add(conn, checkpoint)
+    except LeaseLost as error:
+        raise RunLost from error
+    except (Exception, KeyboardInterrupt, SystemExit) as error:
+        if checkpoint is not None and isinstance(error, UNREACHABLE):
+            # It has committed or not: the record says which when the run is taken up again.
+            recorder.replay_again(step)
+        await _raised(recorder, step, call, attempt, since, error)
+    recorder.committed(checkpoint)
     return value
 
 

@@ -20,6 +20,7 @@ from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.set_aside import set_run_aside
 from atlas.engine.workflows.start_runs import ENGINE_RUN, RunInput, read_input
+from atlas.engine.workflows.step_commit import StepCommit
 from atlas.engine.workflows.step_store import StepStore
 from atlas.engine.workflows.workflow_catalog import known_workflows
 from atlas.tracing import name_span
@@ -51,7 +52,8 @@ async def engine_run(input: dict[str, Any], ctx: AttemptContext) -> Any:
     suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
     suspension.depth = wanted.depth
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
-    recorder = Recorder(suspension, store, history, ctx.start_right, reset=reset)
+    step_commit = StepCommit(ctx.transactions, ctx.worker_id)
+    recorder = Recorder(suspension, store, history, ctx.start_right, reset=reset, step_commit=step_commit)
     run = Run(recorder, wanted.workflow)
     try:
         try:

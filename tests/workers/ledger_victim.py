@@ -1,0 +1,108 @@
+"""Worker processes that kill themselves around a commit: `python -m tests.workers.ledger_victim URL APPLICATION_URL`.
+
+For every point read from stdin a worker is forked, and its exit code is printed. A point is `before N` (the handler of
+its N-th transaction has written, and nothing is committed), `during N` (it dies within two milliseconds of sending the
+commit), `after N` (it is committed, and the worker does not know it yet), or `never`.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import atlas.workers.workflows
+from atlas.db.pool import Connection, open_pool
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
+from atlas.logs import configure_logs
+from atlas.workers.worker import Worker, WorkerOptions
+
+STEPS = 5
+CONCURRENCY = 10
+
+chosen = ("never", 0)
+count = 0
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_soon() -> None:
+    time.sleep(random.random() * 0.002)
+    die()
+
+
+def reach() -> None:
+    """A handler has written."""
+    global count
+    count += 1
+    if chosen == ("before", count):
+        die()
+    if chosen == ("during", count):
+        threading.Thread(target=die_soon).start()
+
+
+def leave(number: int) -> None:
+    """Its transaction has committed."""
+    if chosen[0] == "after" and number >= chosen[1]:
+        die()
+
+
+@job("ledger.book")
+async def book(input: dict[str, Any], ctx: JobContext) -> None:
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into ledger values ($1, $2)", str(ctx.job_id), ctx.attempt)
+        reach()
+    leave(count)
+
+
+async def book_step(conn: Connection, run_id: str, name: str) -> None:
+    await conn.execute("insert into ledger values ($1, 0)", f"{run_id} {name}")
+    reach()
+
+
+@workflow("ledger.run")
+async def books(run: Run, input: dict[str, Any]) -> None:
+    for number in range(1, STEPS + 1):
+        await run.transaction(f"step {number}", book_step, str(run.id), f"step {number}")
+        leave(count)
+
+
+async def work() -> None:
+    """Drain, or die trying."""
+    assert atlas.workers.workflows
+    pool = await open_pool(sys.argv[1], size=8)
+    options = WorkerOptions(
+        ["ledger.book", "ENGINE_RUN"],
+        concurrency=CONCURRENCY,
+        poll=0.1,
+        drain=True,
+        application_url=sys.argv[2],
+    )
+    await Worker(pool, sys.argv[1], options, listen=False).run()
+    await pool.close()
+
+
+def main() -> None:
+    """Fork a worker for each point."""
+    global chosen
+    configure_logs("error")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            word, _, number = line.strip().partition(" ")
+            chosen = (word, int(number or 0))
+            asyncio.run(work())
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Workers killed around every commit: one row in the application's ledger for each job and each step, never two, never none."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.workflows.intents import request_workflow, take_intents
+from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.support import DANA, PROOF, ROOT
+from tests.workers.ledger_victim import STEPS
+
+JOBS, RUNS, KILLS = (5_000, 500, 60) if PROOF else (40, 4, 3)
+WORDS = ("before", "during", "after")
+
+
+@asynccontextmanager
+async def victims(url: str, application_url: str) -> AsyncIterator[Callable[[str], Awaitable[int]]]:
+    """Let a worker run until it dies at a point, or is done."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.workers.ledger_victim", url, application_url),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+    async def work(point: str) -> int:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{point}\n".encode())
+        async with asyncio.timeout(300):
+            return int(await process.stdout.readline())
+
+    try:
+        yield work
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def bury(pool: Any) -> None:
+    """What passes by itself after a lease: the dead worker's jobs go back to the queue. Their losses are long ago."""
+    await pool.execute(
+        "update atlas.job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
+    )
+    await pool.fetch("select * from atlas.reap_leases(10000)")
+    await pool.execute(
+        "update atlas.jobs set next_retry_at = null, lost_count = 0, careful = false where status = 'queued'"
+    )
+
+
+async def given_ledger(pool: Any, owner: Any) -> None:
+    """The application's table, and all that is to be booked."""
+    await owner.execute("create table ledger (entry text, attempt int); grant all on ledger to public")
+    async with pool.acquire() as conn:
+        await enqueue_many(conn, [NewJob("ledger.book", {}, allow_unknown=True) for _ in range(JOBS)], actor=DANA)
+        for _ in range(RUNS):
+            await request_workflow(conn, SYSTEM_TENANT, "ledger.run", {}, DANA, allow_unknown=True)
+        while (await take_intents(conn, "engine")).claimed:
+            pass
+
+
+async def check_ledger(pool: Any, kind: str, kills: int) -> None:
+    entries = await pool.fetchrow("select count(*) as rows, count(distinct entry) as entries from ledger")
+    unfinished = await pool.fetchval("select count(*) from atlas.jobs where status <> 'succeeded'")
+    again = await pool.fetchval("select count(*) from atlas.jobs where attempt_count > 1")
+    wanted = JOBS + RUNS * STEPS
+    print(
+        f"{kind}: {JOBS:,} jobs and {RUNS:,} runs of {STEPS} steps, {kills} kills, {again} taken up again:"
+        f" {entries['rows']:,} rows, {wanted - entries['entries']} lost, {entries['rows'] - entries['entries']} doubled"
+    )
+    assert tuple(entries) == (wanted, wanted)
+    assert unfinished == 0
+    assert again > 0
+    ends = "select count(*) from atlas.audit_log where action in ('JOB_SUCCEEDED', 'WORKFLOW_COMPLETE')"
+    assert await pool.fetchval(ends) == JOBS + RUNS
+
+
+async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
+    """Kill a worker around a commit again and again, then let one finish. Returns how many died."""
+    dice, killed = random.Random(7), 0
+    async with victims(url, application_url) as work:
+        for number in range(KILLS):
+            # Those of the quick sample meet jobs and runs alike.
+            at = dice.randrange(1, 80) if PROOF else 5 + number
+            code = await work(f"{WORDS[number % len(WORDS)]} {at}")
+            killed += code == -9
+            await bury(pool)
+        assert await work("never") == 0
+    return killed
+
+
+async def test_workers_killed_around_commits_write_each_row_once(pool, owner, database_url):
+    await given_ledger(pool, owner)
+    killed = await kill_and_finish(pool, database_url, database_url)
+    await check_ledger(pool, "kill -9 around commits", killed)
+    assert killed == KILLS
+
+
+@pytest.mark.long
+@needs_pgbouncer
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+async def test_the_same_behind_pgbouncer(pool, owner, database_url, tmp_path, mode):
+    await given_ledger(pool, owner)
+    async with pgbouncer(database_url, tmp_path, mode=mode) as url:
+        killed = await kill_and_finish(pool, url, url)
+    await check_ledger(pool, f"kill -9 around commits, PgBouncer in {mode} mode", killed)
