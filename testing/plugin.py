@@ -1,4 +1,7 @@
-"""The fixtures: `atlas_databases` for the session, `atlas_kit` for each test. Needs pytest-asyncio."""
+"""The fixtures: `atlas_databases` for the session, `atlas_kit` for each test. Needs pytest-asyncio.
+
+`--atlas-sim=N` says in how many schedules a test under `@simulate` runs.
+"""
 
 import asyncio
 import os
@@ -11,9 +14,29 @@ import pytest_asyncio
 from atlas.errors import AtlasError
 from atlas.test_databases import TestDatabases
 from atlas.testing.kit import AtlasKit
+from atlas.testing.simulation import explore
 
 # Makes the tables of an application at this address.
 MakeTables: TypeAlias = Callable[[str], Awaitable[None] | None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--atlas-sim`."""
+    parser.getgroup("atlas").addoption(
+        "--atlas-sim", type=_positive, metavar="N", help="in how many schedules tests under @simulate run"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `--atlas-sim` count for all simulations."""
+    explore.chosen_schedules = config.getoption("--atlas-sim")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(f"{text} is not a number of schedules")
+    return number
 
 
 @pytest.fixture(scope="session")

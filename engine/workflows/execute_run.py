@@ -8,11 +8,12 @@ import orjson
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import CAPPED
 from atlas.engine.jobs.finish import LONGEST_MESSAGE
-from atlas.engine.jobs.verdicts import describe
+from atlas.engine.jobs.verdicts import JobCanceled, Settled, describe
 from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.errors import (
     FailureReached,
     ReplayDiverged,
+    RunLost,
     StepFailed,
     Suspended,
     WorkflowFailed,
@@ -21,6 +22,19 @@ from atlas.engine.workflows.errors import (
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.run_context import Run, Undo
 from atlas.engine.workflows.step_call import StepCall, perform
+
+
+async def drive(run: Run, recorder: Recorder, function: Callable[[Run], Awaitable[Any]]) -> Any:
+    """Execute a run until it ends and return its output. Raises Settled where it waits or another worker has it."""
+    try:
+        try:
+            return await execute(run, recorder, lambda: function(run))
+        except Suspended:
+            if await recorder.store.suspend(recorder.suspension) == "canceled":
+                raise JobCanceled("Canceled while running.") from None
+    except RunLost:
+        pass
+    raise Settled
 
 
 async def execute(run: Run, recorder: Recorder, function: Callable[[], Awaitable[Any]]) -> Any:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Never
 
@@ -29,6 +29,8 @@ from atlas.tracing import may_trace, span
 
 # Made as they are needed; those that a step hangs in are missing until it ends.
 THREADS = 256
+# Where plain functions run instead; a simulation has no threads.
+executor: contextvars.ContextVar[Executor | None] = contextvars.ContextVar("step_executor", default=None)
 
 
 @dataclass(slots=True)
@@ -141,7 +143,7 @@ async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Tim
             loop.call_soon_threadsafe(_begin, limit, call.timeout)
         return context.run(awaitable(within_hooks(call.function)), *call.arguments)
 
-    thread = _threads().submit(work)
+    thread = (executor.get() or _threads()).submit(work)
     try:
         result = await asyncio.wrap_future(thread)
     except asyncio.CancelledError:

@@ -82,6 +82,24 @@ async def test_a_login_that_may_not_create_databases_is_named_with_the_remedy(lo
     assert "asyncpg" not in done.stdout
 
 
+def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_path):
+    shown = re.search(r"^```text\n(InvariantBroken.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    (tmp_path / "conftest.py").write_text(SHORT_CONFTEST)
+    (tmp_path / "test_shop.py").write_text(EXAMPLES["test_shop.py"])
+    for shop, expected in (
+        (EXAMPLES["shop.py"], "1 passed"),
+        (EXAMPLES["shop.py"].replace(', key=run.idempotency_key("charge")', ""), shown[1]),
+    ):
+        (tmp_path / "shop.py").write_text(shop)
+        arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--atlas-sim=100", "--tb=line"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *arguments, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True
+        )
+        told = re.sub(r"^(E +|\S*explore\.py:\d+: \S*)", "", done.stdout, flags=re.MULTILINE)
+        assert re.sub(r"\s+", " ", expected).strip() in re.sub(r"\s+", " ", told), done.stdout + done.stderr
+
+
 def test_the_page_names_every_method_and_each_has_a_docstring():
     methods = {name: value for name, value in vars(AtlasKit).items() if not name.startswith("_")}
     _, _, table = PAGE.partition("## Everything it can do")

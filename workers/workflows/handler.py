@@ -8,12 +8,12 @@ from uuid import UUID
 
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import job
-from atlas.engine.jobs.verdicts import JobCanceled, Settled, Snooze
+from atlas.engine.jobs.verdicts import Settled, Snooze
 from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.interpret import run_document
 from atlas.engine.workflows.declared.store import known_document, load_document
-from atlas.engine.workflows.errors import RunLost, Suspended, WorkflowFailed, WorkflowNotFound
-from atlas.engine.workflows.execute_run import execute
+from atlas.engine.workflows.errors import WorkflowFailed, WorkflowNotFound
+from atlas.engine.workflows.execute_run import drive
 from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import near, registered_workflows
@@ -54,23 +54,15 @@ async def engine_run(input: dict[str, Any], ctx: AttemptContext) -> Any:
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
     step_commit = StepCommit(ctx.transactions, ctx.worker_id)
     recorder = Recorder(suspension, store, history, ctx.start_right, reset=reset, step_commit=step_commit)
-    run = Run(recorder, wanted.workflow)
     try:
-        try:
-            output = await execute(run, recorder, lambda: function(run))
-            _note_outputs(ctx, recorder)
-            return output
-        except WorkflowFailed:
-            _note_outputs(ctx, recorder)
-            raise
-        except Suspended:
-            if await store.suspend(suspension) == "canceled":
-                raise JobCanceled("Canceled while running.") from None
-    except RunLost:
-        pass
+        output = await drive(Run(recorder, wanted.workflow), recorder, function)
+        _note_outputs(ctx, recorder)
+        return output
+    except WorkflowFailed:
+        _note_outputs(ctx, recorder)
+        raise
     finally:
         ctx.threads = recorder.threads
-    raise Settled
 
 
 def _note_outputs(ctx: AttemptContext, recorder: Recorder) -> None:

@@ -1,0 +1,1 @@
+"""Simulates jobs and workflows on a virtual clock: in many orders, with crashes and lost answers."""

@@ -1,0 +1,124 @@
+"""Runs an attempt of a simulated job: the handler or the workflow, and the engine's own verdict on what it did."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import orjson
+
+from atlas.engine.jobs.backoff import ATLAS
+from atlas.engine.jobs.claim import ClaimedJob
+from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.output import dump_output
+from atlas.engine.jobs.start_right import StartRight
+from atlas.engine.jobs.types import JobType, registered
+from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, PermanentError, Settled, decide, succeed
+from atlas.engine.workflows.execute_run import drive
+from atlas.engine.workflows.history import History, Suspension
+from atlas.engine.workflows.recorder import Recorder
+from atlas.engine.workflows.registry import registered_workflows
+from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.start_runs import ENGINE_RUN, read_input
+from atlas.errors import AtlasError
+from atlas.testing.simulation.memory import SimulatedJob
+from atlas.testing.simulation.points import Killed, SimulatedWorker, run_inline
+from atlas.testing.simulation.simulation import Simulation
+from atlas.testing.simulation.store import SimulatedStore
+
+
+class _NoDatabase:
+    """What stands for the pool and the transactions of a handler: a simulation has neither."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AtlasError(
+            "A simulation has no database.", remedy="Let the handler call a model, or test it with `atlas_kit`."
+        )
+
+
+async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: SimulatedJob) -> None:
+    """Run a claimed job, and record what became of it."""
+    run_inline(worker)
+    known = registered().get(job.job_type)
+    claimed = _claimed(job, known)
+    policy = ATLAS if known is None else known.policy
+    finish: Finish | None
+    try:
+        if job.job_type == ENGINE_RUN:
+            output = await _run_workflow(simulation, worker, claimed)
+        else:
+            output = await _run_handler(simulation, worker, claimed, known)
+        action = "JOB_SUCCEEDED" if known is None else known.success_action
+        finish = succeed(claimed, worker.name, dump_output(output), action)
+    except Killed:
+        return
+    except Settled:
+        finish = None
+    except Exception as error:
+        finish = decide(claimed, worker.name, error, policy)
+    if finish is not None:
+        await _record(simulation, worker, claimed, finish)
+    simulation.ended(worker)
+
+
+async def _record(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob, finish: Finish) -> None:
+    verdict = await simulation.commit(
+        f"records that its job is {finish.status}", lambda: simulation.memory.finish(worker.name, finish)
+    )
+    if verdict == "canceled":
+        canceled = decide(job, worker.name, JobCanceled("Canceled while running."), ATLAS)
+        await simulation.commit("cancels its job", lambda: simulation.memory.finish(worker.name, canceled))
+
+
+async def _run_workflow(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob) -> Any:
+    asked = read_input(orjson.loads(job.input))
+    workflow = registered_workflows().get(asked.workflow)
+    if workflow is None:
+        raise PermanentError(f"No workflow {asked.workflow!r} is registered.")
+    store = SimulatedStore(simulation.memory, worker.name, simulation.commit, lambda: simulation.now)
+    history = History() if job.attempt == 1 else await store.load(job.id)
+    suspension = Suspension(job.id, job.attempt, job.tenant_id, asked.requested_by, None, depth=asked.depth)
+    recorder = Recorder(suspension, store, history, reset=job.retry_count > 0 or job.lost_count > 0)
+    value = workflow.parse(asked.input)
+    return await drive(Run(recorder, asked.workflow), recorder, lambda run: workflow.function(run, value))
+
+
+async def _run_handler(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob, known: JobType | None) -> Any:
+    if known is None:
+        raise PermanentError(f"No handler for {job.job_type!r} is registered.")
+    if known.batch_size:
+        raise PermanentError(f"{job.job_type} takes batches, which are not simulated.")
+    nothing: Any = _NoDatabase()
+    context = AttemptContext(job, worker.name, nothing, _report, StartRight(), nothing)
+    arguments: dict[str, Any] = {}
+    positional = [known.parse(job.input)]
+    if known.signature.context is not None:
+        arguments[known.signature.context] = context
+    elif known.takes_context:
+        positional.append(context)
+    for parameter, kind in known.signature.dependencies.items():
+        if kind not in simulation.provided:
+            raise AtlasError(f"The handler of {known.key} takes {parameter}.", remedy="Give it with `sim.provide(…)`.")
+        arguments[parameter] = simulation.provided[kind]
+    limit = job.timeout_seconds or known.timeout
+    try:
+        async with asyncio.timeout(limit) as within:
+            called = known.handler(*positional, **arguments)
+            return await called if inspect.isawaitable(called) else called
+    except TimeoutError:
+        if not within.expired():
+            raise
+        raise JobTimeout(f"It did not end within {limit:g} s.") from None
+
+
+def _claimed(job: SimulatedJob, known: JobType | None) -> ClaimedJob:
+    retries = job.max_retries
+    if retries is None and known is not None:
+        retries = known.max_retries
+    seconds = None if job.timeout is None else round(job.timeout)
+    numbers = (job.attempts, job.retries, retries, job.losses, seconds)
+    return ClaimedJob(job.id, SYSTEM_TENANT, job.job_type, job.input, *numbers, None, job.parent, None)
+
+
+async def _report(job: ClaimedJob, percent: float | None, message: str | None) -> None: ...

@@ -1,0 +1,76 @@
+"""The points at which a simulated worker stops, and what can happen to it there."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from atlas.engine.workflows import step_call
+from atlas.testing.simulation.memory import SimulatedJob
+
+R = TypeVar("R")
+
+COMMIT_FAULTS = ("", "is killed before it commits", "is killed after it commits", "freezes before it commits")
+CALL_FAULTS = (
+    "",
+    "is killed before the call",
+    "is killed after the call",
+    "loses the answer of the call",
+    "cannot make the call",
+    "freezes before the call",
+)
+KILLED_BEFORE, KILLED_AFTER = 1, 2
+NO_ANSWER, NO_CALL = 3, 4
+
+
+class LostAnswer(ConnectionError):
+    """A call of a model that had its effect, or had none: its caller cannot tell."""
+
+
+class Killed(BaseException):
+    """A worker that is killed goes no further. Raised where it cannot simply be left waiting: in plain functions."""
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedWorker:
+    """A process that claims one job at a time."""
+
+    name: str
+    job: SimulatedJob | None = None
+    task: asyncio.Task[None] | None = None
+    is_dead: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """A worker that stopped at a point, and goes on when its future is done: with the number of a fault, or 0."""
+
+    worker: SimulatedWorker
+    what: str
+    faults: tuple[str, ...]
+    future: asyncio.Future[int]
+
+
+class _Inline(Executor):
+    """Runs plain functions at once: threads would take turns by themselves."""
+
+    def submit(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
+        future: Future[R] = Future()
+        try:
+            future.set_result(function(*arguments, **named))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+# The worker whose attempt a task belongs to.
+current_worker: ContextVar[SimulatedWorker | None] = ContextVar("simulated_worker", default=None)
+_inline = _Inline()
+
+
+def run_inline(worker: SimulatedWorker) -> None:
+    """Say in the task of an attempt whose it is. Plain functions of its steps run at once."""
+    current_worker.set(worker)
+    step_call.executor.set(_inline)

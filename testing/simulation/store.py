@@ -1,0 +1,74 @@
+"""The store of a simulated worker: what a run writes goes to memory, and every write is a point where it may crash."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import orjson
+
+from atlas.db.pool import Connection
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.types import registered
+from atlas.engine.policy.judge import Verdict
+from atlas.engine.workflows.errors import RunLost
+from atlas.engine.workflows.history import History, StepCheckpoint, Suspension
+from atlas.engine.workflows.review import ChildVerdict
+from atlas.engine.workflows.step_store import StepStore
+from atlas.errors import AtlasError
+from atlas.testing.simulation.memory import Memory
+
+R = TypeVar("R")
+ALLOWED = ChildVerdict(Verdict("allow", "no rule applies in a simulation"), is_counted=False)
+
+
+class Commit(Protocol):
+    """Does something at once, as a transaction that commits, with what may happen before and after it."""
+
+    async def __call__(self, what: str, work: Callable[[], R]) -> R: ...
+
+
+class SimulatedStore(StepStore):
+    """What a recorder of the engine writes to."""
+
+    def __init__(self, memory: Memory, worker: str, commit: Commit, now: Callable[[], datetime]) -> None:
+        self.start_right = None
+        self._memory = memory
+        self._worker = worker
+        self._commit = commit
+        self._now = now
+
+    async def record(self, step: StepCheckpoint) -> bool:
+        written = await self._commit(
+            f"records {step.kind} {step.branch}{step.name!r}", lambda: self._memory.record(self._worker, step)
+        )
+        if not written:
+            raise RunLost
+        return True
+
+    async def suspend(self, suspension: Suspension) -> str:
+        verdict = await self._commit("suspends the run", lambda: self._memory.suspend(self._worker, suspension))
+        if verdict == "lost":
+            raise RunLost
+        return verdict
+
+    async def load(self, run_id: UUID) -> History:
+        return self._memory.load(run_id)
+
+    async def admit(self, job: NewJob) -> NewJob:
+        known = registered().get(job.job_type)
+        if known is not None:
+            known.check(orjson.dumps(job.input).decode())
+        return job
+
+    async def judge_child(self, tenant_id: UUID, workflow: str) -> ChildVerdict:
+        return ALLOWED
+
+    async def cancel(self, child_id: UUID) -> bool:
+        return await self._commit("cancels a child", lambda: self._memory.cancel(child_id))
+
+    async def now(self) -> datetime:
+        return self._now()
+
+    async def at_once(self, call: Callable[[Connection], Awaitable[Any]]) -> Any:
+        raise AtlasError("A simulation has no database.", remedy="Test what needs one with the fixture `atlas_kit`.")

@@ -1,0 +1,379 @@
+"""The simulation decides as the database does: the same operations leave the same jobs, steps and questions in both.
+
+Many sequences are followed side by side on one database, each with runs of its own: in each round every sequence does
+something, then workers run all that is due, then time passes for all.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from atlas import JobContext, PermanentError, RetryAfter, Run, Snooze, StepFailed, job, workflow
+from atlas.engine.jobs.cancel import cancel_many
+from atlas.testing import AtlasKit
+from atlas.testing.simulation.attempts import run_attempt
+from atlas.testing.simulation.explore import START
+from atlas.testing.simulation.memory import SimulatedJob
+from atlas.testing.simulation.schedule import Schedule
+from atlas.testing.simulation.simulation import Simulation
+from atlas.testing.simulation.virtual_loop import VirtualLoop
+from tests.support import DANA
+
+ROUNDS = 8
+# No wait of a workflow here ends at a multiple of these.
+PASSED = (timedelta(minutes=2), timedelta(minutes=10), timedelta(minutes=12))
+# Longer than any retry here waits.
+RETRIES = timedelta(minutes=2)
+MATCHED = ("rang", "knocked")
+
+calls: Counter[tuple[UUID, int, str]] = Counter()
+
+
+def fails_first(
+    run: Run, input: dict[str, Any], name: str, times: int, error: type[Exception] = RuntimeError
+) -> Callable[[], Any]:
+    """A step that fails so often, in the run of either side."""
+
+    key = (run.id, input["sequence"], name)
+
+    async def work() -> dict[str, int]:
+        calls[key] += 1
+        if calls[key] <= times:
+            raise error("not yet")
+        return {"calls": calls[key]}
+
+    return work
+
+
+@job("same.flaky", max_retries=2)
+async def flaky(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
+    if ctx.attempt <= input["fails"]:
+        raise RuntimeError(f"attempt {ctx.attempt}")
+    return {"attempt": ctx.attempt, **input}
+
+
+@job("same.settles")
+async def settles(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
+    if ctx.attempt == 1:
+        raise {"snooze": Snooze(500), "later": RetryAfter(60), "never": PermanentError("no")}[input["how"]]
+    return {"how": input["how"]}
+
+
+@workflow("same.steps")
+async def steps(run: Run, input: dict[str, Any]) -> Any:
+    first = await run.step("first", fails_first(run, input, "first", input["n"] % 3))
+    await run.sleep(timedelta(minutes=23))
+    try:
+        await run.step("second", fails_first(run, input, "second", 9, PermanentError), retries=0)
+    except StepFailed as error:
+        return {"first": first, "failed": error.reason}
+
+
+@workflow("same.jobs")
+async def jobs(run: Run, input: dict[str, Any]) -> Any:
+    try:
+        return await run.job("work", "same.flaky", {"fails": input["n"] % 5}, retries=input["n"] % 4)
+    except StepFailed as error:
+        return {"failed": error.kind}
+
+
+@workflow("same.events")
+async def events(run: Run, input: dict[str, Any]) -> Any:
+    one = await run.wait_event("rang", {"sequence": input["sequence"]}, timedelta(minutes=71))
+    two = await run.wait_event("rang", {"sequence": input["sequence"], "n": 1}, timedelta(minutes=37))
+    return {"one": one, "two": two}
+
+
+@workflow("same.asks")
+async def asks(run: Run, input: dict[str, Any]) -> Any:
+    decision = await run.approval("may it", title="May it?", expires=timedelta(minutes=71))
+    await run.step("then", fails_first(run, input, "then", 1))
+    return {"approved": bool(decision), "status": decision.status}
+
+
+@workflow("same.beside")
+async def beside(run: Run, input: dict[str, Any]) -> Any:
+    match = {"sequence": input["sequence"]}
+    return await run.gather(
+        run.wait_event("knocked", match, timedelta(minutes=71)),
+        run.job("work", "same.flaky", {"fails": 1}),
+        run.sleep(timedelta(minutes=23)),
+        run.step("plain", fails_first(run, input, "plain", 1)),
+    )
+
+
+@workflow("same.parent")
+async def parent(run: Run, input: dict[str, Any]) -> Any:
+    child = ("same.asks", "same.jobs", "same.undoes")[input["n"] % 3]
+    try:
+        return await run.child("child", child, input, timeout=timedelta(hours=10))
+    except StepFailed as error:
+        return {"failed": error.kind}
+
+
+@workflow("same.sleeps")
+async def sleeps(run: Run, input: dict[str, Any]) -> Any:
+    await run.sleep(timedelta(minutes=127))
+
+
+@workflow("same.late")
+async def late(run: Run, input: dict[str, Any]) -> Any:
+    try:
+        return await run.child("child", "same.sleeps", input, timeout=timedelta(minutes=53))
+    except StepFailed as error:
+        return {"failed": error.kind}
+
+
+@workflow("same.undoes")
+async def undoes(run: Run, input: dict[str, Any]) -> Any:
+    await run.step("book", fails_first(run, input, "book", 0))
+    run.on_failure("unbook", fails_first(run, input, "unbook", 1))
+    await run.wait_event("knocked", {"sequence": input["sequence"]}, timedelta(minutes=37), required=True)
+    raise RuntimeError("it fails in the end")
+
+
+STARTS = (
+    "same.steps",
+    "same.jobs",
+    "same.events",
+    "same.asks",
+    "same.beside",
+    "same.parent",
+    "same.late",
+    "same.undoes",
+)
+
+
+@pytest.fixture
+async def kit(database_url: str) -> AsyncIterator[AtlasKit]:
+    async with AtlasKit.open(database_url) as opened:
+        yield opened
+
+
+class Side:
+    """One of the two, as a sequence uses it."""
+
+    def __init__(self) -> None:
+        self.roots: dict[int, list[UUID]] = defaultdict(list)
+
+
+class Simulated(Side):
+    """A simulation for each sequence."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._simulations = [self._new() for _ in range(count)]
+
+    def _new(self) -> Simulation:
+        found: list[Simulation] = []
+        loop = VirtualLoop(lambda seconds: found[0].idle(seconds))
+        found.append(Simulation(Schedule(), loop, START, run_attempt))
+        return found[0]
+
+    async def do(self, sequence: int, operation: tuple[str, Any]) -> None:
+        simulation, (what, given) = self._simulations[sequence], operation
+        match what:
+            case "start":
+                self.roots[sequence].append(simulation.start_workflow(given, _input(sequence, self.roots)))
+            case "enqueue":
+                self.roots[sequence].append(simulation.enqueue(*given))
+            case "publish":
+                simulation.publish_event(*given)
+            case "decide":
+                for approval in simulation.memory.approvals:
+                    simulation.memory.decide(approval, given, "approver")
+            case "cancel" if self.roots[sequence]:
+                simulation.cancel(self.roots[sequence][given % len(self.roots[sequence])])
+
+    async def run_due(self) -> None:
+        # In a thread, which has no other event loop.
+        await asyncio.to_thread(self._run_due)
+
+    def _run_due(self) -> None:
+        for simulation in self._simulations:
+            simulation.loop.run_until_complete(simulation.run(timedelta(0)))
+
+    async def die(self) -> None:
+        for simulation in self._simulations:
+            memory = simulation.memory
+            for number, due in enumerate(memory.due_jobs()):
+                worker = f"dies-{len(memory.leases)}-{number}"
+                memory.claim(worker, due)
+                memory.leases[worker] = simulation.loop.time() + 1.0
+
+    async def pass_time(self, passed: timedelta) -> None:
+        for simulation in self._simulations:
+            simulation._pass_time(simulation.loop.time() + passed.total_seconds())
+
+    async def state(self, sequence: int) -> list[Any]:
+        memory = self._simulations[sequence].memory
+
+        def of_job(row: SimulatedJob) -> dict[str, Any]:
+            found = _job(row.status, row.attempts, row.retries, row.losses, row.output, row.error)
+            if row.job_type == "ENGINE_RUN":
+                del found["attempts"]  # how often it was taken up depends on what came together
+            found["steps"] = {
+                f"{step.branch}{step.position}": [
+                    *(step.name, step.kind, step.status, step.attempts, _json(step.output), _message(step.error)),
+                    None if step.approval is None else step.approval.status,
+                    None if step.child is None else of_job(memory.jobs[step.child]),
+                ]
+                for step in memory.steps.get(row.id, {}).values()
+            }
+            return found
+
+        return [of_job(memory.jobs[root]) for root in self.roots[sequence]]
+
+
+class Stored(Side):
+    """A real database for all of them."""
+
+    def __init__(self, kit: AtlasKit) -> None:
+        super().__init__()
+        self._kit = kit
+
+    async def do(self, sequence: int, operation: tuple[str, Any]) -> None:
+        what, given = operation
+        match what:
+            case "start":
+                run_id = await self._kit.start_workflow(given, _input(sequence, self.roots))
+                self.roots[sequence].append(run_id)
+            case "enqueue":
+                self.roots[sequence].append(await self._kit.enqueue(*given))
+            case "publish":
+                await self._kit.publish_event(*given)
+            case "decide":
+                for row in await self._kit.pool.fetch(_PENDING, self.roots[sequence]):
+                    await (self._kit.approve if given else self._kit.reject)(row["run_id"])
+            case "cancel" if self.roots[sequence]:
+                root = self.roots[sequence][given % len(self.roots[sequence])]
+                async with self._kit.pool.acquire() as conn:
+                    await cancel_many(conn, [root], actor=DANA, tenant_id=None)
+
+    async def run_due(self) -> None:
+        await self._kit.run_due_jobs()
+
+    async def die(self) -> None:
+        with self._kit.die_after_claim():
+            await self._kit.run_due_jobs(limit=100_000)
+
+    async def pass_time(self, passed: timedelta) -> None:
+        await self._kit.let_time_pass(passed)
+
+    async def state(self, sequence: int) -> list[Any]:
+        rows = {row["id"]: row for row in await self._kit.pool.fetch(_JOBS, self.roots[sequence])}
+        found: dict[UUID, dict[str, Any]] = {
+            id: {**_job(*[row[key] for key in _KEYS]), "steps": {}} for id, row in rows.items()
+        }
+        for id, row in rows.items():
+            if row["job_type"] == "ENGINE_RUN":
+                del found[id]["attempts"]
+        for step in await self._kit.pool.fetch(_STEPS, list(rows)):
+            found[step["run_id"]]["steps"][f"{step['branch']}{step['position']}"] = [
+                *(step["name"], step["kind"], step["status"], step["attempts"], _json(step["output"])),
+                *(_message(step["error"]), step["approval"]),
+                None if step["child_id"] is None else found[step["child_id"]],
+            ]
+        return [found[root] for root in self.roots[sequence]]
+
+
+_TREE = """with recursive tree(id) as (
+  select unnest($1::uuid[]) union select j.id from atlas.jobs j join tree t on j.parent_run_id = t.id) """
+_KEYS = ("status", "attempt_count", "retry_count", "lost_count", "output", "error")
+_JOBS = f"{_TREE} select j.id, j.job_type, {', '.join(f'j.{key}' for key in _KEYS)} from atlas.jobs j join tree t on t.id = j.id"
+_STEPS = """select s.*, a.status::text as approval from atlas.workflow_steps s
+left join atlas.approvals a on a.id = s.approval_id where s.run_id = any ($1::uuid[])"""
+_PENDING = f"{_TREE} select a.run_id from atlas.approvals a join tree t on t.id = a.run_id where a.status = 'pending'"
+
+
+def _job(
+    status: str, attempts: int, retries: int, losses: int, output: str | None, error: str | None
+) -> dict[str, Any]:
+    return {
+        "status": status,
+        "attempts": attempts,
+        "retries": retries,
+        "losses": losses,
+        "output": _json(output or "{}"),
+        "error": _message(error),
+    }
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
+def _message(error: str | None) -> Any:
+    return None if error in (None, "{}") else (orjson.loads(error).get("type"), orjson.loads(error).get("message"))
+
+
+def _shown(state: list[Any]) -> list[str]:
+    return orjson.dumps(state, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode().splitlines()
+
+
+def _input(sequence: int, roots: dict[int, list[UUID]]) -> dict[str, int]:
+    return {"sequence": sequence, "n": len(roots[sequence]) + sequence}
+
+
+def operations(sequence: int, seed: int) -> list[tuple[str, Any]]:
+    """What a sequence does in each round."""
+    random = Random(seed)
+
+    def one() -> tuple[str, Any]:
+        what = random.choice(["start", "start", "start", "enqueue", "publish", "publish", "decide", "cancel", "rest"])
+        match what:
+            case "start":
+                return what, random.choice(STARTS)
+            case "enqueue":
+                fails = ("same.flaky", {"fails": random.randrange(5)})
+                return what, random.choice(
+                    [fails, ("same.settles", {"how": random.choice(["snooze", "later", "never"])})]
+                )
+            case "publish":
+                return what, (random.choice(MATCHED), {"sequence": sequence, "n": random.randrange(3)})
+            case "decide":
+                return what, random.random() < 0.7
+            case _:
+                return what, random.randrange(9)
+
+    return [("start", random.choice(STARTS)), *(one() for _ in range(ROUNDS - 1))]
+
+
+async def compare(kit: AtlasKit, count: int, seed: int) -> None:
+    calls.clear()
+    random = Random(seed)
+    followed = [operations(sequence, seed * 1_000_003 + sequence) for sequence in range(count)]
+    simulated, stored = Simulated(count), Stored(kit)
+    for number in range(ROUNDS):
+        passed, dies = random.choice(PASSED), random.random() < 0.2
+        for side in (simulated, stored):
+            for sequence in range(count):
+                await side.do(sequence, followed[sequence][number])
+            if dies:
+                await side.die()
+            await side.run_due()
+            # First all retries, so that no two things that decide about each other become due at once.
+            for time in (RETRIES, RETRIES, RETRIES, passed):
+                await side.pass_time(time)
+                await side.run_due()
+        for sequence in range(count):
+            told = f"seed {seed}, sequence {sequence}, round {number}: {followed[sequence][: number + 1]}"
+            expected, found = await stored.state(sequence), await simulated.state(sequence)
+            assert _shown(found) == _shown(expected), told
+
+
+async def test_both_end_in_the_same_state(kit: AtlasKit) -> None:
+    await compare(kit, 25, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 27))
+async def test_five_thousand_sequences_end_in_the_same_state(kit: AtlasKit, seed: int) -> None:
+    await compare(kit, 200, seed)

@@ -1,0 +1,154 @@
+"""The simulation finds what people get wrong, prints how to repeat it, and finds nothing in what is right."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from atlas import JobContext, Snooze, job, workflow
+from atlas.errors import NotFound
+from atlas.testing import LostAnswer, Simulation, SimulationFailed, replay_schedule, simulate
+from atlas.testing.simulation.explore import explore
+from atlas.testing.simulation.memory import contains
+from tests.testing.seeded_bugs import BUGS, World, charge_without_a_key
+
+SCHEDULES = 2000
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_found_and_repeats(name):
+    scenario = BUGS[name](False)
+
+    with pytest.raises(SimulationFailed) as found:
+        explore(scenario, SCHEDULES)
+
+    for _ in range(2):
+        with pytest.raises(SimulationFailed) as again:
+            replay_schedule(scenario, found.value.choices)
+        assert str(again.value).partition("\n")[0] == str(found.value).partition("\n")[0]
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_nothing_is_found_in_what_is_right(name):
+    explore(BUGS[name](True), 40)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", BUGS)
+def test_nothing_is_found_in_what_is_right_within_all_schedules(name):
+    explore(BUGS[name](True), SCHEDULES)
+
+
+def test_a_failure_says_what_happened_and_how_to_repeat_it():
+    with pytest.raises(SimulationFailed) as found:
+        explore(charge_without_a_key(False), SCHEDULES)
+
+    told = str(found.value)
+    assert told.startswith("InvariantBroken: charge happens once\n")
+    assert "worker-1 calls World.do: is killed after the call" in told
+    assert "from tests.testing.seeded_bugs import scenario" in told
+    assert f"def scenario_again():\n    replay_schedule(scenario, {found.value.choices})" in told
+    assert len(found.value.choices) == 1
+
+
+def test_a_test_has_its_fixtures_and_as_many_schedules_as_it_says(tmp_path):
+    runs: list[str] = []
+
+    @simulate(schedules=7)
+    async def scenario(sim: Simulation, folder: Any) -> None:
+        runs.append(folder.name)
+
+    scenario(folder=tmp_path)
+
+    # One that chooses nothing has no other schedules but those that are drawn.
+    assert runs == [tmp_path.name] * 7
+
+
+def test_time_is_virtual_for_handlers_workflows_and_clocks():
+    @workflow("sim.clock")
+    async def waits(run, input):
+        before = await run.now()
+        await run.sleep(timedelta(days=3))
+        return {"days": ((await run.now()) - before).days, "seen": datetime.now(UTC).day}
+
+    @job("sim.slow", timeout=timedelta(seconds=5), max_retries=0)
+    async def slow(input, ctx: JobContext):
+        await asyncio.sleep(60)
+
+    @simulate(schedules=1)
+    async def scenario(sim: Simulation) -> None:
+        run, late = sim.start_workflow("sim.clock"), sim.enqueue("sim.slow")
+        await sim.run()
+        assert sim.output(run) == {"days": 3, "seen": 4}
+        assert (sim.status(late), "did not end within 5 s" in (sim.job(late).error or "")) == ("failed", True)
+        assert sim.now >= datetime(2026, 1, 4, 9, tzinfo=UTC)
+
+    scenario()
+
+
+def test_a_handler_gets_what_the_test_provides():
+    @job("sim.provided")
+    async def pay(input: dict[str, Any], ctx: JobContext, world: World) -> None:
+        await world.do("charge", ctx.idempotency_key)
+
+    @simulate(schedules=20)
+    async def scenario(sim: Simulation) -> None:
+        world = sim.model(World())
+        sim.provide(world, as_type=World)
+        paid = sim.enqueue("sim.provided")
+        await sim.run()
+        assert (sim.status(paid), world.done) == ("succeeded", ["charge"])
+
+    scenario()
+
+
+def test_a_lost_answer_is_a_connection_error():
+    assert issubclass(LostAnswer, ConnectionError)
+
+
+def test_what_is_not_registered_is_refused_by_name():
+    @simulate(schedules=1)
+    async def scenario(sim: Simulation) -> None:
+        with pytest.raises(NotFound, match="no.such.job"):
+            sim.enqueue("no.such.job")
+        with pytest.raises(NotFound, match="no.such.flow"):
+            sim.start_workflow("no.such.flow")
+
+    scenario()
+
+
+def test_a_job_that_never_ends_is_a_failure():
+    @job("sim.endless")
+    async def endless(input, ctx: JobContext):
+        raise Snooze(1)
+
+    async def scenario(sim: Simulation) -> None:
+        sim.enqueue("sim.endless")
+        await sim.run()
+
+    with pytest.raises(SimulationFailed, match=r"did not end within 20,000 turns"):
+        explore(scenario, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "part", "is_contained"),
+    [
+        ({"a": 1, "b": {"c": [1, 2]}}, {"b": {"c": [2]}}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": [1, [2, 3]]}, {"a": [[3]]}, True),
+        ({"a": None}, {"a": None}, True),
+        ({}, {"a": None}, False),
+        ({"a": 1.0}, {"a": 1}, True),
+        ({"a": "1"}, {"a": 1}, False),
+        ({"a": {}}, {"a": []}, False),
+    ],
+)
+async def test_a_match_is_contained_as_in_postgres(conn, value, part, is_contained):
+    assert contains(value, part) is is_contained
+    assert await conn.fetchval("select $1::jsonb @> $2::jsonb", _text(value), _text(part)) is is_contained
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode()
