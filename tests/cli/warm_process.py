@@ -98,8 +98,6 @@ def report_end(request: dict[str, object], streams: list[int], status: int) -> N
 
 def run_command(request: dict[str, object], streams: list[int]) -> None:
     """As the interpreter would: set the process up, run, flush, exit."""
-    from atlas.cli.main import main
-
     for stream, number in zip(streams, range(3), strict=True):
         os.dup2(stream, number)
         os.close(stream)
@@ -109,6 +107,8 @@ def run_command(request: dict[str, object], streams: list[int]) -> None:
     if "pid_file" in request:
         Path(str(request["pid_file"])).write_text(str(os.getpid()))
     sys.argv = ["atlas", *request["arguments"]]  # type: ignore[misc]
+    module, _, name = str(request.get("main", "atlas.cli.main:main")).partition(":")
+    main = getattr(import_module(module), name)
     code: object = 0
     try:
         main()

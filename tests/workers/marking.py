@@ -8,22 +8,9 @@ import os
 import threading
 from typing import Any
 
-import atlas.engine.jobs.start_right
-import atlas.workers.attempt
 from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.typed_job import job
-
-_of_thread = threading.local()
-
-
-def _read_clock() -> float:
-    _of_thread.read_at = boot_seconds()
-    return float(_of_thread.read_at)
-
-
-# What reads the clock before a start.
-for _module in (atlas.engine.jobs.start_right, atlas.workers.attempt):
-    _module.boot_seconds = _read_clock  # type: ignore[attr-defined]
+from tests.workers.start_clock import started_at
 
 
 @job("test.marks")
@@ -43,4 +30,4 @@ def marks_in_thread(input: dict[str, Any]) -> None:
 def _mark(folder: str) -> None:
     began_at = boot_seconds()
     with open(f"{folder}/{os.getpid()}", "a") as file:
-        file.write(f"{_of_thread.read_at} {began_at}\n")
+        file.write(f"{started_at()} {began_at}\n")

@@ -1,0 +1,246 @@
+"""The mix: what a worker does under faults, one entry for each capability. A new capability adds itself to MIX.
+
+An entry brings its handlers, the work that is given to them, and the laws that hold for it. This module is the
+application of the worker too: it is imported there for its handlers.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+
+from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.workflows.intents import request_workflow
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
+from tests.faults.effects import note
+from tests.faults.judge import Evidence, Law, overlaps
+from tests.support import DANA, given_tenant
+from tests.workers.start_clock import started_at
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Some work for a worker, and what must hold for it."""
+
+    name: str
+    give: Callable[[Any], Awaitable[None]]
+    laws: tuple[Law, ...] = ()
+
+
+class _Marked:
+    """A handler's start and end in the effect log."""
+
+    def __init__(self, ctx: JobContext, kind: str, key: str = "") -> None:
+        self._facts: dict[str, Any] = {"kind": kind, "job_id": str(ctx.job_id), "attempt": ctx.attempt, "key": key}
+
+    async def __aenter__(self) -> None:
+        note("start", at=started_at(), **self._facts)
+        await asyncio.sleep(0.01)
+
+    async def __aexit__(self, *_: object) -> None:
+        note("end", **self._facts)
+
+
+# Jobs of several tenants.
+
+
+@job("fault.effect")
+async def effect(input: dict[str, Any], ctx: JobContext) -> None:
+    """Does its work at the first attempt."""
+    async with _Marked(ctx, "fault.effect"):
+        pass
+
+
+async def give_jobs(conn: Any) -> None:
+    tenants = [SYSTEM_TENANT, await given_tenant(conn, "acme"), await given_tenant(conn, "globex")]
+    jobs = [NewJob("fault.effect", {"n": n}, tenant) for n, tenant in enumerate(tenants * 2)]
+    await enqueue_many(conn, jobs, actor=DANA)
+
+
+async def nothing_is_lost(evidence: Evidence) -> list[str]:
+    """Every job has succeeded, and each that has succeeded has had its effect."""
+    rows = await evidence.conn.fetch(
+        "select id::text, job_type, status::text from atlas.jobs where job_type like 'fault.%'"
+    )
+    ended = {effect.job_id for effect in evidence.effects if effect.what == "end"}
+    broken = [
+        f"job {row['id']} ({row['job_type']}) is {row['status']}"
+        for row in rows
+        if row["status"] != "succeeded" and row["job_type"] != "fault.expired"
+    ]
+    return broken + [
+        f"job {row['id']} ({row['job_type']}) succeeded without its effect"
+        for row in rows
+        if row["status"] == "succeeded" and row["id"] not in ended
+    ]
+
+
+# A failed attempt and its retry.
+
+
+@job("fault.flaky", max_retries=3, retry={"base": 0, "factor": 1, "jitter": 0})
+async def flaky(input: dict[str, Any], ctx: JobContext) -> None:
+    """Fails at its first attempt."""
+    async with _Marked(ctx, "fault.flaky"):
+        if ctx.attempt == 1:
+            raise ValueError("not yet")
+
+
+async def give_flaky(conn: Any) -> None:
+    await enqueue_many(conn, [NewJob("fault.flaky", {"n": n}) for n in range(2)], actor=DANA)
+
+
+# A limit by key.
+
+
+@job("fault.keyed", concurrency=1, concurrency_key="{{ input.customer }}")
+async def keyed(input: dict[str, Any], ctx: JobContext) -> None:
+    """One after the other for each customer."""
+    async with _Marked(ctx, "fault.keyed", input["customer"]):
+        pass
+
+
+async def give_keyed(conn: Any) -> None:
+    jobs = [NewJob("fault.keyed", {"customer": customer}) for customer in "abab"]
+    await enqueue_many(conn, jobs, actor=DANA)
+
+
+async def one_at_a_time(evidence: Evidence) -> list[str]:
+    rows = await evidence.conn.fetch("select job_id::text, attempt_no from atlas.job_attempts where status = 'lost'")
+    most = overlaps(evidence.effects, "fault.keyed", {(row["job_id"], row["attempt_no"]) for row in rows})
+    return [f"{count} jobs of customer {key} ran at the same time" for key, count in most.items() if count > 1]
+
+
+# A group and the job that follows it.
+
+
+@job("fault.follows")
+async def follows(input: dict[str, Any], ctx: JobContext) -> None:
+    """Runs once, after all jobs of its group."""
+    async with _Marked(ctx, "fault.follows", orjson.dumps(input["group"]["counts"]).decode()):
+        pass
+
+
+async def give_group(conn: Any) -> None:
+    members = [NewJob("fault.effect", {"member": n}) for n in range(2)]
+    await enqueue_group(conn, members, then=NewJob("fault.follows", {}), actor=DANA)
+
+
+async def one_follower(evidence: Evidence) -> list[str]:
+    rows = await evidence.conn.fetch("select input::text from atlas.jobs where job_type = 'fault.follows'")
+    counts = [orjson.loads(row["input"])["group"]["counts"] for row in rows]
+    right = {"succeeded": 2, "failed": 0, "canceled": 0, "deleted": 0}
+    return [] if counts == [right] else [f"the group was followed by {counts}"]
+
+
+# A job that may no longer start.
+
+
+@job("fault.expired")
+async def expired(input: dict[str, Any], ctx: JobContext) -> None:
+    """Never starts: its deadline is over when it is enqueued."""
+    async with _Marked(ctx, "fault.expired"):
+        pass
+
+
+async def give_expired(conn: Any) -> None:
+    await enqueue_many(conn, [NewJob("fault.expired", {}, expires_in=timedelta(milliseconds=1))], actor=DANA)
+
+
+async def nothing_starts_late(evidence: Evidence) -> list[str]:
+    return [
+        f"job {effect.job_id} started after its deadline"
+        for effect in evidence.effects
+        if effect.what == "start" and effect.kind == "fault.expired"
+    ]
+
+
+# A workflow with a job, a child and steps.
+
+
+async def take_step(number: int) -> int:
+    note("did", key=str(number))
+    return number
+
+
+@workflow("fault.flow")
+async def flow(run: Run, input: dict[str, Any]) -> int:
+    """Three steps, with a job and a child between them. What has returned was recorded."""
+    total = 0
+    for number in (1, 2):
+        total += await run.step(f"step {number}", take_step, number, retries=5)
+        note("recorded", key=str(number))
+    await run.job("work", effect, {"of": "a run"})
+    total += await run.child("child", "fault.child", {})
+    return total
+
+
+@workflow("fault.child")
+async def child_flow(run: Run, input: dict[str, Any]) -> int:
+    """The child: one step."""
+    result = await run.step("step 3", take_step, 3, retries=5)
+    note("recorded", key="3")
+    return result
+
+
+async def give_run(conn: Any) -> None:
+    await request_workflow(conn, SYSTEM_TENANT, "fault.flow", {}, DANA, allow_unknown=True)
+
+
+async def recorded_steps_stay(evidence: Evidence) -> list[str]:
+    """A step never runs again once its result was returned, and the run has the sum of all."""
+    broken, recorded, did = [], set(), Counter[str]()
+    for effect in evidence.effects:
+        if effect.what == "recorded":
+            recorded.add(effect.key)
+        elif effect.what == "did":
+            did[effect.key] += 1
+            if effect.key in recorded:
+                broken.append(f"step {effect.key} ran again after it was recorded")
+    rows = await evidence.conn.fetch("select status::text, output::text from atlas.jobs where job_type = 'ENGINE_RUN'")
+    ends = sorted((row["status"], row["output"]) for row in rows)
+    if ends != [("succeeded", "3"), ("succeeded", "6")]:
+        broken.append(f"the run and its child ended as {ends}")
+    return broken + [f"step {number} never ran" for number in "123" if not did[number]]
+
+
+# Mails.
+
+MAIL = {"to": "ada@example.com", "subject": "Hello", "text": "Good to have you."}
+
+
+async def give_mail(conn: Any) -> None:
+    await enqueue_many(conn, [NewJob("EMAIL_SEND", MAIL, allow_unknown=True)], actor=DANA)
+
+
+async def one_mail(evidence: Evidence) -> list[str]:
+    mails = len(list(evidence.home.glob("outbox/**/*.eml")))
+    status = await evidence.conn.fetchval("select status::text from atlas.jobs where job_type = 'EMAIL_SEND'")
+    return [] if (mails, status) == (1, "succeeded") else [f"{mails} mails were written, and the job is {status}"]
+
+
+MIX = (
+    Capability("jobs of several tenants", give_jobs, (nothing_is_lost,)),
+    Capability("retries", give_flaky),
+    Capability("a limit by key", give_keyed, (one_at_a_time,)),
+    Capability("a group", give_group, (one_follower,)),
+    Capability("a deadline", give_expired, (nothing_starts_late,)),
+    Capability("a workflow", give_run, (recorded_steps_stay,)),
+    Capability("a mail", give_mail, (one_mail,)),
+)
+TYPES = ("fault.effect", "fault.flaky", "fault.keyed", "fault.follows", "fault.expired", "ENGINE_RUN", "EMAIL_SEND")
+
+
+async def give_everything(conn: Any) -> None:
+    """The work of every capability."""
+    for capability in MIX:
+        await capability.give(conn)

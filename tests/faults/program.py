@@ -1,0 +1,36 @@
+"""What a program under faults is: what it is given to do, when that is done, and the laws that it must keep."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.faults.judge import Law
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program under faults.
+
+    One that ends is repeated while `done` is false, as an operator does who looks first. One that `serves` is started
+    again when it was killed, and stopped when `done` is true.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    # None: the database has no tables yet.
+    give: Callable[[Any], Awaitable[None]] | None
+    # True when the program has done what it was given: a query, or a function.
+    done: str | Callable[[Any], Awaitable[bool]]
+    laws: tuple[Law, ...] = ()
+    serves: bool = False
+    # Atlas is taken offline while the program is frozen, and is online again some time after it goes on.
+    closes_gate: bool = False
+    # What passes while it is frozen or after it was killed: its lease is over. No case waits for a clock.
+    expire: str | None = None
+    # What it writes beside the database, in the folder of the case.
+    file: str | None = None
+    # Calls an API at this address, beside the program, until it has what it asked for. It notes what was acknowledged.
+    drive: Callable[[str, Path], Awaitable[None]] | None = None
+    main: str = "atlas.cli.main:main"
+    settings: dict[str, str] = field(default_factory=dict)

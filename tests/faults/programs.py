@@ -1,0 +1,23 @@
+"""The programs that faults strike. A new one adds itself to PROGRAMS."""
+
+from tests.faults.commands import COMMANDS
+from tests.faults.maintenance import MAINTENANCE
+from tests.faults.mix import MIX, TYPES, give_everything
+from tests.faults.program import Program
+from tests.faults.requests import API
+
+WORKER = Program(
+    "worker",
+    ("worker", "--types", ",".join(TYPES), "--app", "tests.faults.mix", "--concurrency", "4", "--poll-ms", "100"),
+    give_everything,
+    """select not exists (select from atlas.jobs where status in ('queued', 'running'))
+      and exists (select from atlas.jobs where job_type = 'fault.follows')
+      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 2""",
+    tuple(law for capability in MIX for law in capability.laws),
+    serves=True,
+    closes_gate=True,
+    expire="update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where dead_at is null",
+    settings={"ATLAS_LEASE_SECONDS": "30", "ATLAS_GRACE_SECONDS": "1", "OUTBOUND_EMAIL_PROVIDER": "outbox"},
+)
+
+PROGRAMS = {program.name: program for program in (WORKER, API, *COMMANDS, *MAINTENANCE)}

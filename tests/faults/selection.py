@@ -1,0 +1,27 @@
+"""Which cases to run: every point with every fault, or some by a seed."""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from tests.faults.points import FAULTS, Case, Point, Strike
+from tests.faults.programs import PROGRAMS
+from tests.faults.runner import Runner
+
+MAX_FAULTS_IN_STORM = 4
+
+
+def cases_of(
+    program: str, points: Sequence[Point], *, faults: Iterable[str] = FAULTS, occurrences: int | None = None
+) -> list[Case]:
+    """A case for each fault at each point, or at the first executions of each statement."""
+    chosen = [point for point in points if occurrences is None or point.occurrence <= occurrences]
+    return [Case(program, (Strike(fault, point),)) for point in chosen for fault in faults]
+
+
+async def storm(runner: Runner, seed: int) -> Case:
+    """Several faults of one program. The statements are chosen by their names, so that their order does not matter."""
+    dice = Random(seed)
+    program = dice.choice(sorted(PROGRAMS))
+    points = sorted((await runner.count(program)).points)
+    count = min(len(points), dice.randint(2, MAX_FAULTS_IN_STORM))
+    return Case(program, tuple(Strike(dice.choice(sorted(FAULTS)), point) for point in dice.sample(points, count)))

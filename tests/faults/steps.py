@@ -1,0 +1,64 @@
+"""Programs that are one turn of a loop of the scheduler: `main` runs the one that the first argument names.
+
+They call what the scheduler's tasks call, without what repeats a failed turn: a turn that fails ends its program.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+from atlas.audit.sealer import seal_and_sign
+from atlas.db.pool import BATCH_SECONDS, Pool, borrow, open_pool
+from atlas.engine.jobs.bulk_actions import due_bulk_actions, take_step
+from atlas.engine.triggers.fire_schedules import fire_due
+from atlas.scheduler.maintenance import Maintenance
+from atlas.settings import load_settings
+
+
+async def seal(pool: Pool) -> None:
+    """Seal and sign the audit log."""
+    await seal_and_sign(pool, load_settings())
+
+
+async def take_bulk_steps(pool: Pool) -> None:
+    """Go on with bulk actions, ten jobs at a time."""
+    while due := await due_bulk_actions(pool):
+        async with borrow(pool, within=BATCH_SECONDS) as conn:
+            await take_step(conn, due[0], most=10)
+
+
+async def fire(pool: Pool) -> None:
+    """Fire the schedules that are due."""
+    async with borrow(pool, within=BATCH_SECONDS) as conn:
+        await fire_due(conn)
+
+
+def _task(name: str) -> Callable[[Pool], Awaitable[None]]:
+    """A task of the scheduler's maintenance, once."""
+
+    async def run(pool: Pool) -> None:
+        await getattr(Maintenance(pool, asyncio.Event()), name)()
+
+    return run
+
+
+STEPS = {
+    "seal": seal,
+    "bulk": take_bulk_steps,
+    "fire": fire,
+    **{name: _task(name) for name in ("sweep", "settle", "meter", "deliver", "prune", "remove")},
+}
+
+
+def main() -> None:
+    """Run one turn on the database of DATABASE_URL."""
+    asyncio.run(_run(STEPS[sys.argv[1]]))
+
+
+async def _run(step: Callable[[Pool], Awaitable[None]]) -> None:
+    pool = await open_pool(os.environ["DATABASE_URL"], size=4)
+    try:
+        await step(pool)
+    finally:
+        await pool.close()

@@ -1,0 +1,119 @@
+"""A fault at every statement of every program: whatever strikes, the laws of the judge hold."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.faults.effects import Effect
+from tests.faults.judge import Evidence, nothing_starts_offline
+from tests.faults.mix import one_at_a_time, recorded_steps_stay
+from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, statement_key
+from tests.faults.programs import PROGRAMS
+from tests.faults.runner import Runner, Verdict
+from tests.faults.selection import cases_of
+from tests.faults.transfer import TRANSFER
+from tests.pgbouncer import without_pooler
+from tests.support import PROOF
+
+pytestmark = without_pooler("the proxy reads the protocol of the server")
+QUICK_FAULTS = [fault for fault in FAULTS if fault not in SLOW_FAULTS]
+# In `make test`: how many cases of which programs. The seed is fixed, so that a failure is the same tomorrow.
+SEED = 45
+SAMPLE = {"worker": 2, "enqueue": 1, "seal": 1}
+
+
+@pytest.fixture
+def runner(databases, tmp_path):
+    made = Runner(databases, tmp_path, {**PROGRAMS, "transfer": TRANSFER}, "tests.faults.transfer")
+    yield made
+    made.close()
+
+
+def figures(verdicts: list[Verdict]) -> str:
+    struck = sum(len(verdict.struck) for verdict in verdicts)
+    broken = [verdict for verdict in verdicts if verdict.broken]
+    return f"{len(verdicts)} runs, {struck} faults struck, {len(broken)} broken laws"
+
+
+@pytest.mark.timeout(1800)
+async def test_a_sample_of_faults_breaks_no_law(runner):
+    dice = Random(SEED)
+    verdicts = []
+    for name, count in SAMPLE.items():
+        counted = await runner.count(name)
+        cases = sorted(cases_of(name, counted.points, faults=QUICK_FAULTS, occurrences=1), key=str)
+        verdicts += [counted, *await runner.run_all(dice.sample(cases, count), at_once=2)]
+    print(f"faults: {figures(verdicts)}")
+    assert [str(verdict) for verdict in verdicts if verdict.broken] == []
+    assert sum(len(verdict.struck) for verdict in verdicts) > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_no_fault_at_any_statement_breaks_a_law(runner, name):
+    counted = await runner.count(name)
+    cases = cases_of(name, counted.points, faults=FAULTS if PROOF else QUICK_FAULTS, occurrences=None if PROOF else 1)
+    verdicts = [counted, *await runner.run_all(cases, at_once=8 if PROOF else 4)]
+    print(f"faults of {name}: {len(counted.points)} statements, {counted.commits} commits; {figures(verdicts)}")
+    assert [str(verdict) for verdict in verdicts if verdict.broken] == []
+
+
+async def test_a_defect_is_found_at_its_statement_shrunk_and_repeated(runner):
+    """The program moves money in two transactions. One place in it is wrong, and every visit finds it."""
+    counted = await runner.count("transfer")
+    assert counted.broken == []
+    verdicts = await runner.run_all(cases_of("transfer", counted.points, faults=["kill_after"]), at_once=2)
+    [found] = [verdict for verdict in verdicts if verdict.broken]
+    assert "balance - #" in found.texts[found.struck[0].point.statement]
+
+    harmless = Strike("raise", Point(statement_key("select 'something harmless'"), 1))
+    longer = await runner.run(
+        replace(found.case, strikes=(harmless, Strike("kill_after", Point(found.struck[0].point.statement, 1))))
+    )
+    assert longer.broken == found.broken
+    shortest = await runner.shrink(longer)
+    assert shortest.case == found.case
+    assert (await runner.run(read_case(str(shortest.case)))).broken == found.broken
+    assert str(found.case) in str(found)
+
+
+def effects(*lines: tuple) -> list[Effect]:
+    return [Effect(what, at, 1, kind=kind, job_id=job_id, attempt=1, key=key) for what, at, kind, job_id, key in lines]
+
+
+class NoRows:
+    """A database in which nothing was recorded."""
+
+    async def fetch(self, *_: object) -> list[object]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("law", "lines", "broken"),
+    [
+        (
+            nothing_starts_offline,
+            [
+                ("offline returned", 1.0, "", "", ""),
+                ("start", 1.5, "x", "a", ""),
+                ("online asked for", 2.0, "", "", ""),
+            ],
+            "started 0.500 s after offline had returned",
+        ),
+        (
+            one_at_a_time,
+            [("start", 1.0, "fault.keyed", "a", "k"), ("start", 1.1, "fault.keyed", "b", "k")],
+            "2 jobs of customer k ran at the same time",
+        ),
+        (
+            recorded_steps_stay,
+            [("did", 1.0, "", "", "1"), ("recorded", 1.1, "", "", "1"), ("did", 1.2, "", "", "1")],
+            "step 1 ran again after it was recorded",
+        ),
+    ],
+)
+async def test_the_judge_sees_what_it_judges(law, lines, broken, tmp_path):
+    found = await law(Evidence(NoRows(), effects(*lines), tmp_path, ""))
+    assert any(broken in one for one in found)
