@@ -9,8 +9,18 @@ from atlas.extras import require
 require("server")
 
 from atlas.testing.kit import AtlasKit  # noqa: E402
+from atlas.testing.simulation.crashes import CrashFinding, crash_everywhere  # noqa: E402
 from atlas.testing.simulation.explore import SimulationFailed, replay_schedule, simulate  # noqa: E402
 from atlas.testing.simulation.points import LostAnswer  # noqa: E402
 from atlas.testing.simulation.simulation import Simulation  # noqa: E402
 
-__all__ = ["AtlasKit", "LostAnswer", "Simulation", "SimulationFailed", "replay_schedule", "simulate"]
+__all__ = [
+    "AtlasKit",
+    "CrashFinding",
+    "LostAnswer",
+    "Simulation",
+    "SimulationFailed",
+    "crash_everywhere",
+    "replay_schedule",
+    "simulate",
+]

@@ -72,8 +72,8 @@ def simulate(schedules: int | Callable[..., Any] = DEFAULT_SCHEDULES) -> Any:
 
 def explore(scenario: Scenario, schedules: int = DEFAULT_SCHEDULES, **fixtures: Any) -> None:
     """Run the scenario in so many schedules. Raises SimulationFailed for the first that fails, shrunk."""
-    with _virtual_time() as on_time:
-        run = functools.partial(_run, scenario, fixtures, on_time)
+    with virtual_time() as on_time:
+        run = functools.partial(simulate_once, scenario, fixtures, on_time)
         for number, schedule in enumerate(_schedules(run, schedules), 1):
             outcome = run(schedule)
             if outcome.error is not None:
@@ -85,8 +85,8 @@ def explore(scenario: Scenario, schedules: int = DEFAULT_SCHEDULES, **fixtures: 
 def replay_schedule(test: Callable[..., Any], choices: Mapping[int, int], **fixtures: Any) -> None:
     """Run one schedule of a test that `simulate` decorates, as its failure printed it."""
     scenario: Scenario = inspect.unwrap(test)
-    with _virtual_time() as on_time:
-        outcome = _run(scenario, fixtures, on_time, Schedule(choices), is_traced=True)
+    with virtual_time() as on_time:
+        outcome = simulate_once(scenario, fixtures, on_time, Schedule(choices), is_traced=True)
     if outcome.error is not None:
         raise SimulationFailed(_report(scenario, 1, choices, outcome), choices) from outcome.error
 
@@ -104,7 +104,7 @@ def _schedules(run: Callable[[Schedule], Outcome], count: int) -> Iterator[Sched
         yield Schedule(seed=seed, share=SHARES[seed % len(SHARES)])
 
 
-def _run(
+def simulate_once(
     scenario: Scenario,
     fixtures: Mapping[str, Any],
     on_time: Callable[[datetime], None],
@@ -112,6 +112,7 @@ def _run(
     *,
     is_traced: bool = False,
 ) -> Outcome:
+    """Run one schedule of a scenario."""
     state = random.getstate()
     random.seed(0)
     simulation: Simulation | None = None
@@ -146,7 +147,7 @@ def _drop_tasks(loop: VirtualLoop) -> None:
 
 
 @contextmanager
-def _virtual_time() -> Iterator[Callable[[datetime], None]]:
+def virtual_time() -> Iterator[Callable[[datetime], None]]:
     """Let `datetime.now()` and `time.time()` follow the virtual clock, where time-machine is installed."""
     try:
         import time_machine

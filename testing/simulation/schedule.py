@@ -17,6 +17,13 @@ class Schedule:
         # How many options each point had, and what was chosen other than the usual.
         self.options: list[int] = []
         self.taken: dict[int, int] = {}
+        # The points at which something can go wrong; at the others only the order is chosen.
+        self.faults: list[int] = []
+
+    def choose_fault(self, options: int) -> int:
+        """The choice at a point at which something can go wrong."""
+        self.faults.append(len(self.options))
+        return self.choose(options)
 
     def choose(self, options: int) -> int:
         """The choice at the next point, of so many options."""

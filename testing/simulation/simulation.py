@@ -278,7 +278,7 @@ class Simulation:
     def _resume(self, turn: Turn) -> None:
         self._turns.remove(turn)
         self._last = turn.worker
-        fault = self.schedule.choose(len(turn.faults)) if self._may_fail(turn) else 0
+        fault = self.schedule.choose_fault(len(turn.faults)) if self._may_fail(turn) else 0
         self._faults += fault > 0
         name = turn.faults[fault] if fault else ""
         self._say(f"{turn.worker.name} {turn.what}" + (f": {name}" if name else ""))
@@ -340,7 +340,7 @@ class Simulation:
         if worker.is_dead:
             raise Killed
         turn = Turn(worker, what, CALL_FAULTS[:5], self.loop.create_future())
-        fault = self.schedule.choose(len(turn.faults)) if self._may_fail(turn) else 0
+        fault = self.schedule.choose_fault(len(turn.faults)) if self._may_fail(turn) else 0
         self._faults += fault > 0
         self._say(f"{worker.name} {what}" + (f": {turn.faults[fault]}" if fault else ""))
         if fault == KILLED_BEFORE:

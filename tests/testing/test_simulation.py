@@ -9,7 +9,7 @@ import pytest
 
 from atlas import JobContext, Snooze, job, workflow
 from atlas.errors import NotFound
-from atlas.testing import LostAnswer, Simulation, SimulationFailed, replay_schedule, simulate
+from atlas.testing import LostAnswer, Simulation, SimulationFailed, crash_everywhere, replay_schedule, simulate
 from atlas.testing.simulation.explore import explore
 from atlas.testing.simulation.memory import contains
 from tests.testing.seeded_bugs import BUGS, World, charge_without_a_key
@@ -102,6 +102,33 @@ def test_a_handler_gets_what_the_test_provides():
         assert (sim.status(paid), world.done) == ("succeeded", ["charge"])
 
     scenario()
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_crash_at_every_point_shows_what_happens_twice(has_key):
+    seen: list[World] = []
+
+    @workflow("sim.crashes")
+    async def pay(run, input):
+        async def charge():
+            return await seen[-1].do("charge", run.idempotency_key("charge") if has_key else None)
+
+        await run.step("charge", charge)
+        await run.step("mail", lambda: seen[-1].do("mail", run.idempotency_key("mail")))
+
+    def set_up(sim: Simulation) -> list[str]:
+        seen.append(sim.model(World()))
+        return seen[-1].done
+
+    found = crash_everywhere("sim.crashes", {}, set_up)
+
+    told = [
+        "worker-1 calls World.do: is killed after the call",
+        "worker-1 records step 'charge': is killed before it commits",
+    ]
+    assert [one.crash for one in found] == ([] if has_key else told)
+    assert all((one.twice, one.never, one.status) == (["charge"], [], "succeeded") for one in found)
+    assert str(found[0] if found else "").startswith("" if has_key else f"{told[0]}: twice: charge")
 
 
 def test_a_lost_answer_is_a_connection_error():
