@@ -12,7 +12,7 @@ with active as materialized (
    from (select * from only atlas.jobs order by id desc limit case when :slowed then 10000 else 0 end) n
    where status in ('queued', 'running'))
   union all
-  (select tenant_id, job_type, 'dead_letter' from atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id, id limit 100000)
+  (select tenant_id, job_type, 'dead_letter' from only atlas.jobs j where atlas.is_listed(j, 'dead_letter') order by tenant_id, id limit 100000)
 ),
 named_types as (
   select job_type from active group by job_type order by count(*) desc, job_type limit :most::int

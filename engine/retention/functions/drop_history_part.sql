@@ -69,5 +69,6 @@ begin
     execute format('drop table %I', side);
   end loop;
   delete from history_changes c where c.part = substr(suffix, length('_history_') + 1);
+  delete from history_bounds b where b.part = substr(suffix, length('_history_') + 1);
   return dropped;
 end $$;

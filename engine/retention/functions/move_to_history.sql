@@ -3,7 +3,7 @@
 -- hours ago; what is not metered yet, with an hour to spare for transactions in flight; dead letters; children of a run that still goes on or is a dead
 -- letter; jobs of a group that has not ended; mails that hold a time to be sent at; rows that are locked. p_keep_days: for how long the tenant keeps its jobs, null for
 -- ever. p_whole: attempts and steps are kept for as long; otherwise jobs that still have some stay, until retention has removed those.
--- All of it is one transaction: a crash leaves a job in one of the two places. It runs as the owner of the tables. Locks: history, then job
+-- The newest id of each table is stored for lists, see history_keys. All of it is one transaction: a crash leaves a job in one of the two places. It runs as the owner of the tables. Locks: history, then job
 -- rows in ascending id. Called by engine/retention/history.py.
 create or replace function move_to_history(
   p_tenant uuid, p_after uuid, p_until uuid, p_limit int, p_keep_days int, p_whole boolean default false
@@ -71,6 +71,10 @@ begin
       add_history_part(p_keep_days, finished.day)) using finished.ids;
     get diagnostics count = row_count;
     moved := moved + count;
+    insert into history_bounds (part, max_id)
+    select substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), m.id
+    from (select i.id from unnest(finished.ids) i(id) order by i.id desc limit 1) m
+    on conflict (part) do update set max_id = excluded.max_id where history_bounds.max_id < excluded.max_id;
   end loop;
   perform set_config('atlas.is_moving', 'off', true);
   return next;

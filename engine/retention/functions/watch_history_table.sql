@@ -1,5 +1,5 @@
 -- Lets every change of a table of history be noted, see note_history_change. Statements about `jobs` change it too, so updates and deletes are noted by the row. Called by
--- add_history_part, and here for the tables that an earlier version created.
+-- add_history_part, and here for the tables that an earlier version created; their newest ids are stored here too, for lists.
 create or replace function watch_history_table(p_table text) returns void language plpgsql volatile
 set search_path from current as $$
 begin
@@ -19,3 +19,15 @@ from (
 insert into history_changes (part)
 select distinct substring(h.name from '_history_(.*)$') from history_parts() h
 where not exists (select from history_changes c where c.part = substring(h.name from '_history_(.*)$'));
+
+do $$
+declare
+  part text;
+begin
+  for part in
+    select substring(h.name from '_history_(.*)$') from history_parts() h
+    except select b.part from history_bounds b
+  loop
+    execute format('insert into history_bounds (part, max_id) select %L, j.id from only %I j order by j.id desc limit 1', part, 'jobs_history_' || part);
+  end loop;
+end $$;

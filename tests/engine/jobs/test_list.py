@@ -1,5 +1,6 @@
 """Lists of jobs: every filter finds what it names, and costs a tenant the same whatever others have."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,8 +10,19 @@ import orjson
 import pytest
 
 from atlas.db.statements import Statement
-from atlas.engine.jobs.job_list import LIST, STATUSES, JobFilter, list_ended, list_jobs, list_page, list_values
+from atlas.engine.jobs.job_list import (
+    LIST,
+    STATUSES,
+    JobFilter,
+    list_ended,
+    list_ids,
+    list_jobs,
+    list_page,
+    list_values,
+)
 from bench.lists import RUN, make_history
+from tests.engine.test_history import file_all
+from tests.engine.test_retention import age
 from tests.support import PROOF, given_tenant
 
 # Time-ordered ids, so that jobs of all statuses and tenants lie beside each other. Of a hundred, some are not succeeded.
@@ -284,3 +296,55 @@ async def _all(conn: Any, wanted: JobFilter | None = None) -> list[Any]:
         found += page
         if not page:
             return found
+
+
+SPREAD = """
+update atlas.jobs set finished_at = now() - abs(hashtext(id::text)) % 5 * interval '1 day', error = '{"type": "ValueError", "message": "7 refused"}'
+where status in ('succeeded', 'failed', 'canceled')"""
+
+
+async def test_lists_are_the_same_after_finished_jobs_moved_into_history(conn, pool, owner):
+    """For an operator and for tenants behind row-level security, page by page; of the parts only few are read."""
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(2)]
+    for n, tenant in enumerate(tenants):
+        await owner.execute(FILL, tenant, 40, MIXED * 4, 1000 + n)
+    await owner.execute(SPREAD)
+    await age(conn, days=0)
+
+    async def read() -> list[Any]:
+        found: list[Any] = []
+        for tenant in (None, *tenants):
+            async with conn.transaction():
+                if tenant is not None:
+                    await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
+                for chosen in FILTERS:
+                    wanted = JobFilter(tenant, **{name: value for name, value in chosen.items() if name != "before"})
+                    page = await list_ids(conn, wanted, before=None, limit=50, offset=3, most_bytes=500)
+                    found.append((wanted, page))
+                wanted = JobFilter(tenant, ("succeeded", "failed"), "work.7")
+                found.append(await _ids_page_by_page(conn, wanted))
+                found.append((await list_page(conn, JobFilter(tenant), limit=5)).jobs)
+                ended = await list_ended(conn, JobFilter(tenant), limit=7)
+                found.append(ended)
+                found.append(await list_ended(conn, JobFilter(tenant), before=ended.next_before))
+                # What a tenant may not see, it does not see in history either.
+                found.append(await list_ids(conn, JobFilter(tenants[0]), before=None, limit=50))
+        return found
+
+    before = await read()
+    assert await file_all(pool) > 40
+    parts = await conn.fetchval("select count(*) from pg_inherits where inhparent = 'atlas.jobs'::regclass")
+    assert parts >= 5
+    for was, now in zip(before, await read(), strict=True):
+        assert now == was
+    # A part whose newest id is older than a page is not read: it is locked, and nobody waits.
+    oldest = await owner.fetchval(
+        "select 'atlas.jobs_history_' || part from atlas.history_bounds order by max_id limit 1"
+    )
+    await owner.execute(
+        "update atlas.history_bounds set max_id = $1 where 'atlas.jobs_history_' || part = $2", UUID(int=1), oldest
+    )
+    async with owner.transaction():
+        await owner.execute(f"lock table only {oldest} in access exclusive mode")
+        for tenant in (None, tenants[0]):
+            assert await asyncio.wait_for(list_ids(conn, JobFilter(tenant), before=None, limit=3), 60)

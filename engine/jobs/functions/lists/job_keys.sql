@@ -2,7 +2,7 @@
 -- 'key' every job; of a tenant 'queued', 'ended', 'waiting', 'failed' (and canceled) and 'dead_letter', and 'correlation' those under a
 -- correlation id; 'children' what a run started. 'ends' is what failed or was canceled in the order of its end; elsewhere the time is infinity.
 -- 'running' and 'group' are in no order: all of them are read. A list of a tenant is empty without one.
--- All but 'queued' and 'running' may be in history.
+-- Those in history: see history_keys.
 -- The condition of 'waiting', 'failed' and 'dead_letter' is that of the function is_listed.
 -- A single select without settings, so that it becomes a part of the statement: called by the function list_jobs alone, whose settings it needs.
 create or replace function job_keys(
@@ -12,7 +12,7 @@ create or replace function job_keys(
 begin atomic
   select k.at, k.id
   from (
-    (select timestamptz 'infinity' as at, j.id from jobs j
+    (select timestamptz 'infinity' as at, j.id from only jobs j
      where p_list = 'key' and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
@@ -20,23 +20,23 @@ begin atomic
      where p_list = 'queued' and j.status = 'queued' and j.tenant_id = p_tenant_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select 'infinity', j.id from jobs j
+    (select 'infinity', j.id from only jobs j
      where p_list = 'ended' and j.status in ('succeeded', 'failed', 'canceled') and j.tenant_id = p_tenant_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select 'infinity', j.id from jobs j
+    (select 'infinity', j.id from only jobs j
      where p_list in ('waiting', 'failed', 'dead_letter') and is_listed(j, p_list) and j.tenant_id = p_tenant_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select 'infinity', j.id from jobs j
+    (select 'infinity', j.id from only jobs j
      where p_list = 'correlation' and j.correlation_id = p_correlation_id and j.tenant_id = p_tenant_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select 'infinity', j.id from jobs j
+    (select 'infinity', j.id from only jobs j
      where p_list = 'children' and j.parent_run_id = p_related_id and j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
     union all
-    (select j.finished_at, j.id from jobs j
+    (select j.finished_at, j.id from only jobs j
      where p_list = 'ends' and j.status in ('failed', 'canceled') and j.tenant_id = p_tenant_id
        and (j.finished_at, j.id) < (p_before_at, p_before) and (j.finished_at, j.id) > (p_after_at, p_after)
      order by j.finished_at desc, j.id desc limit p_limit)
@@ -47,7 +47,7 @@ begin atomic
      order by j.id desc limit p_limit)
     union all
     (select 'infinity', j.id
-     from (select j.id from jobs j where p_list = 'group' and j.group_id = p_related_id offset 0) j
+     from (select j.id from only jobs j where p_list = 'group' and j.group_id = p_related_id offset 0) j
      where j.id < p_before and j.id > p_after
      order by j.id desc limit p_limit)
   ) k;

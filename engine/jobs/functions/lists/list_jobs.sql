@@ -7,6 +7,7 @@
 -- is the last key: the next page begins there. `searched_back_to` is the time of that job, by the order of the list.
 -- A page ends early after the job that reaches p_most_bytes, so that large inputs do not fill a process; `page_size` is how many it would
 -- have had, and `matched` how many matched, with those before p_offset. The only row of an empty page has no id.
+-- History is looked at after that, see history_keys: only tables that can have keys among the p_examined newest are read, and their jobs by the table that has them.
 -- Where every job of the lists matches, an offset is counted in keys, and only the jobs of the page itself are read.
 -- The plan is made once for all values, and does not depend on statistics: each list is read in the order of its index. The key of all
 -- jobs has that order too. With pages that cost nothing the planner compares how many entries are read, and the list of a tenant is the
@@ -30,8 +31,23 @@ declare
       p_parent_run_id, p_group_id, p_error_type, p_error_text, p_error_pattern) = 0;
   skipped constant int := case when is_exact then p_offset else 0 end;
   no_id constant uuid := '00000000-0000-0000-0000-000000000000';
+  last_id constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+  -- One list at most can have jobs in history.
+  history_list constant text := (array(
+    select l.list from unnest(p_lists) l(list) where l.list in ('key', 'ended', 'failed', 'correlation', 'children', 'group', 'ends')))[1];
+  ats timestamptz[];
+  ids uuid[];
+  parts text[];
+  wanted constant int := p_limit + p_offset - skipped;
+  -- How many jobs are compared next.
+  chunk int := wanted;
+  compared int := skipped;
+  found_ats timestamptz[] := '{}';
+  found_ids uuid[] := '{}';
+  found_parts text[] := '{}';
+  newer record;
+  reached_created_at timestamptz;
 begin
-  return query
   with recursive
   -- the lists of each tenant that has jobs in it, from one tenant to the next along the index; or of the one that is asked for
   sources as (
@@ -42,16 +58,16 @@ begin
       when 'queued' then (
         select j.tenant_id from only jobs j where j.status = 'queued' and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)
       when 'ended' then (
-        select j.tenant_id from jobs j
+        select j.tenant_id from only jobs j
         where j.status in ('succeeded', 'failed', 'canceled') and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)
       when 'ends' then (
-        select j.tenant_id from jobs j
+        select j.tenant_id from only jobs j
         where j.status in ('failed', 'canceled') and j.tenant_id > s.tenant_id order by j.tenant_id, j.finished_at, j.id limit 1)
       when 'correlation' then (
-        select j.tenant_id from jobs j
+        select j.tenant_id from only jobs j
         where j.correlation_id = p_correlation_id and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1)
       else (
-        select j.tenant_id from jobs j where is_listed(j, s.list) and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1) end
+        select j.tenant_id from only jobs j where is_listed(j, s.list) and j.tenant_id > s.tenant_id order by j.tenant_id, j.id limit 1) end
     from sources s
     where p_tenant_id is null and s.tenant_id is not null
   ),
@@ -95,44 +111,103 @@ begin
   ),
   examined as materialized (
     select k.at, k.id from all_keys k order by k.at desc, k.id desc limit p_examined
+  )
+  select coalesce(array_agg(k.at order by k.at desc, k.id desc), '{}'), coalesce(array_agg(k.id order by k.at desc, k.id desc), '{}'),
+    array_fill(null::text, array[count(*)::int])
+  into ats, ids, parts from examined k;
+
+  if history_list is not null and exists (select from pg_inherits i where i.inhparent = 'jobs'::regclass) then
+    select coalesce(array_agg(k.at order by k.at desc, k.id desc), '{}'), coalesce(array_agg(k.id order by k.at desc, k.id desc), '{}'),
+      coalesce(array_agg(k.part order by k.at desc, k.id desc), '{}')
+    into ats, ids, parts
+    from (
+      select k.at, k.id, k.part
+      from (
+        select k.at, k.id, k.part from unnest(ats, ids, parts) k(at, id, part)
+        union all
+        select k.at, k.id, k.part
+        from history_keys(history_list, p_tenant_id, p_correlation_id, related_id, p_before_at, p_before, coalesce(ats[p_examined], p_after_at),
+          coalesce(ids[p_examined], p_after), p_examined) k) k
+      order by k.at desc, k.id desc limit p_examined) k;
+  end if;
+
+  -- Some at a time, the newest first, until the page is full.
+  while compared < cardinality(ids) and cardinality(found_ids) < wanted loop
+    with keys as materialized (
+      select k.at, k.id, k.part
+      from unnest(ats[compared + 1:compared + chunk], ids[compared + 1:compared + chunk], parts[compared + 1:compared + chunk]) k(at, id, part)
+    ),
+    matching as materialized (
+      select k.at, k.id, k.part
+      from keys k
+      cross join lateral (
+        select from only jobs j
+        where j.id = k.id
+          and (p_tenant_id is null or j.tenant_id = p_tenant_id)
+          and (p_statuses is null or shown_status(j) = any (p_statuses))
+          and (p_correlation_id is null or j.correlation_id = p_correlation_id)
+          and (p_parent_run_id is null or j.parent_run_id = p_parent_run_id)
+          and (p_group_id is null or j.group_id = p_group_id)
+          and j.id between p_lowest and p_highest
+          and job_matches(j, p_job_type, p_source, p_created_after, p_created_before, p_finished_after, p_finished_before, p_worker_id,
+            p_host_id, p_error_type, p_error_text, p_error_pattern)
+        offset 0) j
+      where k.part is null
+      union all
+      select case when history_list = 'ends' then j.finished_at else 'infinity' end, j.id, j.part
+      from (select array_agg(k.part) as parts, array_agg(k.id) as ids from keys k where k.part is not null) h
+      cross join lateral history_jobs(h.parts, h.ids, false, p_tenant_id, p_statuses, p_correlation_id, p_parent_run_id, p_group_id, p_lowest, p_highest,
+        p_job_type, p_source, p_created_after, p_created_before, p_finished_after, p_finished_before, p_worker_id, p_host_id,
+        p_error_type, p_error_text, p_error_pattern) j
+      where h.ids is not null
+    )
+    select coalesce(array_agg(m.at order by m.at desc, m.id desc), '{}') as ats, coalesce(array_agg(m.id order by m.at desc, m.id desc), '{}') as ids,
+      coalesce(array_agg(m.part order by m.at desc, m.id desc), '{}') as parts
+    into newer
+    from (select m.at, m.id, m.part from matching m order by m.at desc, m.id desc limit wanted - cardinality(found_ids)) m;
+    found_ats := found_ats || newer.ats;
+    found_ids := found_ids || newer.ids;
+    found_parts := found_parts || newer.parts;
+    compared := compared + chunk;
+    chunk := chunk * 4;
+  end loop;
+
+  if ats[p_examined] = 'infinity' then
+    reached_created_at := case when parts[p_examined] is null
+      then (select j.created_at from only jobs j where j.id = ids[p_examined])
+      else (select j.created_at from history_jobs(parts[p_examined:p_examined], ids[p_examined:p_examined], false, p_tenant_id, null, null, null, null,
+        no_id, last_id, null, null, null, null, null, null, null, null, null, null, null) j) end;
+  end if;
+
+  return query
+  with found as materialized (
+    select f.at, f.id, f.part, f.n from unnest(found_ats, found_ids, found_parts) with ordinality f(at, id, part, n) where f.n > p_offset - skipped
   ),
-  found as materialized (
-    select k.at, k.id
-    from (select k.at, k.id from examined k order by k.at desc, k.id desc offset skipped) k
-    cross join lateral (
-      select from jobs j
-      where j.id = k.id
-        and (p_tenant_id is null or j.tenant_id = p_tenant_id)
-        and (p_statuses is null or shown_status(j) = any (p_statuses))
-        and (p_correlation_id is null or j.correlation_id = p_correlation_id)
-        and (p_parent_run_id is null or j.parent_run_id = p_parent_run_id)
-        and (p_group_id is null or j.group_id = p_group_id)
-        and j.id between p_lowest and p_highest
-        and job_matches(j, p_job_type, p_source, p_created_after, p_created_before, p_finished_after, p_finished_before, p_worker_id,
-          p_host_id, p_error_type, p_error_text, p_error_pattern)
-      offset 0) j
-    order by k.at desc, k.id desc
-    limit p_limit + p_offset - skipped
+  -- measured for the page alone: it takes longer than all comparisons
+  history_sizes as materialized (
+    select j.id, j.bytes
+    from (select array_agg(f.part) as parts, array_agg(f.id) as ids from found f where f.part is not null and p_most_bytes is not null) h
+    cross join lateral history_jobs(h.parts, h.ids, true, p_tenant_id, null, null, null, null, no_id, last_id,
+      null, null, null, null, null, null, null, null, null, null, null) j
+    where h.ids is not null
   ),
   page as (
-    select f.at, f.id, count(*) over () as page_size,
-      sum(s.bytes) over (order by f.at desc, f.id desc rows between unbounded preceding and 1 preceding) as bytes_before
-    from (select f.at, f.id from found f order by f.at desc, f.id desc limit p_limit offset p_offset - skipped) f
-    -- measured for the page alone: it takes longer than all comparisons
+    select f.at, f.id, f.n, count(*) over () as page_size, sum(s.bytes) over (order by f.n rows between unbounded preceding and 1 preceding) as bytes_before
+    from found f
     cross join lateral (
-      select case when p_most_bytes is not null then
+      select case when p_most_bytes is null then null when f.part is not null then (select h.bytes from history_sizes h where h.id = f.id)
+      else (
         -- As they are stored, unless compressed: then they may be a hundred times as large.
-        case when pg_column_compression(j.input) is null then pg_column_size(j.input) else octet_length(j.input::text) end
-        + case when pg_column_compression(j.output) is null then pg_column_size(j.output) else octet_length(j.output::text) end
-        + case when pg_column_compression(j.error) is null then pg_column_size(j.error) else octet_length(j.error::text) end end as bytes
-      from jobs j
-      where j.id = f.id
+        select case when pg_column_compression(j.input) is null then pg_column_size(j.input) else octet_length(j.input::text) end
+          + case when pg_column_compression(j.output) is null then pg_column_size(j.output) else octet_length(j.output::text) end
+          + case when pg_column_compression(j.error) is null then pg_column_size(j.error) else octet_length(j.error::text) end
+        from only jobs j
+        where j.id = f.id) end as bytes
       offset 0) s
   )
-  select p.id, p.at, p.page_size, (select count(*) from found) + least(skipped, (select count(*) from examined)), r.at, r.id,
-    case when r.at < 'infinity' then r.at else (select j.created_at from jobs j where j.id = r.id) end
+  select p.id, p.at, p.page_size, cardinality(found_ids)::bigint + least(skipped, cardinality(ids)), ats[p_examined], ids[p_examined],
+    case when ats[p_examined] < 'infinity' then ats[p_examined] else reached_created_at end
   from (values (1)) one
-  left join (select k.at, k.id from examined k order by k.at desc, k.id desc offset p_examined - 1 limit 1) r on true
   left join page p on p.bytes_before is null or p.bytes_before < p_most_bytes
-  order by p.at desc, p.id desc;
+  order by p.n;
 end $$;
