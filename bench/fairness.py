@@ -27,7 +27,7 @@ from rich.table import Table
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import Claimant
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import job
@@ -164,12 +164,12 @@ async def turn_ms(server: str, tenants: int, *, jobs: int, slots: int, fair: boo
         async with pool.acquire() as conn:
             await register_worker(conn, worker, lease=600, job_types=["bench.mark"])
             claimant = Claimant(worker, ["bench.mark"], is_fair=fair)
-            turn = await take_turn(conn, claimant, slots=slots)
+            turn = await finish_and_claim(conn, claimant, slots=slots)
             took = []
             for _ in range(100):
                 done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
                 began = time.perf_counter()
-                turn = await take_turn(conn, claimant, done, slots=slots, after=turn.after)
+                turn = await finish_and_claim(conn, claimant, done, slots=slots, after=turn.after)
                 took.append((time.perf_counter() - began) * 1000)
                 assert len(turn.claimed) == slots, f"{len(turn.claimed)} jobs claimed"
     return median(took)
@@ -190,17 +190,17 @@ async def blocked_ms(server: str, held: int, keys: int) -> float:
                 new = [NewJob("bench.keyed", {"key": n % keys}) for n in range(start, min(held, start + PIECE))]
                 await enqueue_many(conn, new, actor=BENCH)
             # One of each key runs, and all others wait for it.
-            while (await take_turn(conn, claimant, slots=PIECE)).claimed:
+            while (await finish_and_claim(conn, claimant, slots=PIECE)).claimed:
                 pass
             await enqueue_many(conn, [NewJob("bench.mark", {"n": -1}) for _ in range(1000)], actor=BENCH)
         await settle(url)
         async with pool.acquire() as conn:
-            turn = await take_turn(conn, claimant, slots=1)
+            turn = await finish_and_claim(conn, claimant, slots=1)
             took = []
             for _ in range(500):
                 done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
                 began = time.perf_counter()
-                turn = await take_turn(conn, claimant, done, slots=1)
+                turn = await finish_and_claim(conn, claimant, done, slots=1)
                 took.append((time.perf_counter() - began) * 1000)
     return median(took)
 

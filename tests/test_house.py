@@ -310,3 +310,33 @@ def prose(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("text", ["`engine.jobs.outcomes`", "atlas.api.border", "see atlas.pool.", "workers.hand"])
 def test_an_old_name_is_found_with_and_without_the_root(text):
     assert OLD_DOTTED.search(text)
+
+
+# What carries an option of a job from its callers into its row and back; AGENTS.md lists the same files.
+CARRY_AN_OPTION = {
+    *("schema.prisma", "api/models/jobs.py", "atlas/models/jobs.py", "cli/jobs/enqueue.py", "engine/jobs/new_job.py"),
+    *("engine/jobs/enqueue_call.py", "engine/jobs/sql/enqueue_call.sql", "engine/jobs/sql/enqueue_many.sql"),
+    *("engine/jobs/functions/enqueue/enqueue.sql", "engine/jobs/functions/enqueue/enqueue_many.sql"),
+    "engine/jobs/find.py",
+}
+# What decides by the deadline, or names it in a message.
+DECIDE_BY_FINISH_BY = {
+    *("engine/hosts/sql/leased_job.sql", "engine/jobs/functions/claim/claimed_row.sql", "engine/jobs/verdicts.py"),
+    *(f"engine/jobs/functions/outcomes/{name}.sql" for name in ("expire_jobs", "finish", "reclaim_jobs")),
+    *("engine/jobs/functions/actions/reopen_jobs.sql", "workers/attempt.py"),
+}
+
+
+def test_an_option_of_a_job_is_named_only_where_it_is_carried_and_where_it_decides():
+    sources = [path for folder in (*ARROWS, "schema.prisma") for path in _sources(ROOT / folder)]
+    named = {
+        path.relative_to(ROOT).as_posix() for path in sources if re.search(r"\bfinish_?by\b", path.read_text(), re.I)
+    }
+    agents = (ROOT / "AGENTS.md").read_text()
+
+    assert named == CARRY_AN_OPTION | DECIDE_BY_FINISH_BY
+    assert [path for path in sorted(CARRY_AN_OPTION) if f"`{path}`" not in agents] == []
+
+
+def _sources(path: Path) -> list[Path]:
+    return [path] if path.is_file() else list(files(path, ".py", ".sql"))

@@ -22,7 +22,7 @@ import asyncpg
 from atlas.db.pool import UNREACHABLE, Connection, Pool
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, UnknownTurnRow
-from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from atlas.logs import RepeatedWarning, get_logger
@@ -289,7 +289,7 @@ class ClaimLoop:
     async def _finish_and_claim(self, conn: Connection, call: TurnCall) -> TurnResult:
         try:
             # A connection that does not respond must not outlive the lease.
-            turn = await take_turn(
+            turn = await finish_and_claim(
                 conn,
                 call.claimant,
                 call.finishes,

@@ -5,7 +5,7 @@ import asyncpg
 from atlas.db.pool import Connection
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, TurnResult
-from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.logs import get_logger
 from atlas.workers.held_jobs import HeldJobs
@@ -34,7 +34,7 @@ async def _record_one(
 ) -> TurnResult:
     """Record one outcome, as a failure if it cannot be stored as it is."""
     try:
-        return await take_turn(conn, claimant, [finish], within=within)
+        return await finish_and_claim(conn, claimant, [finish], within=within)
     except NOT_STORABLE as error:
         job = held.get(finish.job_id)
         if job is None:
@@ -42,4 +42,4 @@ async def _record_one(
         log.error("an outcome could not be stored", **job.log_facts(claimant.id), reason=str(error))
         refusal = PermanentError(f"The outcome could not be stored: {error}.")
         failure = decide(job, claimant.id, refusal, ATLAS)
-        return await take_turn(conn, claimant, [failure], within=within)
+        return await finish_and_claim(conn, claimant, [failure], within=within)

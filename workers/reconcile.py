@@ -11,7 +11,7 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.claim import Claimant, ClaimedJob
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import held, record_undone
 from atlas.engine.jobs.verdicts import cancel_attempt, release_attempt
 from atlas.logs import get_logger
@@ -110,7 +110,7 @@ class Reconciler:
         unknown = [attempt for attempt in in_database if attempt not in known]
         if unknown:
             log.warning("claims whose response was lost are released", worker_id=claimant.id, jobs=len(unknown))
-            turn = await take_turn(conn, claimant, [release_attempt(*one) for one in unknown])
+            turn = await finish_and_claim(conn, claimant, [release_attempt(*one) for one in unknown])
             if turn.canceled:
                 # A job that was asked to stop is not requeued.
-                await take_turn(conn, claimant, [cancel_attempt(*one) for one in turn.canceled])
+                await finish_and_claim(conn, claimant, [cancel_attempt(*one) for one in turn.canceled])

@@ -14,7 +14,7 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.engine.jobs.claim import Claimant
-from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.lease import heartbeat, new_worker_id, register_worker, retire_worker
 from atlas.logs import get_logger
 
@@ -87,7 +87,7 @@ class WorkerLease:
         try:
             async with borrow(pool, within=RETIRE_SECONDS) as conn:
                 if finishes:
-                    await take_turn(conn, Claimant(self.worker_id, self._job_types), finishes)
+                    await finish_and_claim(conn, Claimant(self.worker_id, self._job_types), finishes)
                 await retire_worker(conn, self.worker_id)
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("worker could not end its lease; it will expire", worker_id=self.worker_id, reason=repr(error))

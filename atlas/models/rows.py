@@ -47,12 +47,13 @@ def _read(value: Any, field: _Field) -> Any:
 @cache
 def _fields(model: type[BaseModel]) -> list[_Field]:
     return [
-        _Field(info.alias or name, name, _prisma_name(name), _is_json(info.annotation))
+        _Field(info.alias or name, name, prisma_name(name), _is_json(info.annotation))
         for name, info in model.model_fields.items()
     ]
 
 
-def _prisma_name(column: str) -> str:
+def prisma_name(column: str) -> str:
+    """The name of a column in `schema.prisma`."""
     first, *more = column.split("_")
     return first + "".join(word.capitalize() for word in more)
 

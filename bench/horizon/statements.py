@@ -33,7 +33,7 @@ from atlas.engine.alerts import find_alerts
 from atlas.engine.jobs.claim import Claimant
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import expire_queued, heartbeat, new_worker_id, promote, reap, register_worker
@@ -86,7 +86,7 @@ def _verbs(worker: str, job_id: Any) -> dict[str, Verb]:
         return same
 
     return {
-        "claim 50": lambda conn: take_turn(conn, Claimant(worker, ["bench.held"]), slots=50),
+        "claim 50": lambda conn: finish_and_claim(conn, Claimant(worker, ["bench.held"]), slots=50),
         "heartbeat": lambda conn: heartbeat(conn, worker, lease=30, running=0),
         "read the gate": read_gate,
         "sweep: take back": reap,

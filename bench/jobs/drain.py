@@ -11,7 +11,7 @@ from statistics import median
 
 from atlas.db.pool import Pool, connect
 from atlas.engine.jobs.claim import Claimant
-from atlas.engine.jobs.finish import Finish, take_turn
+from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.engine.jobs.verdicts import succeed
 from atlas.workers.worker import Worker, WorkerOptions
@@ -86,7 +86,7 @@ async def drive_bare(pool: Pool, batch: int) -> float:
         finishes: list[Finish] = []
         async with pool.acquire() as conn:
             while True:
-                turn = await take_turn(conn, claimant, finishes, slots=batch)
+                turn = await finish_and_claim(conn, claimant, finishes, slots=batch)
                 finishes = [succeed(job, worker, None, "JOB_SUCCEEDED") for job in turn.claimed]
                 if not finishes:
                     return

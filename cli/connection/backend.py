@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.find import JobRow
     from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.jobs.new_job import NewJob
     from atlas.engine.workflows.find_intents import EngineState
     from atlas.models.explain import Explanation
     from atlas.models.system import Gate, Pause, PauseKind, QueueDepth
@@ -26,19 +27,10 @@ Worker: TypeAlias = Mapping[str, Any]
 class EnqueueOptions:
     """A job to enqueue. Without a tenant it belongs to the token's tenant, or to the tenant `system`."""
 
-    job_type: str
-    input: dict[str, Any]
+    job: "NewJob"
     tenant: str | None
-    priority: int
-    max_retries: int | None
-    dedupe_key: str | None
-    delay: timedelta | None
-    allow_unknown: bool = False
-    run_at: datetime | None = None
-    host: str | None = None
-    start_by: datetime | None = None
-    expires_in: timedelta | None = None
-    finish_by: datetime | None = None
+    # Its name or its id.
+    host: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from atlas.db.versions import RunningVersion
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.job_list import JobPage
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import named_pause
 from atlas.engine.workflows.find_intents import EngineState
 from atlas.errors import SettingsError
@@ -58,20 +59,15 @@ class OverHttp:
 
     async def _request(self, atlas: AtlasClient, options: EnqueueOptions) -> JobRequest:
         host = None if options.host is None else await find_named("host", options.host, atlas.list_hosts())
-        return JobRequest(
-            job_type=options.job_type,
-            input=options.input,
-            priority=options.priority,
-            max_retries=options.max_retries,
-            dedupe_key=options.dedupe_key,
-            delay_seconds=None if options.delay is None else options.delay.total_seconds(),
-            scheduled_for=options.run_at,
-            host_id=None if host is None else host.id,
-            allow_unknown=options.allow_unknown,
-            start_by=options.start_by,
-            expires_in_seconds=None if options.expires_in is None else options.expires_in.total_seconds(),
-            finish_by=options.finish_by,
-        )
+        job = options.job
+        same = {name: getattr(job, name) for name in JobRequest.model_fields if name in NewJob.__slots__}
+        other = {
+            "scheduled_for": job.run_at,
+            "delay_seconds": None if job.delay is None else job.delay.total_seconds(),
+            "expires_in_seconds": None if job.expires_in is None else job.expires_in.total_seconds(),
+            "host_id": None if host is None else host.id,
+        }
+        return JobRequest.model_validate(same | other)
 
     async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
         async with self._atlas() as atlas:

@@ -14,6 +14,7 @@ from atlas.cli.terminal.output import Json, say, warn
 from atlas.cli.terminal.parameters import FROM_NOW, OBJECT, read_object, read_time
 from atlas.cli.terminal.waiting import looks
 from atlas.engine.admission import ENGINE_RUN
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import canonical
 from atlas.errors import AtlasError, FieldError, InvalidInput
 
@@ -67,13 +68,20 @@ def enqueue_job(
         raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
     if due is not None and due < datetime.now(UTC):
         warn(AtlasError(f"--run-at {due:%Y-%m-%d %H:%M:%S} UTC is in the past, so the job may start immediately."))
-    given = read_object("--input", input_)
-    options = EnqueueOptions(
-        *(job_type, given, tenant, priority, max_retries, dedupe_key, delay, allow_unknown, due, host),
+    job = NewJob(
+        job_type,
+        read_object("--input", input_),
+        priority=priority,
+        delay=delay,
+        run_at=due,
+        max_retries=max_retries,
+        dedupe_key=dedupe_key,
         start_by=None if start_by is None else read_time("--start-by", start_by, ahead=True),
         expires_in=expires_in,
         finish_by=None if finish_by is None else read_time("--finish-by", finish_by, ahead=True),
+        allow_unknown=allow_unknown,
     )
+    options = EnqueueOptions(job, tenant, host)
     # Their models take long to load. The inputs of other types are checked by what workers have published.
     is_built_in = canonical(job_type) in BUILT_IN
     if wait and job_type == ENGINE_RUN:

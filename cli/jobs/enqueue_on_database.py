@@ -1,5 +1,6 @@
 """Enqueues a job, or asks for a workflow, on the database of an installation."""
 
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,7 +11,6 @@ from atlas.cli.terminal.ids import find_by_name_or_id
 from atlas.db.pool import Connection
 from atlas.engine.admission import ENGINE_RUN, admit
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
-from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import FieldError, InvalidInput
 
@@ -21,26 +21,13 @@ if TYPE_CHECKING:
 async def enqueue_or_request(conn: Connection, options: EnqueueOptions) -> Enqueued:
     """Enqueue a job. One of type ENGINE_RUN is a request for a workflow, as in the API."""
     tenant_id = (await find_tenant(conn, "system" if options.tenant is None else options.tenant)).id
-    if options.job_type == ENGINE_RUN:
+    if options.job.job_type == ENGINE_RUN:
         from atlas.engine.workflows.intents import request_workflows
 
         [run_id] = await request_workflows(conn, tenant_id, [_intent_of(options)], requested_by=caller())
         return Enqueued(run_id)
-    job = NewJob(
-        options.job_type,
-        options.input,
-        tenant_id,
-        priority=options.priority,
-        max_retries=options.max_retries,
-        dedupe_key=options.dedupe_key,
-        delay=options.delay,
-        run_at=options.run_at,
-        host_id=None if options.host is None else await _host_id(conn, options.host, tenant_id),
-        allow_unknown=options.allow_unknown,
-        start_by=options.start_by,
-        expires_in=options.expires_in,
-        finish_by=options.finish_by,
-    )
+    host_id = None if options.host is None else await _host_id(conn, options.host, tenant_id)
+    job = replace(options.job, tenant_id=tenant_id, host_id=host_id)
     return await enqueue(conn, await admit(conn, job), actor=caller())
 
 
@@ -55,31 +42,24 @@ def _intent_of(options: EnqueueOptions) -> "NewIntent":
     """The request in a job of type ENGINE_RUN."""
     from atlas.engine.workflows.intents import NewIntent
 
-    unfit = {
-        "--max-retries": options.max_retries,
-        "--dedupe-key": options.dedupe_key,
-        "--delay": options.delay,
-        "--run-at": options.run_at,
-        "--host": options.host,
-        "--start-by": options.start_by,
-        "--expires-in": options.expires_in,
-        "--finish-by": options.finish_by,
-    }
-    wrong = [FieldError(name, "does not apply to a workflow") for name, value in unfit.items() if value is not None]
+    job = options.job
+    chosen = {field.name for field in fields(job) if field.default is None and getattr(job, field.name) is not None}
+    unfit = sorted(chosen - {"priority"}) + (["host"] if options.host is not None else [])
+    wrong = [FieldError(f"--{name.replace('_', '-')}", "does not apply to a workflow") for name in unfit]
     known = {"workflow": str, "input": dict, "spend_cents": int}
-    wrong += [FieldError(f"--input: {name}", "is unknown") for name in options.input if name not in known]
+    wrong += [FieldError(f"--input: {name}", "is unknown") for name in job.input if name not in known]
     wrong += [
         FieldError(f"--input: {name}", "is of the wrong type")
         for name, kind in known.items()
-        if name in options.input and type(options.input[name]) is not kind
+        if name in job.input and type(job.input[name]) is not kind
     ]
     if wrong:
         raise InvalidInput("The request", wrong)
-    workflow, input = options.input.get("workflow", ""), options.input.get("input", {})
+    workflow, input = job.input.get("workflow", ""), job.input.get("input", {})
     return NewIntent(
         workflow,
         input,
-        priority=options.priority,
-        spend_cents=options.input.get("spend_cents", 0),
-        allow_unknown=options.allow_unknown,
+        priority=job.priority or 0,
+        spend_cents=job.input.get("spend_cents", 0),
+        allow_unknown=job.allow_unknown,
     )

@@ -44,6 +44,14 @@ ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 # What the jobs of a batch share most of the time.
 _all_but_input = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
 
+# The fields of a new job that are stored as they are; enqueue_many.sql names them too.
+_STORED_AS_THEY_ARE = tuple(
+    name
+    for name in NewJob.__slots__
+    if name not in ("job_type", "input", "tenant_id", "delay", "dedupe_key", "expires_in", "id", "secrets")
+    and name not in ("asked_by", "input_json", "audit_content", "allow_unknown")
+)
+
 # A job in history may have an id that is older than this: `enqueue_many` looks there. Jobs are moved after two hours.
 FRESH_ID_SECONDS = 3600
 
@@ -292,26 +300,13 @@ def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str
         "inputs": texts,
         "metas": _shared(metas),
         "bodies": [_body(job, meta, actor) for job, meta in zip(jobs, metas, strict=True)],
-        "priorities": _column(jobs, "priority"),
         "delays": _seconds(_column(jobs, "delay")),
-        "run_ats": _column(jobs, "run_at"),
-        "max_retries": _column(jobs, "max_retries"),
         "type_retries": _or_null([_known_retries(key) for key in shared_types]),
         "limit_by": _or_null([_limit_by(key) for key in shared_types]),
         "dedupe_keys": keys and [None if key is None else stored_key(key) for key in keys],
         "dedupe_hashes": keys and [None if key is None else hash_key(key) for key in keys],
-        "correlations": _column(jobs, "correlation_id"),
-        "sources": _column(jobs, "source"),
-        "source_refs": _column(jobs, "source_ref"),
-        "timeouts": _column(jobs, "timeout_seconds"),
-        "definitions": _column(jobs, "definition_id"),
-        "hosts": _column(jobs, "host_id"),
-        "instances": _column(jobs, "server_instance_id"),
-        "parent_runs": _column(jobs, "parent_run_id"),
-        "start_bys": _column(jobs, "start_by"),
         "expirations": _seconds(_column(jobs, "expires_in")),
-        "finish_bys": _column(jobs, "finish_by"),
-        "groups": _column(jobs, "group_id"),
+        **{name: _column(jobs, name) for name in _STORED_AS_THEY_ARE},
     }
 
 

@@ -27,8 +27,6 @@ from atlas.tracing import current_traceparent
 CALL = statement("engine/jobs/sql/enqueue_call.sql")
 TENANT = statement("engine/jobs/sql/tenant_of_call.sql")
 
-DEADLINES = ("start_by", "expires_in", "finish_by")
-
 # A job type by its name, or the function that `@job` registered for it.
 JobName: TypeAlias = str | Callable[..., Any]
 
@@ -140,13 +138,12 @@ async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, options:
     found = await fetch_row(conn, TENANT, tenant=wanted)
     if found is None:
         raise no_tenant(wanted)
-    same = ("priority", "delay", "run_at", "max_retries", "dedupe_key", "correlation_id", *DEADLINES)
     job = NewJob(
         key,
         orjson.loads(_text_of(key, input)),
         found["id"],
         timeout_seconds=None if timeout is None else max(1, round(timeout.total_seconds())),
-        **{name: value for name, value in options.items() if name in same},  # type: ignore[arg-type]
+        **{name: value for name, value in options.items() if name in NewJob.__slots__},  # type: ignore[arg-type]
     )
     actor = Actor("user", options.get("actor", found["login"]))
     return await insert(conn, job, actor=actor, coalesce=options.get("coalesce", False))
@@ -154,12 +151,8 @@ async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, options:
 
 def _check(options: NewJobOptions) -> None:
     wrong = [FieldError(name, "is unknown") for name in options if name not in NewJobOptions.__annotations__]
-    times = (
-        ("run_at", options.get("run_at")),
-        ("start_by", options.get("start_by")),
-        ("finish_by", options.get("finish_by")),
-    )
-    wrong += [FieldError(name, "has no time zone") for name, time in times if time is not None and time.tzinfo is None]
+    times = [(name, value) for name, value in options.items() if isinstance(value, datetime)]
+    wrong += [FieldError(name, "has no time zone") for name, time in times if time.tzinfo is None]
     if wrong:
         raise InvalidInput("The call", wrong)
 

@@ -1,15 +1,16 @@
 """Reads jobs: one, those of a page, the attempts of one, and how many there are by type and status."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
-from atlas.models.rows import from_rows
+from atlas.models.rows import from_rows, prisma_name
 from atlas.models.system import QueueDepth
 
 if TYPE_CHECKING:
@@ -78,12 +79,18 @@ class JobRow:
     group_id: UUID | None
 
 
+_NAMES = tuple(field.name for field in fields(JobRow))
+_LISTED_NAMES = tuple(name for name in _NAMES if name not in ("input", "output"))
+_IDS = tuple(field.name for field in fields(JobRow) if field.type in (UUID, UUID | None))
+_read, _read_listed = (attrgetter(*map(prisma_name, names)) for names in (_NAMES, _LISTED_NAMES))
+
+
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
     """One job, or None if there is none, or none in that tenant."""
     row = await prisma_on(conn).shownjob.find_unique(where={"id": str(job_id)})
     if row is None or (tenant_id is not None and row.tenantId != str(tenant_id)):
         return None
-    return _shown_job(row)
+    return _job_row(row)
 
 
 async def read_jobs(
@@ -103,7 +110,7 @@ async def read_jobs(
     else:
         rows = await prisma.listedjob.find_many(where={"id": {"in": names}})
     found = {row.id: row for row in rows if tenant_id is None or row.tenantId == str(tenant_id)}
-    return [_shown_job(found[name]) for name in names if name in found]
+    return [_job_row(found[name], whole=whole) for name in names if name in found]
 
 
 async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
@@ -143,48 +150,15 @@ async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_
     return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
 
 
-def _shown_job(row: "models.ShownJob | models.ListedJob") -> JobRow:
-    return JobRow(
-        id=UUID(row.id),
-        tenant_id=UUID(row.tenantId),
-        status=row.status,
-        shown_status=row.shownStatus,
-        job_type=row.jobType,
-        definition_id=None if row.definitionId is None else UUID(row.definitionId),
-        priority=row.priority,
-        input=getattr(row, "input", {}),
-        output=getattr(row, "output", {}),
-        error=cast("dict[str, Any]", row.error),
-        cost_cents=row.costCents,
-        retry_count=row.retryCount,
-        max_retries=row.maxRetries,
-        next_retry_at=None if row.nextRetryAt is None or row.nextRetryAt.year == FOREVER else row.nextRetryAt,
-        scheduled_for=row.scheduledFor,
-        attempt_count=row.attemptCount,
-        lost_count=row.lostCount,
-        created_at=row.createdAt,
-        updated_at=row.updatedAt,
-        started_at=row.startedAt,
-        finished_at=row.finishedAt,
-        lease_expires_at=row.leaseExpiresAt,
-        claimed_by=row.claimedBy,
-        dead_lettered_at=row.deadLetteredAt,
-        cancel_requested_at=row.cancelRequestedAt,
-        cancel_requested_by=row.cancelRequestedBy,
-        dedupe_key=row.dedupeKey,
-        correlation_id=row.correlationId,
-        source=row.source,
-        source_ref=row.sourceRef,
-        created_by=row.createdBy,
-        timeout_seconds=row.timeoutSeconds,
-        host_id=None if row.hostId is None else UUID(row.hostId),
-        server_instance_id=None if row.serverInstanceId is None else UUID(row.serverInstanceId),
-        parent_run_id=None if row.parentRunId is None else UUID(row.parentRunId),
-        progress=cast("dict[str, Any] | None", row.progress),
-        start_by=row.startBy,
-        finish_by=row.finishBy,
-        group_id=None if row.groupId is None else UUID(row.groupId),
-    )
+def _job_row(row: "models.ShownJob | models.ListedJob", *, whole: bool = True) -> JobRow:
+    names, read = (_NAMES, _read) if whole else (_LISTED_NAMES, _read_listed)
+    values: dict[str, Any] = {"input": {}, "output": {}, **dict(zip(names, read(row), strict=True))}
+    for name in _IDS:
+        if values[name] is not None:
+            values[name] = UUID(values[name])
+    if values["next_retry_at"] is not None and values["next_retry_at"].year == FOREVER:
+        values["next_retry_at"] = None
+    return JobRow(**values)
 
 
 def _attempt(row: "models.JobRun") -> dict[str, Any]:

@@ -102,10 +102,10 @@ class Notes:
 
 async def finish(conn: Connection, claimant: Claimant, finishes: Sequence[Finish]) -> TurnResult:
     """Record outcomes; the result names those that were refused."""
-    return await take_turn(conn, claimant, finishes)
+    return await finish_and_claim(conn, claimant, finishes)
 
 
-async def take_turn(
+async def finish_and_claim(
     conn: Connection,
     claimant: Claimant,
     finishes: Sequence[Finish] = (),

@@ -8,9 +8,11 @@ few columns of a job may be changed, and every other write is refused before any
 from collections.abc import Mapping
 from typing import Any
 
+from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import Refused
 from atlas.generated.errors import PrismaError
 from atlas.generated.fields import Json
+from atlas.models.rows import prisma_name
 from atlas.prisma_client.compile.draft import as_dict, scalar
 from atlas.prisma_client.errors import missing_value
 from atlas.prisma_client.schema import Model
@@ -49,25 +51,12 @@ _UNTOUCHED = {
     "careful": False,
     **dict.fromkeys(("retryCount", "attemptCount", "lostCount", "costCents"), 0),
 }
+_SET_BY_ATLAS = ("definition_id", "parent_run_id", "group_id")
 # What a caller chooses for a new job, by the name in `NewJob`.
 _CHOSEN = {
-    "id": "id",
-    "tenantId": "tenant_id",
-    "jobType": "job_type",
-    "input": "input",
-    "priority": "priority",
+    **{prisma_name(name): name for name in NewJob.__slots__ if name not in _SET_BY_ATLAS},
     "scheduledFor": "run_at",
     "nextRetryAt": "run_at",
-    "maxRetries": "max_retries",
-    "dedupeKey": "dedupe_key",
-    "correlationId": "correlation_id",
-    "source": "source",
-    "sourceRef": "source_ref",
-    "timeoutSeconds": "timeout_seconds",
-    "hostId": "host_id",
-    "serverInstanceId": "server_instance_id",
-    "startBy": "start_by",
-    "finishBy": "finish_by",
 }
 
 _OTHER = "Atlas writes it; `atlas --help` and docs/api.md show by what."

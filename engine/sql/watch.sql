@@ -30,8 +30,7 @@ select 'engine_silent', 'engine',
     || '. Start a worker that serves ENGINE_RUN.'
 from atlas.system_state g
 left join atlas.system_state e on e.key = 'engine_tick'
-where g.key = 'atlas_online'
-  and g.value->>'online' = 'true'
+where atlas.is_open(g)
   and g.value->>'engine_enabled' is distinct from 'false'
   and coalesce(e.updated_at, g.updated_at) < clock_timestamp() - make_interval(secs => :engine_silent)
   and greatest(g.updated_at, (g.value->>'engine_since')::timestamptz) < clock_timestamp() - make_interval(secs => :engine_silent)

@@ -13,7 +13,7 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.workers.worker import Worker, WorkerOptions
@@ -190,11 +190,11 @@ async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_go
 
     async def lose_response(conn, claimant, finishes=(), **asked):
         if not finishes or swallowed:
-            return await take_turn(conn, claimant, finishes, **asked)
-        swallowed.append(await take_turn(conn, claimant, finishes, **{**asked, "slots": 1}))
+            return await finish_and_claim(conn, claimant, finishes, **asked)
+        swallowed.append(await finish_and_claim(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", lose_response)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")

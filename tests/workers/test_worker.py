@@ -11,7 +11,7 @@ import structlog
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import request_drain
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
@@ -60,12 +60,12 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain,
     alone = []
 
     async def watched(conn, claimant, finishes=(), **asked):
-        turn = await take_turn(conn, claimant, finishes, **asked)
+        turn = await finish_and_claim(conn, claimant, finishes, **asked)
         if finishes and not turn.claimed:
             alone.append(len(finishes))
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
     worker = await drain()
     assert worker.finished == 3000
     assert sum(alone) < 2000  # The last batch of each connection finds nothing more to claim.
@@ -153,9 +153,9 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
 
     async def watched(conn, claimant, finishes=(), **more):
         sizes.append(sum(len(one.output) for one in finishes))
-        return await take_turn(conn, claimant, finishes, **more)
+        return await finish_and_claim(conn, claimant, finishes, **more)
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
     monkeypatch.setattr("atlas.workers.held_jobs.MAX_CALL_CHARACTERS", 50_000)
     jobs = await given("test.large", *({"n": n} for n in [20_000] * 30 + [60_000]))
     await drain(concurrency=40)
@@ -479,12 +479,12 @@ async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, d
 
     async def slow(conn, claimant, finishes=(), **asked):
         drained.append(worker._drain.ended.is_set())
-        turn = await take_turn(conn, claimant, finishes, **asked)
+        turn = await finish_and_claim(conn, claimant, finishes, **asked)
         if len(drained) == 1:
             worker._claim_loop.hint()  # as when a job was committed after the claim had looked
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", slow)
     async with asyncio.timeout(10):
         await worker.run()
     assert len(drained) > 1
@@ -502,9 +502,9 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
     async def watched(conn, claimant, finishes=(), **asked):
         if len(worker._held) > len(finishes):
             asked_beside_what_runs.append((len(finishes), asked["slots"]))
-        return await take_turn(conn, claimant, finishes, **asked)
+        return await finish_and_claim(conn, claimant, finishes, **asked)
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", watched)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
     await worker.run()
     assert worker.finished == 4
     # One more look at the start, for what came while the first was under way; then outcomes alone.
@@ -523,17 +523,17 @@ async def test_a_drain_does_not_end_by_a_claim_older_than_its_own_finish(
         if finishes and not finished.is_set():
             worker._claim_loop.hint()  # the other connection claims before this commits, and gets its response after
             await looked.wait()
-            turn = await take_turn(conn, claimant, finishes, **asked)
+            turn = await finish_and_claim(conn, claimant, finishes, **asked)
             finished.set()
             return turn
-        turn = await take_turn(conn, claimant, finishes, **asked)
+        turn = await finish_and_claim(conn, claimant, finishes, **asked)
         if worker._demand.in_flight.finishes and not finished.is_set():
             looked.set()
             await finished.wait()
             await asyncio.sleep(0.1)
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", tangled)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", tangled)
     async with asyncio.timeout(10):
         await worker.run()
     assert (await row(pool, job_id))["status"] == "succeeded"
@@ -544,14 +544,14 @@ async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(
     stopped = asyncio.Event()
 
     async def slow(conn, claimant, finishes=(), **asked):
-        turn = await take_turn(conn, claimant, finishes, **asked)
+        turn = await finish_and_claim(conn, claimant, finishes, **asked)
         if turn.claimed:
             worker.stop()
             await asyncio.sleep(0.2)
             stopped.set()
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.take_turn", slow)
+    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", slow)
     async with serving() as worker, asyncio.timeout(10):
         await stopped.wait()
     found = await row(pool, job_id)

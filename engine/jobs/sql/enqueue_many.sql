@@ -2,6 +2,6 @@
 -- Returns only the jobs that already existed under an active dedupe key. SQL, because a function does it.
 select nth, id
 from atlas.enqueue_many(
-  :actor_type, :actor_id, :coalesce, :ids, :tenants, :types, :inputs, :metas, :bodies, :priorities, :delays, :run_ats, :max_retries,
-  :dedupe_keys, :dedupe_hashes, :correlations, :sources, :source_refs, :timeouts, :definitions, :hosts, :instances, :parent_runs,
-  :type_retries, :start_bys, :expirations, :finish_bys, :groups, :limit_by);
+  :actor_type, :actor_id, :coalesce, :ids, :tenants, :types, :inputs, :metas, :bodies, :priority, :delays, :run_at, :max_retries,
+  :dedupe_keys, :dedupe_hashes, :correlation_id, :source, :source_ref, :timeout_seconds, :definition_id, :host_id, :server_instance_id,
+  :parent_run_id, :type_retries, :start_by, :expirations, :finish_by, :group_id, :limit_by);

@@ -1,6 +1,6 @@
 -- How long the oldest due job of all tenants has waited, in seconds.
 -- The ready index is walked by type and tenant, the first five thousand of them, and searched once for each of the hundred highest
--- priorities there; of careful and host-bound jobs, a sample is read.
+-- priorities there; of limited and host-bound jobs, a sample is read.
 -- A job has waited since it was due, or since it was created. The index has the order of creation: of each priority the oldest
 -- twenty are looked at, so that one that was due just now does not hide another. SQL, because it walks an index by recursion,
 -- on the database's clock.

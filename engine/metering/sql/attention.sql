@@ -15,10 +15,9 @@ from (
     and next_fire_at is not null
     and (:tenant_id::uuid is null or tenant_id = :tenant_id)
     and exists (
-      select from atlas.system_state
-      where key = 'atlas_online'
-        and value->>'online' = 'true'
-        and (value->>'since')::timestamptz < statement_timestamp() - make_interval(secs => :late_seconds))) late
+      select from atlas.system_state s
+      where atlas.is_open(s)
+        and (s.value->>'since')::timestamptz < statement_timestamp() - make_interval(secs => :late_seconds))) late
 cross join (
   select count(*)::int as count, min(updated_at) as since
   from atlas.job_triggers

@@ -74,5 +74,5 @@ begin
     update only jobs set retry_count = 0, lost_count = 0, careful = false
     where id = any (p_reset) and case when status = 'running' and claimed_by = p_worker then true else false end;
   end if;
-  select value->>'online' = 'true', value ? 'pauses' into is_open, some_are_paused from system_state where key = 'atlas_online';
+  select is_open(s), s.value ? 'pauses' into is_open, some_are_paused from system_state s where s.key = 'atlas_online';
 end $$;

@@ -9,7 +9,7 @@ import pytest
 from atlas.db.statements import Statement
 from atlas.engine.jobs.claim import Claimant, UnknownTurnRow, claim, run_turn
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.finish import Finish, finish, take_turn
+from atlas.engine.jobs.finish import Finish, finish, finish_and_claim
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import snooze
@@ -147,7 +147,7 @@ async def test_while_the_gate_is_off_the_turn_says_closed_and_finishes_all_the_s
     [job] = await claim(conn, worker, limit=1)
     await switch(conn, online=False, actor=DANA, reason="provider outage")
 
-    turn = await take_turn(conn, worker, [success(worker, job)], slots=5)
+    turn = await finish_and_claim(conn, worker, [success(worker, job)], slots=5)
     assert (turn.claimed, turn.closed, turn.lost) == ([], True, [])
     assert (await load(conn, job.id))["status"] == "succeeded"
 
@@ -156,7 +156,7 @@ async def test_a_missing_gate_row_means_offline(conn):
     await given_job(conn)
     await conn.execute("delete from atlas.system_state")
     worker = await given_worker(conn, "report.build")
-    assert (await take_turn(conn, worker, slots=5)).closed
+    assert (await finish_and_claim(conn, worker, slots=5)).closed
 
 
 async def test_a_dead_or_unknown_worker_claims_nothing(conn):
@@ -164,8 +164,8 @@ async def test_a_dead_or_unknown_worker_claims_nothing(conn):
     worker = await given_worker(conn, "report.build")
     await lose_lease(conn, worker)
 
-    assert (await take_turn(conn, worker, slots=5)).closed
-    assert (await take_turn(conn, Claimant("nobody", None), slots=5)).closed
+    assert (await finish_and_claim(conn, worker, slots=5)).closed
+    assert (await finish_and_claim(conn, Claimant("nobody", None), slots=5)).closed
 
 
 async def test_a_claim_in_a_repeatable_read_transaction_is_refused(conn):
@@ -196,7 +196,7 @@ async def test_a_job_retried_without_delay_is_claimed_in_the_same_turn(conn):
     worker = await given_worker(conn, "report.build")
     [job] = await claim(conn, worker, limit=1)
 
-    turn = await take_turn(conn, worker, [Finish(job.id, job.attempt, "queued")], slots=1)
+    turn = await finish_and_claim(conn, worker, [Finish(job.id, job.attempt, "queued")], slots=1)
     assert [again.id for again in turn.claimed] == [job.id]
     assert turn.claimed[0].attempt == 2
 
@@ -228,7 +228,7 @@ class TestLimits:
                 for _ in range(200):
                     if total == 60:
                         break
-                    turn = await take_turn(conn, worker, done, slots=5)
+                    turn = await finish_and_claim(conn, worker, done, slots=5)
                     total += len(done)
                     running = await conn.fetchval("select count(*) from atlas.jobs where status = 'running'")
                     most = max(most, running)
@@ -249,7 +249,7 @@ class TestLimits:
 
         taken = []
         for _ in range(5):
-            taken += (await take_turn(conn, worker, slots=20)).claimed
+            taken += (await finish_and_claim(conn, worker, slots=20)).claimed
         assert sorted(job.tenant_id == tenant for job in taken) == [False, True, True]
         assert other in {job.id for job in taken}
 
@@ -258,11 +258,11 @@ class TestLimits:
         await enqueue_many(conn, [NewJob("limited", {}) for _ in range(10)], actor=DANA)
         worker = await given_worker(conn, "limited")
         for _ in range(3):
-            await take_turn(conn, worker, slots=20)
+            await finish_and_claim(conn, worker, slots=20)
         assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 1
 
         await conn.execute("update atlas.job_types set concurrency = null")
-        await take_turn(conn, worker, slots=20)
+        await finish_and_claim(conn, worker, slots=20)
         assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 10
 
     async def test_limited_jobs_keep_their_place_by_priority(self, conn):
@@ -270,8 +270,8 @@ class TestLimits:
         await given_job(conn, "free", priority=1)
         await given_job(conn, "limited", priority=9)
         worker = await given_worker(conn)
-        first = await take_turn(conn, worker, slots=1)
-        second = await take_turn(conn, worker, slots=1)
+        first = await finish_and_claim(conn, worker, slots=1)
+        second = await finish_and_claim(conn, worker, slots=1)
         assert first.again
         assert [job.job_type for turn in (first, second) for job in turn.claimed] == ["limited"]
 
@@ -280,7 +280,7 @@ class TestLimits:
         await enqueue_many(conn, [NewJob("limited", {}) for _ in range(10)], actor=DANA)
         worker = await given_worker(conn, "limited")
         for _ in range(3):
-            await take_turn(conn, worker, slots=0, prefetch=20)
+            await finish_and_claim(conn, worker, slots=0, prefetch=20)
         assert await conn.fetchval("select count(*) from atlas.jobs where status = 'running'") == 0
 
 
@@ -290,7 +290,7 @@ async def test_jobs_that_were_lost_twice_are_claimed_one_at_a_time_with_empty_ha
     ready = await given_job(conn)
     busy, idle = await given_worker(conn, "report.build"), await given_worker(conn, "report.build")
 
-    turn = await take_turn(conn, busy, slots=5)
+    turn = await finish_and_claim(conn, busy, slots=5)
     assert ([job.id for job in turn.claimed], turn.solo_waits, turn.is_empty) == ([ready], True, False)
 
     taken = [await claim(conn, idle, limit=5) for _ in range(3)]

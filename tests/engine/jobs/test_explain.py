@@ -9,7 +9,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
@@ -42,7 +42,7 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
 
     await given_job(conn, priority=9)
     assert await reason(conn, job_id) == "queue"
-    await take_turn(conn, worker, slots=1)
+    await finish_and_claim(conn, worker, slots=1)
 
     await conn.execute("update atlas.jobs set careful = true, lost_count = 2 where id = $1", job_id)
     assert await reason(conn, job_id) == "alone"
@@ -87,7 +87,7 @@ async def test_what_explain_calls_next_the_claim_takes(conn):
     await conn.execute("update atlas.job_workers set job_types = array['limited', 'report.build']")
 
     said = {job_id for job_id in jobs if await reason(conn, job_id) == "next"}
-    await take_turn(conn, worker, slots=0, prefetch=9)
+    await finish_and_claim(conn, worker, slots=0, prefetch=9)
     taken = {job.id for _ in range(2) for job in await claim(conn, worker, limit=9)}
     running = {row["id"] for row in await conn.fetch("select id from atlas.jobs where status = 'running'")}
     assert said == running

@@ -10,7 +10,7 @@ from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.finish import Notes, finish, take_turn
+from atlas.engine.jobs.finish import Notes, finish, finish_and_claim
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import (
@@ -268,7 +268,7 @@ class TestFences:
         worker, job = await given_claimed(conn)
         assert await cancel(conn, job.id, actor=DANA) == "requested"
 
-        turn = await take_turn(conn, worker, [decide(job, worker.id, ValueError("x"), ATLAS)])
+        turn = await finish_and_claim(conn, worker, [decide(job, worker.id, ValueError("x"), ATLAS)])
         assert (turn.canceled, turn.lost) == ([(job.id, 1)], [])
         assert (await finish(conn, worker, [decide(job, worker.id, JobCanceled("x"), ATLAS)])).lost == []
         assert (await load(conn, job.id))["status"] == "canceled"

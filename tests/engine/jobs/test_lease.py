@@ -12,7 +12,7 @@ from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.finish import finish, keep_log, take_turn
+from atlas.engine.jobs.finish import finish, finish_and_claim, keep_log
 from atlas.engine.jobs.lease import heartbeat, reap, record_undone, retire_worker
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.sweep import sweep
@@ -167,8 +167,8 @@ async def test_a_lost_job_is_claimed_into_a_slot_and_never_ahead(conn):
     await make_due(conn, job.id)
     other = await given_worker(conn, "report.build")
 
-    assert (await take_turn(conn, other, slots=0, prefetch=10)).claimed == []
-    [again] = (await take_turn(conn, other, slots=1)).claimed
+    assert (await finish_and_claim(conn, other, slots=0, prefetch=10)).claimed == []
+    [again] = (await finish_and_claim(conn, other, slots=1)).claimed
     assert (again.id, again.lost_count) == (job.id, 1)
 
 

@@ -17,7 +17,7 @@ from atlas.engine.jobs.delete import delete_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.enqueue_call import enqueue as enqueue_by_call
 from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import reap
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_many
@@ -53,7 +53,7 @@ async def ids(conn: Any, worker: Claimant, limit: int = 50) -> list[UUID]:
 
 async def finish_one(conn: Any, worker: Claimant, job: ClaimedJob) -> list[UUID]:
     """What the same call claims next."""
-    return [next.id for next in (await take_turn(conn, worker, [success(worker, job)], slots=50)).claimed]
+    return [next.id for next in (await finish_and_claim(conn, worker, [success(worker, job)], slots=50)).claimed]
 
 
 async def test_one_at_a_time_keeps_the_order_of_a_key_and_the_turn_that_ends_one_starts_the_next(conn):
@@ -66,9 +66,9 @@ async def test_one_at_a_time_keeps_the_order_of_a_key_and_the_turn_that_ends_one
     assert set(jobs) == {urgent, other}
     assert await ids(conn, worker) == []
     assert await finish_one(conn, worker, jobs[other]) == []
-    found = (await take_turn(conn, worker, [success(worker, jobs[urgent])], slots=50)).claimed
+    found = (await finish_and_claim(conn, worker, [success(worker, jobs[urgent])], slots=50)).claimed
     assert [job.id for job in found] == [first]
-    found = (await take_turn(conn, worker, [success(worker, found[0])], slots=50)).claimed
+    found = (await finish_and_claim(conn, worker, [success(worker, found[0])], slots=50)).claimed
     assert [job.id for job in found] == [second]
     assert await finish_one(conn, worker, found[0]) == [third]
 
@@ -79,7 +79,7 @@ async def test_a_retry_keeps_its_slot_so_that_none_passes_it(conn):
     worker = await given_worker(conn, "keyed")
     [job] = await claim(conn, worker, limit=50)
 
-    turn = await take_turn(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)
+    turn = await finish_and_claim(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)
     assert turn.claimed == []
     await make_due(conn, first)
     [job] = await claim(conn, worker, limit=50)
@@ -102,7 +102,7 @@ async def test_whatever_ends_a_job_frees_its_slot(conn, end):
         return
     [job] = await claim(conn, worker, limit=50)
     if end == "fails":
-        turn = await take_turn(conn, worker, [decide(job, worker.id, PermanentError("no"), ATLAS)], slots=50)
+        turn = await finish_and_claim(conn, worker, [decide(job, worker.id, PermanentError("no"), ATLAS)], slots=50)
         assert [one.id for one in turn.claimed] == [second]
         return
     await cancel_many(conn, [first], actor=DANA, tenant_id=None)
@@ -131,7 +131,7 @@ async def test_a_retried_dead_letter_waits_for_a_slot_anew(conn):
     first, second = await given_keyed(conn, "a", "a", max_retries=0)
     worker = await given_worker(conn, "keyed")
     [job] = await claim(conn, worker, limit=50)
-    [running] = (await take_turn(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)).claimed
+    [running] = (await finish_and_claim(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)).claimed
     assert running.id == second
 
     await retry_many(conn, [first], actor=DANA, tenant_id=None)
@@ -209,7 +209,7 @@ async def test_racing_workers_never_run_more_than_the_limit_of_a_key(pool):
         done: list[ClaimedJob] = []
         async with pool.acquire() as conn:
             while started.total() < 120 or done:
-                turn = await take_turn(conn, worker, [success(worker, job) for job in done], slots=4)
+                turn = await finish_and_claim(conn, worker, [success(worker, job) for job in done], slots=4)
                 done = turn.claimed
                 started.update(orjson.loads(job.input)["customer"] for job in done)
                 rows = await conn.fetch(

@@ -9,7 +9,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim, solo_waits
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.lease import canceled, heartbeat, held, promote, reap, record_undone
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.progress import report_progress
@@ -65,7 +65,7 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     await canceled(conn, worker.id, [job.id for job in jobs])
     await solo_waits(conn, ["hot", "other"])
     await record_undone(conn, worker.id, [(job.id, job.attempt + 1) for job in jobs])
-    await take_turn(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
+    await finish_and_claim(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
     await finish(conn, worker, [decide(job, worker.id, ValueError(), ATLAS) for job in jobs[100:150]])
     await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA, tenant_id=None)
     await reap(conn)

@@ -10,7 +10,7 @@ from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim, claim_for_slots
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.finish import take_turn
+from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.tenants.tenants import edit_tenant, find_tenant
@@ -75,7 +75,7 @@ async def test_a_retry_takes_another_token_and_waits_behind_its_delay(conn):
     first, _, third = await given_keyed(conn, *range(3), max_retries=5)
     worker = await given_worker(conn, "keyed")
     jobs = await claim(conn, worker, limit=5)
-    await take_turn(conn, worker, [decide(jobs[0], worker.id, ValueError(), ATLAS)], slots=5)
+    await finish_and_claim(conn, worker, [decide(jobs[0], worker.id, ValueError(), ATLAS)], slots=5)
     await make_due(conn, first)
     assert await ids(conn, worker) == []
 
@@ -90,7 +90,7 @@ async def test_a_retry_under_a_rate_and_one_at_a_time_keeps_its_slot(conn):
     first, second = await given_keyed(conn, "a", "a", max_retries=5)
     worker = await given_worker(conn, "keyed")
     [job] = await claim(conn, worker, limit=5)
-    await take_turn(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=5)
+    await finish_and_claim(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=5)
     await pass_time(conn, 10)
     assert await ids(conn, worker) == []
     await make_due(conn, first)
@@ -118,7 +118,7 @@ async def test_a_tenant_s_rate_counts_all_its_jobs_behind_the_limits_of_their_ty
     jobs = await claim(conn, worker, limit=5)
     assert {job.id for job in jobs} == {first, plain}
 
-    await take_turn(conn, worker, [success(worker, job) for job in jobs], slots=5)
+    await finish_and_claim(conn, worker, [success(worker, job) for job in jobs], slots=5)
     await pass_time(conn, 61)
     assert await ids(conn, worker) in ([blocked], [late])
     await rate_of_system(conn, {})

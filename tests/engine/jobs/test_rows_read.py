@@ -17,7 +17,7 @@ from atlas.db.statements import fetch
 from atlas.engine.hosts.leased_jobs import CLAIM as CLAIM_LEASED
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, claim, claim_for_slots, claim_of_tenant, solo_waits
-from atlas.engine.jobs.finish import finish, take_turn
+from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, heartbeat, heartbeat_job, held, promote, reap, record_undone
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
@@ -118,7 +118,7 @@ async def excess_of_all_verbs(conn: Connection, state: str) -> dict[str, dict[st
         await run("progress", lambda: report_progress(conn, mine.id, jobs[0].id, 1, percent=1, message=None))
         await run("undone", lambda: record_undone(conn, mine.id, [(job.id, job.attempt + 1) for job in jobs]))
         done, failed = jobs[:10], jobs[10:]
-        await run("turn", lambda: take_turn(conn, mine, [success(mine, job) for job in done], slots=5))
+        await run("turn", lambda: finish_and_claim(conn, mine, [success(mine, job) for job in done], slots=5))
         verdicts = [decide(job, mine.id, ValueError(), ATLAS) for job in failed]
         await run("finish", lambda: finish(conn, mine, verdicts))
     runs = [row["id"] for row in await conn.fetch(RUNS, SYSTEM_TENANT, mine.id)]

@@ -10,7 +10,7 @@ import pytest
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.finish import WorkerTime, take_turn
+from atlas.engine.jobs.finish import WorkerTime, finish_and_claim
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import pause
@@ -32,14 +32,14 @@ async def serve(
 ) -> tuple[Counter[UUID], TurnResult]:
     """Claim and finish; a job of a tenant takes its seconds. What the tenants have used, and the last turn."""
     used: Counter[UUID] = Counter()
-    turn = await take_turn(conn, worker, slots=slots)
+    turn = await finish_and_claim(conn, worker, slots=slots)
     for _ in range(turns):
         jobs = Counter(job.tenant_id for job in turn.claimed)
         usage = WorkerTime(list(jobs), [seconds[one] * n for one, n in jobs.items()], list(jobs.values()))
         for tenant, n in jobs.items():
             used[tenant] += round(seconds[tenant] * n * 1000)
         done = [success(worker, job) for job in turn.claimed]
-        turn = await take_turn(conn, worker, done, slots=slots, after=turn.after, usage=usage)
+        turn = await finish_and_claim(conn, worker, done, slots=slots, after=turn.after, usage=usage)
     return used, turn
 
 
@@ -50,7 +50,7 @@ async def test_a_tenant_that_comes_late_does_not_wait_behind_the_backlog_of_anot
     await serve(conn, worker, {heavy: 0.01}, turns=10, slots=5)
 
     wanted = await given_job(conn, "mine", tenant_id=light)
-    turn = await take_turn(conn, worker, slots=5)
+    turn = await finish_and_claim(conn, worker, slots=5)
     assert wanted in [job.id for job in turn.claimed]
     assert turn.contested
 
@@ -72,7 +72,7 @@ async def test_a_tenant_over_its_share_gets_nothing_by_itself_until_others_have_
     worker = await given_worker(conn, "mine")
     await given_backlog(conn, heavy, 40)
     await given_backlog(conn, light, 40)
-    await take_turn(conn, worker, usage=WorkerTime([heavy, light], [0.1, 5.0], [1, 1]))
+    await finish_and_claim(conn, worker, usage=WorkerTime([heavy, light], [0.1, 5.0], [1, 1]))
     assert (await claim_of_tenant(conn, worker, light, "mine", within=10)).claimed == []
     assert len((await claim_of_tenant(conn, worker, heavy, "mine", within=10)).claimed) == 1
 
@@ -103,7 +103,7 @@ async def test_priority_orders_the_jobs_of_one_tenant_and_passes_no_other(conn):
     urgent = await given_job(conn, "mine", tenant_id=loud, priority=10)
     await given_backlog(conn, calm, 20)
 
-    turn = await take_turn(conn, await given_worker(conn, "mine"), slots=10)
+    turn = await finish_and_claim(conn, await given_worker(conn, "mine"), slots=10)
     assert Counter(job.tenant_id for job in turn.claimed) == {loud: 5, calm: 5}
     assert urgent in [job.id for job in turn.claimed]
 
@@ -137,7 +137,7 @@ async def test_no_tenant_waits_longer_than_twice_what_its_share_explains(conn, t
     # So many seconds of all workers earn a tenant one of its own.
     rate = {tenant: total / weight for tenant, (weight, _) in zip(ids, tenants, strict=True)}
     worker = await given_worker(conn, "mine")
-    turn = await take_turn(conn, worker, slots=4)
+    turn = await finish_and_claim(conn, worker, slots=4)
     served = 0.0
     used: Counter[UUID] = Counter()
     begun = dict.fromkeys(ids, 0.0)
@@ -157,7 +157,7 @@ async def test_no_tenant_waits_longer_than_twice_what_its_share_explains(conn, t
         served += sum(times.values())
         usage = WorkerTime(list(jobs), list(times.values()), list(jobs.values()))
         done = [success(worker, job) for job in turn.claimed]
-        turn = await take_turn(conn, worker, done, slots=4, after=turn.after, usage=usage)
+        turn = await finish_and_claim(conn, worker, done, slots=4, after=turn.after, usage=usage)
 
     for tenant in ids:
         assert served - begun[tenant] <= 2 * explained[tenant], (served, begun, explained)
@@ -195,7 +195,7 @@ async def test_some_of_many_tenants_with_short_jobs_are_served_at_once_and_the_o
     await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(20)], actor=DANA)
 
     worker = await given_worker(conn, "mine")
-    first = await take_turn(conn, worker, slots=40)
+    first = await finish_and_claim(conn, worker, slots=40)
     assert set(Counter(job.tenant_id for job in first.claimed).values()) == {5}
     used, _ = await serve(conn, worker, dict.fromkeys(tenants, 0.001), turns=8, slots=40)
     assert set(used) == set(tenants)
@@ -206,11 +206,11 @@ async def test_a_claim_asks_again_for_what_its_look_at_the_tenants_left(conn):
     await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants], actor=DANA)
     worker = await given_worker(conn, "mine")
 
-    first = await take_turn(conn, worker, slots=100)
+    first = await finish_and_claim(conn, worker, slots=100)
     assert (len(first.claimed), first.again) == (64, True)
-    second = await take_turn(conn, worker, slots=36, after=first.after)
+    second = await finish_and_claim(conn, worker, slots=36, after=first.after)
     assert len(second.claimed) == 36
-    assert (await take_turn(conn, worker, slots=5)).is_empty
+    assert (await finish_and_claim(conn, worker, slots=5)).is_empty
 
 
 async def test_tenants_share_several_types_together(conn):
@@ -220,7 +220,7 @@ async def test_tenants_share_several_types_together(conn):
     await given_backlog(conn, other, 50, "second")
 
     for worker in (await given_worker(conn, "mine", "second"), await given_worker(conn)):
-        turn = await take_turn(conn, worker, slots=20)
+        turn = await finish_and_claim(conn, worker, slots=20)
         assert Counter(job.tenant_id for job in turn.claimed) == {one: 10, other: 10}
 
 
@@ -233,7 +233,7 @@ async def test_limits_hold_within_the_shares(conn):
 
     claimed: Counter[UUID] = Counter()
     for _ in range(6):
-        turn = await take_turn(conn, worker, slots=4)
+        turn = await finish_and_claim(conn, worker, slots=4)
         claimed.update(job.tenant_id for job in turn.claimed)
     assert claimed[few] == 2
     assert claimed[many] >= 10
@@ -246,7 +246,7 @@ async def test_without_fairness_priority_and_age_order_the_jobs_of_all(conn):
     urgent = await given_job(conn, "mine", tenant_id=second, priority=1)
     worker = await given_worker(conn, "mine")
 
-    turn = await take_turn(conn, Claimant(worker.id, worker.job_types, is_fair=False), slots=8)
+    turn = await finish_and_claim(conn, Claimant(worker.id, worker.job_types, is_fair=False), slots=8)
     assert Counter(job.tenant_id for job in turn.claimed) == {first: 7, second: 1}
     assert urgent in [job.id for job in turn.claimed]
     assert not turn.contested
@@ -255,10 +255,10 @@ async def test_without_fairness_priority_and_age_order_the_jobs_of_all(conn):
 async def test_a_report_does_not_wait_for_that_of_another_worker(conn, owner):
     one, other = await given_tenant(conn, "one"), await given_tenant(conn, "other")
     worker = await given_worker(conn, "mine")
-    await take_turn(conn, worker, usage=WorkerTime([one, other], [1.0, 1.0], [1, 1]))
+    await finish_and_claim(conn, worker, usage=WorkerTime([one, other], [1.0, 1.0], [1, 1]))
     async with owner.transaction():
         await owner.execute("select from atlas.tenant_shares where tenant_id = $1 for update", one)
-        turn = await take_turn(conn, worker, usage=WorkerTime([one, other], [1.0, 1.0], [1, 1]))
+        turn = await finish_and_claim(conn, worker, usage=WorkerTime([one, other], [1.0, 1.0], [1, 1]))
     assert turn.not_charged == [one]
     used = dict(await conn.fetch("select tenant_id, used from atlas.tenant_shares"))
     assert used[other] - used[one] == 1.0
@@ -268,7 +268,7 @@ async def test_explain_says_how_the_tenant_stands(conn):
     busy = await given_tenant(conn, "busy")
     others = [await given_tenant(conn, f"other-{n}") for n in range(4)]
     worker = await given_worker(conn, "mine")
-    await take_turn(conn, worker, usage=WorkerTime([busy, others[0]], [6.1, 3.9], [1, 1]))
+    await finish_and_claim(conn, worker, usage=WorkerTime([busy, others[0]], [6.1, 3.9], [1, 1]))
     waiting = await given_job(conn, "mine", tenant_id=busy)
     assert (await explain(conn, waiting)).reason == "next"
     for other in others:
@@ -286,7 +286,7 @@ async def test_explain_says_how_the_tenant_stands(conn):
 async def test_a_tenant_learns_its_own_share_alone(conn):
     one, other = await given_tenant(conn, "one"), await given_tenant(conn, "other")
     await given_worker(conn, "mine")
-    await take_turn(conn, await given_worker(conn, "mine"), usage=WorkerTime([one, other], [3.0, 1.0], [1, 1]))
+    await finish_and_claim(conn, await given_worker(conn, "mine"), usage=WorkerTime([one, other], [3.0, 1.0], [1, 1]))
     waiting = await given_job(conn, "mine", tenant_id=one)
     await given_backlog(conn, other, 1)
     async with conn.transaction():

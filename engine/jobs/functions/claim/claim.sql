@@ -3,7 +3,7 @@
 -- p_types null: every type. p_lease: seconds of a lease of the job's own, null for a worker, whose lease is its own row.
 -- p_fair: tenants share the workers; otherwise priority and age order all jobs. p_after: where the last claim among many tenants ended.
 -- p_alone: the caller holds nothing else, so that a job that must run alone may be all that is claimed.
--- p_tenant: only its jobs, of one type, if nothing is due, careful, limited or paused, and if it has used no more than its share, or a tenth
+-- p_tenant: only its jobs, of one type, if nothing is due, limited or paused, and if it has used no more than its share, or a tenth
 -- of a second: the clock of the shares goes in steps.
 -- p_resume: the caller knows 'slow' and 'place'. With `places` (type, tenant, priority, seconds of the epoch) only those are looked at, each from
 -- its time on, with `careful` (the same) only those of the jobs that are counted against limits, and with `due_since` only what fell due, was released or was woken since then: index entries of claimed jobs are not walked over again and again while a
@@ -77,7 +77,7 @@ begin
   end if;
   -- Where the queue is plain and has nothing of this type, the general way would take eight times as long to find that out.
   if returned = 0 and p_tenant is null and not coalesce(is_plain and last_tenant is null, false) then
-    return query select * from claim_careful(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after, p_resume);
+    return query select * from claim_with_limits(p_worker, p_slots, p_prefetch, p_types, p_lease, p_alone, p_fair, p_after, p_resume);
     get diagnostics returned = row_count;
   end if;
   if p_resume is not null and claim_entries_read() - read_before > 2000 + 8 * returned then

@@ -1,6 +1,6 @@
 -- The rows 'place' of a claim that goes on from places: of each place of ready jobs, when the newest was created that is claimed; of each place of limited
 -- jobs (p_limited), when the oldest was created that is left. p_picked: what is claimed; p_ready: those that came from places of ready jobs.
--- Called by claim_careful, under its plan settings.
+-- Called by claim_with_limits, under its plan settings.
 create or replace function claimed_places(p_picked tid[], p_ready tid[], p_limited jsonb) returns setof turn_row language plpgsql volatile
 set search_path from current as $$
 declare

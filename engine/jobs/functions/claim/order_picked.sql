@@ -1,5 +1,5 @@
 -- The first p_want of these locked jobs: where p_fair says so, tenants share them by what they have used; priority and age order the jobs of one.
--- Called by claim_careful, under its plan settings.
+-- Called by claim_with_limits, under its plan settings.
 create or replace function order_picked(p_picked tid[], p_want int, p_fair boolean) returns tid[] language plpgsql volatile
 set search_path from current as $$
 begin

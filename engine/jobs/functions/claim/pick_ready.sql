@@ -1,10 +1,10 @@
--- Locks the best ready jobs that are not careful and returns their addresses. p_types null means every type.
+-- Locks the best ready jobs that are not limited and returns their addresses. p_types null means every type.
 -- Where several tenants have such jobs, they share what is asked for (see pick_groups). They are looked at from after p_after on and round
 -- again, some at a time until there is enough, and 64 at most; p_after becomes where the next claim goes on, null after all were seen.
 -- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
 -- What is of a paused type or tenant is left out, and costs no more than its type or tenant does.
 -- With p_resume its places are all that is looked at.
--- Runs under the plan settings of claim_careful, which calls it.
+-- Runs under the plan settings of claim_with_limits, which calls it.
 create or replace function pick_ready(
   p_types text[], p_limit int, p_fair boolean, inout p_after uuid, p_paused_types text[], p_paused_tenants uuid[], p_resume jsonb, out picked tid[], out contested boolean,
   out has_more boolean

@@ -1,7 +1,7 @@
 -- Locks up to p_want jobs that became ready again since p_since, after a delay, a limit or an event, and returns their addresses: they may be older than
 -- the places that a claim goes on from. `careful`: the places of those that are counted against limits. `left_since`: when the first of the others
 -- became ready. Reads 1,000 at most. Of these types (null: of all), but for what is paused.
--- Locks: job rows, skipping locked ones. Runs under the plan settings of claim_careful, which calls it.
+-- Locks: job rows, skipping locked ones. Runs under the plan settings of claim_with_limits, which calls it.
 create or replace function pick_returned(
   p_types text[], p_want int, p_since timestamptz, p_paused_types text[], p_paused_tenants uuid[], out picked tid[], out careful jsonb,
   out left_since timestamptz

@@ -1,4 +1,4 @@
--- The types of the ready jobs that are not careful. Walks from type to type along the index: as many probes as there are.
+-- The types of the ready jobs that are not limited. Walks from type to type along the index: as many probes as there are.
 -- Called by pick_ready.
 create or replace function ready_types() returns text[] language sql volatile
 set search_path from current as $$

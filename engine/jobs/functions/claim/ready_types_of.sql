@@ -1,4 +1,4 @@
--- Those of these types that have ready jobs which are not careful, if few types have such jobs; otherwise all of them. A worker that serves every registered
+-- Those of these types that have ready jobs which are not limited, if few types have such jobs; otherwise all of them. A worker that serves every registered
 -- type names hundreds, and jobs are ready of some: walks from type to type along the index, up to a quarter as many as were named.
 -- Called by pick_ready.
 create or replace function ready_types_of(p_types text[]) returns text[] language sql volatile

@@ -1,5 +1,5 @@
 -- queued -> running for jobs that their claim has locked, but for those whose latest start is over. See claim for the arguments.
--- Called by claim_careful and claim_leased. Runs under their plan settings.
+-- Called by claim_with_limits and claim_leased. Runs under their plan settings.
 create or replace function start_jobs(p_picked tid[], p_worker text, p_lease float8) returns setof turn_row language plpgsql volatile
 set search_path from current as $$
 begin

@@ -1,7 +1,7 @@
 -- Releases held jobs of limits where something happened, or whose next token is there. Being a statement of its own, the claim after it
 -- sees them. Wakes other workers for what the caller does not take: more than p_want jobs, or types that are not among p_types.
 -- p_since: only of what happened since then, and of tokens since then.
--- busy: another claim is at one of them, so ask again. Called by claim_careful, claim_leased and engine/jobs/lease.py.
+-- busy: another claim is at one of them, so ask again. Called by claim_with_limits, claim_leased and engine/jobs/lease.py.
 create or replace function release_held(p_want int, p_types text[], p_since timestamptz default '-infinity', out released int, out busy boolean) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off as $$

@@ -1,7 +1,7 @@
 -- queued -> canceled, because the latest time at which the job could start is over. Returns how many there were.
 -- A claim starts no such job either: its update has the opposite condition, on the same clock. Jobs that are locked are skipped.
 -- p_children: also jobs that a run waits for, whose row is then locked. Otherwise these are passed over, and count among the p_limit.
--- Locks: job rows, skipping locked ones, then the rows of their parents. Called by claim_careful, claim_leased and engine/jobs/lease.py.
+-- Locks: job rows, skipping locked ones, then the rows of their parents. Called by claim_with_limits, claim_leased and engine/jobs/lease.py.
 create or replace function expire_jobs(p_limit int, p_children boolean) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off set jit = off as $$

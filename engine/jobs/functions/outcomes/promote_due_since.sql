@@ -1,6 +1,6 @@
 -- Moves jobs whose time has come to the ready indexes, or to where their limit holds them. Being a statement of its own, the claim after
 -- it sees them. Only those that fell due since p_since. Returns how many.
--- Called by claim_careful and promote_due.
+-- Called by claim_with_limits and promote_due.
 create or replace function promote_due_since(p_limit int, p_since timestamptz) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off as $$

@@ -1,5 +1,5 @@
 -- Parks the picked runs whose workflow is paused and returns the rest. A parked run is not due until the pause ends, so that it costs
--- the claims nothing meanwhile. Runs under the plan settings of claim_careful, which calls it.
+-- the claims nothing meanwhile. Runs under the plan settings of claim_with_limits, which calls it.
 create or replace function park_runs(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 begin

@@ -1,4 +1,4 @@
--- What is paused now: job types and command definitions, tenants, and whether any workflow is. Called by claim_careful and claim_leased.
+-- What is paused now: job types and command definitions, tenants, and whether any workflow is. Called by claim_with_limits and claim_leased.
 create or replace function paused_now(out types text[], out tenants uuid[], out has_workflows boolean) language plpgsql stable
 set search_path from current as $$
 begin

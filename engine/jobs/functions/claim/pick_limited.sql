@@ -1,11 +1,11 @@
--- Locks ready careful jobs, only into free slots and only as far as the limits of type and tenant allow. Tenants share the slots by what
+-- Locks ready limited jobs (jobs.careful), only into free slots and only as far as the limits of type and tenant allow. Tenants share the slots by what
 -- they have used, where p_fair says so.
 -- What is of a paused type or tenant is left out.
 -- A run of a workflow in code is left to the living workers that have the code, if there are any; job_workers names their workflows.
 -- Its cost grows with the number of (tenant, type) groups that wait, not with the number of jobs, but for runs that are left to others.
 -- With p_places (type, tenant, priority, seconds of the epoch) only those are looked at, each from its time on; see find_places.
--- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_careful, which calls it.
-create or replace function pick_careful(
+-- Returns null while another claim is counting. Locks: limits, job rows. Runs under the plan settings of claim_with_limits, which calls it.
+create or replace function pick_limited(
   p_worker text, p_types text[], p_slots int, p_fair boolean, p_paused_types text[], p_paused_tenants uuid[], p_places jsonb
 ) returns tid[] language plpgsql volatile
 set search_path from current as $$

@@ -1,6 +1,6 @@
--- queued -> running, the general way of claim: for several types, or where jobs are due, careful, limited, held or paused.
+-- queued -> running, the general case of claim: for several types, or where jobs are due, limited, held or paused.
 -- Arguments, rows and locks are those of claim, which calls it; its plans depend on no statistics either.
-create or replace function claim_careful(
+create or replace function claim_with_limits(
   p_worker text, p_slots int, p_prefetch int, p_types text[], p_lease float8, p_alone boolean, p_fair boolean, p_after uuid, p_resume jsonb
 ) returns setof turn_row language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
@@ -10,7 +10,7 @@ declare
   want constant int := p_slots + p_prefetch;
   some_are_due boolean;
   some_expired boolean;
-  some_are_careful boolean;
+  some_are_marked boolean;
   some_are_limited boolean;
   some_are_held boolean;
   is_busy boolean;
@@ -20,9 +20,9 @@ declare
   paused_tenants uuid[] := '{}';
   some_workflows_are_paused boolean := false;
   picked tid[];
-  parted tid[];
+  remaining tid[];
   parks boolean := false;
-  careful_picked tid[];
+  limited_picked tid[];
   solo tid;
   contested boolean;
   has_more boolean;
@@ -33,7 +33,7 @@ declare
   promoted int := 0;
   returned record;
   ready_picked tid[] := '{}';
-  careful_places jsonb := coalesce(resume->'careful', '[]');
+  limited_places jsonb := coalesce(resume->'careful', '[]');
   place turn_row := turn_signal('place');
   -- What this claim may not see began to write after it: see workers/resume_places.py.
   oldest_open constant xid8 := pg_snapshot_xmin(pg_current_snapshot());
@@ -58,7 +58,7 @@ begin
         (select true from limit_events e where e.noted_at >= due_since order by e.noted_at limit 1),
         (select true from job_limits l where l.release_at >= due_since order by l.release_at limit 1), false) end,
     (select (s.value->>'pauses')::int from system_state s where s.key = 'atlas_online')
-  into some_are_due, some_expired, some_are_careful, some_are_limited, some_are_held, pauses_version;
+  into some_are_due, some_expired, some_are_marked, some_are_limited, some_are_held, pauses_version;
   if pauses_version is not null then
     select p.types, p.tenants, p.has_workflows into paused_types, paused_tenants, some_workflows_are_paused from paused_now() p;
     -- So that a worker that has not heard of them gives back what it claimed before.
@@ -85,33 +85,33 @@ begin
   end if;
   -- What was promoted or released just now may be careful.
   if resume is null then
-    careful_picked := case when some_are_due or some_are_held or some_are_careful then
-      pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, null) else '{}' end;
+    limited_picked := case when some_are_due or some_are_held or some_are_marked then
+      pick_limited(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, null) else '{}' end;
   else
     select * into returned from pick_returned(p_types, want, due_since, paused_types, paused_tenants);
-    careful_places := careful_places || returned.careful;
-    careful_picked := case when careful_places <> '[]' then
-      pick_careful(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, careful_places) else '{}' end;
+    limited_places := limited_places || returned.careful;
+    limited_picked := case when limited_places <> '[]' then
+      pick_limited(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, limited_places) else '{}' end;
   end if;
-  if careful_picked is null then
+  if limited_picked is null then
     return next turn_signal('busy');
   end if;
-  if some_workflows_are_paused and cardinality(careful_picked) > 0 then
-    parted := park_runs(careful_picked);
-    parks := cardinality(parted) < cardinality(careful_picked);
-    careful_picked := parted;
+  if some_workflows_are_paused and cardinality(limited_picked) > 0 then
+    remaining := park_runs(limited_picked);
+    parks := cardinality(remaining) < cardinality(limited_picked);
+    limited_picked := remaining;
   end if;
-  if cardinality(careful_picked) > 0 then
+  if cardinality(limited_picked) > 0 then
     solo := (
-      select j.ctid from only jobs j where j.ctid = any (careful_picked) and j.lost_count >= alone_after_losses()
+      select j.ctid from only jobs j where j.ctid = any (limited_picked) and j.lost_count >= alone_after_losses()
       order by j.priority desc, j.created_at limit 1);
   end if;
   if solo is not null and p_alone then
     picked := array[solo];
   else
     if solo is not null then
-      careful_picked := array(
-        select j.ctid from only jobs j where j.ctid = any (careful_picked) and j.lost_count < alone_after_losses());
+      limited_picked := array(
+        select j.ctid from only jobs j where j.ctid = any (limited_picked) and j.lost_count < alone_after_losses());
       return next turn_signal('alone_waits');
     end if;
     select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
@@ -127,27 +127,27 @@ begin
       picked := picked || returned.picked;
     end if;
     if some_workflows_are_paused and cardinality(picked) > 0 then
-      parted := park_runs(picked);
-      parks := parks or cardinality(parted) < cardinality(picked);
-      picked := parted;
+      remaining := park_runs(picked);
+      parks := parks or cardinality(remaining) < cardinality(picked);
+      picked := remaining;
     end if;
     if cardinality(picked) > 0 and some_are_limited then
       -- Picked jobs under a limit become careful, and the next claim counts them.
-      careful_places := careful_places || coalesce((
+      limited_places := limited_places || coalesce((
         select jsonb_agg(jsonb_build_array(l.job_type, l.tenant_id, l.priority, l.since))
         from (
           select j.job_type, j.tenant_id, j.priority, extract(epoch from min(j.created_at)) - 0.001 as since
           from only jobs j where resume is not null and j.ctid = any (picked) group by j.job_type, j.tenant_id, j.priority) l), '[]');
-      parted := set_aside(picked);
-      parks := parks or cardinality(parted) < cardinality(picked);
-      picked := parted;
+      remaining := mark_limited(picked);
+      parks := parks or cardinality(remaining) < cardinality(picked);
+      picked := remaining;
     end if;
     if parks then
       return next turn_signal('more');
     end if;
-    if cardinality(careful_picked) > 0 or cardinality(picked) > cardinality(ready_picked) and resume is not null then
+    if cardinality(limited_picked) > 0 or cardinality(picked) > cardinality(ready_picked) and resume is not null then
       -- Ready, returned and careful jobs in one order; what is left over is unlocked with the commit.
-      picked := order_picked(picked || careful_picked, want, p_fair);
+      picked := order_picked(picked || limited_picked, want, p_fair);
     end if;
   end if;
   if resume is not null then
@@ -161,7 +161,7 @@ begin
         extract(epoch from statement_timestamp()), oldest_open::text::bigint, pg_current_xact_id_if_assigned()::text::bigint);
       return next place;
     end if;
-    return query select * from claimed_places(picked, ready_picked, careful_places);
+    return query select * from claimed_places(picked, ready_picked, limited_places);
   end if;
   return query select * from start_jobs(picked, p_worker, p_lease);
 end $$;

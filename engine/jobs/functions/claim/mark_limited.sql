@@ -1,6 +1,6 @@
--- Makes picked jobs whose type or tenant has a limit careful, and returns the rest.
--- Runs under the plan settings of claim_careful, which calls it.
-create or replace function set_aside(p_picked tid[]) returns tid[] language plpgsql volatile
+-- Marks picked jobs whose type or tenant has a limit as limited (jobs.careful), and returns the rest.
+-- Runs under the plan settings of claim_with_limits, which calls it.
+create or replace function mark_limited(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 declare
   limited_types text[] := array(select key from job_types where concurrency is not null and concurrency_key is null);
