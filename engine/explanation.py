@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from atlas.models.explain import Explanation
+from atlas.models.explain import Explanation, Remedy
 from atlas.models.system import Gate, pause_text, resume_command
 
 E = TypeVar("E", bound=Explanation)
@@ -16,7 +16,8 @@ Explained: TypeAlias = Literal["job", "run", "trigger", "worker"]
 class Why:
     """`reason` is a stable word for programs, `sentence` the cause for people.
 
-    `remedy` is what a person can do about it, `command` a command that does it. `numbers` are the figures behind it.
+    `remedy` is what a person can do about it, `command` a command that does it, `action` the button that does it.
+    `numbers` are the figures behind it.
     """
 
     reason: str
@@ -24,6 +25,7 @@ class Why:
     remedy: str | None = None
     command: str | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
+    action: Remedy | None = None
 
 
 def explained(model: type[E], kind: Explained, id: object, status: str, why: Why) -> E:
@@ -37,21 +39,23 @@ def explained(model: type[E], kind: Explained, id: object, status: str, why: Why
         remedy=why.remedy,
         command=why.command,
         numbers=dict(why.numbers),
+        action=why.action,
     )
 
 
 def offline(gate: Gate) -> Why:
     """The gate is closed."""
-    return Why("gate", gate.closed_because, "Bring Atlas online.", "atlas online")
+    action = Remedy(verb="bring_online")
+    return Why("gate", gate.closed_because, "Bring Atlas online.", "atlas online", action=action)
 
 
 def paused(pause: Mapping[str, Any]) -> Why:
-    """A pause holds it: `kind`, `name`, `tenant`, `reason`, `by`, `since` and `until` of it."""
+    """A pause holds it: `id`, `kind`, `name`, `tenant`, `reason`, `by`, `since` and `until` of it."""
     until = None if pause["until"] is None else datetime.fromisoformat(pause["until"])
     since = datetime.fromisoformat(pause["since"])
     cause = pause_text(pause["kind"], pause["name"], since, pause["by"], pause["reason"], until)
     command = resume_command(pause["kind"], pause["name"], pause["tenant"])
-    return Why("paused", cause, "Resume it.", command)
+    return Why("paused", cause, "Resume it.", command, action=Remedy(verb="resume", target=pause["id"]))
 
 
 def at(time: datetime) -> str:

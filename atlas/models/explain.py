@@ -38,6 +38,26 @@ WorkerReason: TypeAlias = Annotated[
 ]
 
 
+RemedyVerb: TypeAlias = Annotated[
+    str,
+    known(
+        *("resume", "retry", "decide", "bring_online", "enable_engine", "edit_tenant", "edit_definition"),
+        *("enable_trigger", "fire_trigger", "open_job", "open_run"),
+    ),
+]
+
+
+class Remedy(ApiModel):
+    """The remedy as an action, for a button."""
+
+    verb: RemedyVerb = Field(description="What to do.")
+    target: str | None = Field(
+        default=None,
+        description="The id of the pause, job, run, approval or trigger to do it to; the slug of a tenant, the key of a"
+        " definition. Null for the gate and the engine.",
+    )
+
+
 class Explanation(ApiModel):
     """A reason for programs, a sentence for people, and the way out."""
 
@@ -49,6 +69,7 @@ class Explanation(ApiModel):
     remedy: str | None = Field(description="What a person can do about it; null if there is nothing to do.")
     command: str | None = Field(description="A command that does it, or shows more; null if there is none.")
     numbers: dict[str, int] = Field(description="The figures behind it, by name.")
+    action: Remedy | None = Field(default=None, description="The remedy as an action; null if there is none.")
 
     @property
     def text(self) -> str:

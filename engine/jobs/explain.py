@@ -14,7 +14,7 @@ from atlas.engine.jobs.gate import gate_of
 from atlas.engine.jobs.newest_active import is_slowed
 from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, HorizonHolder, find_holders
 from atlas.errors import NotFound
-from atlas.models.explain import JobExplanation
+from atlas.models.explain import JobExplanation, Remedy
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
@@ -55,6 +55,7 @@ def _why(row: Mapping[str, Any]) -> Why:
 
 
 def _not_waiting(row: Mapping[str, Any]) -> Why:
+    command, retry = f"atlas jobs retry {row['id']}", Remedy(verb="retry", target=str(row["id"]))
     match row["status"]:
         case "running":
             runs = f"Worker {row['claimed_by']} runs it since {at(row['started_at'])}"
@@ -64,20 +65,20 @@ def _not_waiting(row: Mapping[str, Any]) -> Why:
             return Why("running", f"{runs} (attempt {row['attempt_count']}).", numbers=numbers)
         case "failed" if row["dead_lettered_at"] is None:
             message = f"It failed for good: {said(row['error_message'])}"
-            return Why("failed", message, "Correct the cause and retry it.", f"atlas jobs retry {row['id']}")
+            return Why("failed", message, "Correct the cause and retry it.", command, action=retry)
         case "failed":
             attempts = "one attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
             message = f"It is a dead letter after {attempts}: {said(row['error_message'])}"
             numbers = {"attempts": row["attempt_count"]}
-            return Why("dead_letter", message, "Retry it by hand.", f"atlas jobs retry {row['id']}", numbers)
+            return Why("dead_letter", message, "Retry it by hand.", command, numbers, retry)
         case "succeeded":
             return Why("succeeded", f"It succeeded at {at(row['finished_at'])}.")
         case _ if row["is_expired"]:
             remedy = "Retry it if it is still wanted: that drops the deadline."
-            return Why("expired", said(row["error_message"]), remedy, f"atlas jobs retry {row['id']}")
+            return Why("expired", said(row["error_message"]), remedy, command, action=retry)
         case _:
             cause = f"It was canceled at {at(row['finished_at'])}."
-            return Why("canceled", cause, "Retry it if that was a mistake.", f"atlas jobs retry {row['id']}")
+            return Why("canceled", cause, "Retry it if that was a mistake.", command, action=retry)
 
 
 def _waiting(row: Mapping[str, Any]) -> Why:
@@ -97,7 +98,7 @@ def _waiting(row: Mapping[str, Any]) -> Why:
     if row["disabled"]:
         command = f"atlas definition edit {row['job_type']} --enable"
         cause = f"The definition {row['job_type']} is disabled."
-        return Why("disabled", cause, "An operator can make it active again.", command)
+        return Why("disabled", cause, "An operator can make it active again.", command, action=_edit_type(row))
     if row["host_id"] is not None:
         remedy = "Look whether `atlas agent` runs there."
         return Why("host", f"It waits for host {row['host_id']} to fetch it.", remedy, "atlas host list")
@@ -115,25 +116,37 @@ def _held(row: Mapping[str, Any]) -> Why:
     if row["held_most"] is not None and row["held_slots"] >= row["held_most"]:
         cause = f"{row['held_slots']} of at most {row['held_most']} {whose}{key} run{before if ahead else ''}."
         numbers = {"running": row["held_slots"], "limit": row["held_most"], "ahead": ahead}
-        return Why("limit", cause, "It starts when one of them ends; or raise the limit.", numbers=numbers)
+        action = _edit_type(row) if row["held_by_type"] else _edit_tenant(row)
+        return Why("limit", cause, "It starts when one of them ends; or raise the limit.", None, numbers, action)
     if row["held_rate"] is not None and row["held_until"] is not None:
         cause = f"It is over the rate of {row['held_rate']} of {whose}{key}; its turn comes at {at(row['held_until'])}."
-        return Why("rate", cause, "Wait, or raise the rate.", numbers={"ahead": ahead})
+        action = _edit_type(row) if row["held_by_type"] else _edit_tenant(row)
+        return Why("rate", cause, "Wait, or raise the rate.", None, {"ahead": ahead}, action)
     if row["workers"] == 0 and row["host_id"] is None:
         return _no_worker(row)
     return Why("next", "Its limit has room: the next claim releases it.", numbers={"ahead": ahead})
 
 
 def _limited(row: Mapping[str, Any]) -> Why | None:
-    for whose, running, limit in (
-        (f"{row['job_type']} jobs", row["type_running"], row["type_limit"]),
-        ("jobs of this tenant", row["tenant_running"], row["tenant_limit"]),
+    for whose, running, limit, action in (
+        (f"{row['job_type']} jobs", row["type_running"], row["type_limit"], _edit_type(row)),
+        ("jobs of this tenant", row["tenant_running"], row["tenant_limit"], _edit_tenant(row)),
     ):
         if limit is not None and running >= limit:
             remedy = "It starts when one of them ends; or raise the limit."
             numbers = {"running": running, "limit": limit}
-            return Why("limit", f"{running} of at most {limit} {whose} are running.", remedy, numbers=numbers)
+            cause = f"{running} of at most {limit} {whose} are running."
+            return Why("limit", cause, remedy, None, numbers, action)
     return None
+
+
+def _edit_tenant(row: Mapping[str, Any]) -> Remedy:
+    return Remedy(verb="edit_tenant", target=row["tenant"])
+
+
+def _edit_type(row: Mapping[str, Any]) -> Remedy | None:
+    """The limits of a definition are stored; those of other types are in the code of workers."""
+    return Remedy(verb="edit_definition", target=row["job_type"]) if row["is_definition"] else None
 
 
 def _in_line(row: Mapping[str, Any]) -> Why:
@@ -150,7 +163,8 @@ def _in_line(row: Mapping[str, Any]) -> Why:
         command = f"atlas worker --types {row['job_type']}"
         return Why("queue", cause, remedy, command, {"ahead": row["ahead"]} | _share_numbers(row))
     if row["tenants_before"]:
-        return Why("share", _share(row), "Raise its weight, or start more workers.", numbers=_share_numbers(row))
+        remedy = "Raise its weight, or start more workers."
+        return Why("share", _share(row), remedy, None, _share_numbers(row), _edit_tenant(row))
     return Why("next", "Nothing holds it: a worker will claim it next.")
 
 

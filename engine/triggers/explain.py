@@ -16,7 +16,7 @@ from atlas.engine.triggers.cron import Cron
 from atlas.engine.triggers.find import cron_of, find_trigger
 from atlas.engine.triggers.misfire import GRACE
 from atlas.errors import InvalidInput, NotFound
-from atlas.models.explain import TriggerExplanation
+from atlas.models.explain import Remedy, TriggerExplanation
 from atlas.models.triggers import Trigger
 
 EXPLAIN = statement("engine/triggers/sql/explain.sql")
@@ -45,7 +45,8 @@ def _held(trigger: Trigger, row: Mapping[str, Any]) -> Why | None:
     """What keeps every trigger from firing."""
     if not trigger.is_enabled:
         command = f"atlas trigger edit {trigger.id} --enable"
-        return Why("disabled", "It is disabled, and does not fire.", "Enable it.", command)
+        action = Remedy(verb="enable_trigger", target=str(trigger.id))
+        return Why("disabled", "It is disabled, and does not fire.", "Enable it.", command, action=action)
     gate = gate_of(row["gate"])
     if not gate.online:
         return offline(gate)
@@ -78,7 +79,7 @@ def _of_schedule(trigger: Trigger, row: Mapping[str, Any], last_due: datetime | 
     if last_due is not None and (has_no_row or row["result"] == "missed"):
         policy = f"its misfire policy is {trigger.misfire}"
         cause = f"It was due at {at(last_due)}, while Atlas was offline or no scheduler ran, and {policy}."
-        return Why("skipped", cause, f"It fires next at {at(due)}.", f"atlas trigger fire {trigger.id}")
+        return Why("skipped", cause, f"It fires next at {at(due)}.", **_fire(trigger))
     return _decided(row) or Why("scheduled", f"It fires next at {at(due)}{_last(row)}.")
 
 
@@ -100,8 +101,8 @@ def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
         case "swallowed":
             window = trigger.dedupe_window_seconds
             cause = f"The payload of {event} came again within its dedupe window of {window} s, and was swallowed."
-            remedy, command = "Fire it by hand, or shorten the window.", f"atlas trigger fire {trigger.id}"
-            return Why("swallowed", cause, remedy, command, {"window_seconds": window})
+            remedy = "Fire it by hand, or shorten the window."
+            return Why("swallowed", cause, remedy, numbers={"window_seconds": window}, **_fire(trigger))
         case None:
             cause = f"The last match, {event}, came before it was enabled under this name at {at(row['active_since'])}."
             return Why("before_active", cause, "It sees the events after that.", publish)
@@ -111,7 +112,15 @@ def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
 
 def _failed(trigger: Trigger, fired_at: datetime, error: str | None) -> Why:
     cause = f"Its last firing, at {at(fired_at)}, failed: {said(error)}"
-    return Why("failed", cause, "Correct it and fire it by hand.", f"atlas trigger fire {trigger.id}")
+    return Why("failed", cause, "Correct it and fire it by hand.", **_fire(trigger))
+
+
+def _fire(trigger: Trigger) -> dict[str, Any]:
+    """The command and the action that fire a trigger now."""
+    return {
+        "command": f"atlas trigger fire {trigger.id}",
+        "action": Remedy(verb="fire_trigger", target=str(trigger.id)),
+    }
 
 
 def _decided(row: Mapping[str, Any]) -> Why | None:
@@ -121,7 +130,8 @@ def _decided(row: Mapping[str, Any]) -> Why | None:
         return Why("blocked", cause, "Change the rule, or what it asks for.", "atlas workflow policy list")
     if row["intent_status"] == "awaiting_human":
         cause = f"It fired at {at(row['fired_at'])}, and its request waits for a person."
-        return Why("review", cause, "Decide about it.", f"atlas workflow approve {row['approval_id']}")
+        action = Remedy(verb="decide", target=str(row["approval_id"]))
+        return Why("review", cause, "Decide about it.", f"atlas workflow approve {row['approval_id']}", action=action)
     return None
 
 

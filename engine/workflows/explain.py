@@ -15,7 +15,7 @@ from atlas.engine.jobs.explain import awaited, explain, until
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.workflows.find_intents import SILENT_SECONDS
 from atlas.errors import NotFound
-from atlas.models.explain import RunExplanation
+from atlas.models.explain import Remedy, RunExplanation
 
 EXPLAIN = statement("engine/workflows/sql/explain_run.sql")
 
@@ -40,7 +40,7 @@ def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
     match row["intent_status"]:
         case "awaiting_human":
             cause = f"Its request waits for a person: {said(row['intent_reason'])}"
-            return Why("review", cause, "Decide about it.", f"atlas workflow approve {row['review_id']}")
+            return Why("review", cause, "Decide about it.", **_decide(row["review_id"]))
         case "blocked":
             cause = f"Policy blocked its request: {said(row['intent_reason'])}"
             return Why("blocked", cause, "Change the rule, or what it asks for.", "atlas workflow policy list")
@@ -52,7 +52,8 @@ def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
     if not gate.online:
         return offline(gate)
     if not gate.engine_enabled:
-        return Why("engine_off", gate.engine_off_because, "Switch the engine on.", "atlas engine on")
+        action = Remedy(verb="enable_engine")
+        return Why("engine_off", gate.engine_off_because, "Switch the engine on.", "atlas engine on", action=action)
     if row["silent_seconds"] is None or row["silent_seconds"] > SILENT_SECONDS:
         cause = "No scheduler or worker decides about requests now."
         return Why("engine_silent", cause, "Start a scheduler.", "atlas scheduler")
@@ -75,7 +76,7 @@ def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
     numbers = {"steps": len(steps)}
     match _awaits(first):
         case "approval":
-            return Why("approval", cause, "Decide about it.", f"atlas workflow approve {first['approval_id']}", numbers)
+            return Why("approval", cause, "Decide about it.", numbers=numbers, **_decide(first["approval_id"]))
         case "event":
             command = f"atlas event publish {first['event_name']} --tenant {tenant_id}"
             if first["event_match"]:
@@ -84,7 +85,20 @@ def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
         case kind:
             remedy = f"That {'job' if kind == 'job' else 'run'} is {first['child_status'] or 'deleted'}; see why."
             reason = "job" if kind == "job" else "child"
-            return Why(reason, cause, remedy, f"atlas explain {first['child_id']}", numbers)
+            action = (
+                None
+                if first["child_id"] is None
+                else Remedy(verb=f"open_{'job' if kind == 'job' else 'run'}", target=first["child_id"])
+            )
+            return Why(reason, cause, remedy, f"atlas explain {first['child_id']}", numbers, action)
+
+
+def _decide(approval_id: object) -> dict[str, Any]:
+    """The command and the action that decide about an approval."""
+    return {
+        "command": f"atlas workflow approve {approval_id}",
+        "action": Remedy(verb="decide", target=str(approval_id)),
+    }
 
 
 # What a person can do something about comes first.

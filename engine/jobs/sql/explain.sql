@@ -79,6 +79,7 @@ select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_
    where w.dead_at is null and w.lease_expires_at > clock_timestamp() and j.job_type = any (w.job_types)) as workers,
   exists (select from atlas.job_types y where y.key = j.job_type) as known_type,
   exists (select from atlas.job_definitions d where d.key = j.job_type and not d.is_active) as disabled,
+  exists (select from atlas.job_definitions d where d.key = j.job_type) as is_definition,
   (select y.concurrency from atlas.job_types y where y.key = j.job_type and y.concurrency_key is null) as type_limit,
   (select (t.limits->>'in_flight')::int from atlas.tenants t where t.id = j.tenant_id) as tenant_limit,
   (select coalesce(sum(r.count), 0)::int from running r where r.job_type = j.job_type) as type_running,

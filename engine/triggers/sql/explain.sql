@@ -12,8 +12,8 @@ with recent as materialized (
 )
 select atlas.schedule_clock() as now, coalesce(t.active_since, t.created_at) as active_since,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
-  (select jsonb_build_object('kind', p.kind, 'name', t.id, 'tenant', null, 'reason', p.reason, 'by', p.paused_by, 'since', p.paused_at,
-     'until', p.until)
+  (select jsonb_build_object('id', p.id, 'kind', p.kind, 'name', t.id, 'tenant', null, 'reason', p.reason, 'by', p.paused_by,
+     'since', p.paused_at, 'until', p.until)
    from atlas.pauses p
    where p.kind = 'trigger' and p.target = t.id::text and (p.until is null or p.until > clock_timestamp())) as pause,
   f.result::text as result, f.fired_at, f.due_at, f.error, f.job_id,

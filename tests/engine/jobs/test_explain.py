@@ -13,6 +13,7 @@ from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
+from atlas.models.explain import Remedy
 from tests.engine.jobs.given import given_claimed, given_host, given_job, given_worker, lose_lease, success
 from tests.support import DANA
 
@@ -27,7 +28,7 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     job_id = await given_job(conn, delay=timedelta(minutes=5))
     await switch(conn, online=False, actor=DANA, reason="maintenance")
     found = await explain(conn, job_id)
-    assert found.reason == "gate"
+    assert (found.reason, found.action) == ("gate", Remedy(verb="bring_online"))
     assert "by dana: maintenance" in found.sentence
 
     await switch(conn, online=True, actor=DANA)
@@ -49,12 +50,15 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
     await conn.execute("update atlas.jobs set careful = false, lost_count = 0 where id = $1", job_id)
 
     await conn.execute("insert into atlas.job_types (key, concurrency) values ('report.build', 1)")
-    assert await reason(conn, job_id) == "limit"
+    found = await explain(conn, job_id)
+    # Its limit is in the code of workers, which no button changes.
+    assert (found.reason, found.action) == ("limit", None)
 
     await conn.execute("update atlas.job_types set concurrency = null")
     await conn.execute("update atlas.tenants set limits = '{\"in_flight\": 1}'")
     found = await explain(conn, job_id)
     assert (found.reason, "of this tenant" in found.sentence) == ("limit", True)
+    assert found.action == Remedy(verb="edit_tenant", target=await conn.fetchval("select slug from atlas.tenants"))
 
     await conn.execute("update atlas.tenants set limits = '{}'")
     await lose_lease(conn, worker)
@@ -73,6 +77,7 @@ async def test_running_and_ended_jobs_say_so(conn):
     await finish(conn, worker, [decide(job, worker.id, ValueError("no paper"), ATLAS)])
     found = await explain(conn, job.id)
     assert (found.reason, "no paper" in found.sentence) == ("dead_letter", True)
+    assert found.action == Remedy(verb="retry", target=str(job.id))
 
     worker, job = await given_claimed(conn)
     await finish(conn, worker, [success(worker, job)])

@@ -16,6 +16,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.pauses import end_pauses, list_pauses, pause, resume
 from atlas.errors import InvalidInput, NotFound, Refused
 from atlas.ids import new_id
+from atlas.models.explain import Remedy
 from tests.engine.jobs.given import given_host, given_job, given_worker, success
 from tests.engine.jobs.test_plans import cost_of_a_claim
 from tests.support import DANA, PROOF, given_tenant
@@ -101,6 +102,7 @@ async def test_runs_of_a_paused_workflow_are_parked_and_come_back_in_their_order
     assert await claim(conn, worker, limit=5) == []
     why = await explain(conn, first)
     assert (why.reason, why.command) == ("paused", "atlas resume workflow wf.paused --tenant acme")
+    assert why.action == Remedy(verb="resume", target=str(for_acme.id))
 
     await resume(conn, for_acme.id, actor=DANA)
     assert await claim(conn, worker, limit=5) == []

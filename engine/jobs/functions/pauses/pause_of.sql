@@ -2,7 +2,7 @@
 -- Called by engine/jobs/sql/explain.sql.
 create or replace function pause_of(p_job_type text, p_tenant uuid, p_host uuid, p_input jsonb) returns jsonb language sql stable
 set search_path from current as $$
-  select jsonb_build_object('kind', p.kind, 'name', coalesce(h.name, case p.kind when 'tenant' then n.slug end, p.target),
+  select jsonb_build_object('id', p.id, 'kind', p.kind, 'name', coalesce(h.name, case p.kind when 'tenant' then n.slug end, p.target),
     'tenant', case p.kind when 'workflow' then n.slug end, 'reason', p.reason, 'by', p.paused_by, 'since', p.paused_at, 'until', p.until)
   from pauses p
   left join tenants n on n.id = p.tenant_id
