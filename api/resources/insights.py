@@ -14,7 +14,8 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.metering.insights import InsightsQuery, read_insights
 from atlas.engine.metering.insights_csv import csv_lines
-from atlas.models.insights import Insights
+from atlas.engine.metering.step_times import StepTimesQuery, read_step_times
+from atlas.models.insights import Insights, StepTimes
 
 router = APIRouter(prefix=f"{PREFIX}/insights", route_class=GuardedRoute, tags=["usage"])
 
@@ -53,6 +54,26 @@ async def show_insights(call: Calling, wanted: Wanted) -> Insights:
     """
     async with call.transaction(read_only=True) as conn:
         return await read_insights(conn, wanted)
+
+
+@router.get("/steps", operation_id="get_step_times", summary="The steps of workflows that took the most time")
+@requires(*READERS, replica=True)
+async def show_step_times(
+    call: Calling,
+    start: Annotated[
+        Timestamp | None, Query(description="Runs that began from this time on; a week before the end if not given.")
+    ] = None,
+    end: Annotated[Timestamp | None, Query(description="Runs that began before this time; now if not given.")] = None,
+    workflow: Annotated[str | None, Query(max_length=200, description="Only steps of this workflow.")] = None,
+    job_type: Annotated[str | None, Query(max_length=200, description="Only steps that ran jobs of this type.")] = None,
+) -> StepTimes:
+    """Median, 95th percentile and share of the total, of the steps that have finished. At most 31 days.
+
+    It is computed from the newest 5,000 of these runs; `is_sampled` says whether there were more.
+    """
+    query = StepTimesQuery(call.tenant_id, start, end, workflow, job_type)
+    async with call.transaction(read_only=True) as conn:
+        return await read_step_times(conn, query)
 
 
 @router.get(

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from atlas.models.base import ApiModel, known
 from atlas.models.overview import Flow, Point
+from atlas.models.workflows import StepKind
 
 
 class InsightsGroup(Flow):
@@ -30,3 +31,27 @@ class Insights(ApiModel):
     points: list[Point] = Field(description="Every step, the oldest first.")
     groups: list[InsightsGroup] = Field(description="Each job type or tenant, the busiest first.")
     is_cut: bool = Field(description="Whether there are more of them than these 100.")
+
+
+class StepTime(ApiModel):
+    """How long the finished steps of one name took."""
+
+    workflow: str
+    step: str = Field(description="The name of the step.")
+    kind: StepKind
+    count: int = Field(description="How many finished.")
+    failed: int = Field(description="How many of them failed.")
+    p50: float = Field(description="The median, in seconds. A step that waits counts its wait.")
+    p95: float = Field(description="The 95th percentile, in seconds.")
+    total_seconds: float = Field(description="All of them together.")
+    share: float = Field(description="Their part of the time of all steps, from 0 to 1.")
+
+
+class StepTimes(ApiModel):
+    """The steps that took the most time, of runs that began in some time."""
+
+    start: datetime
+    end: datetime
+    runs: int = Field(description="How many runs it was computed from.")
+    is_sampled: bool = Field(description="Whether there were more; then it is computed from the newest.")
+    items: list[StepTime] = Field(description="At most 100 steps, those that took the most time first.")

@@ -1,4 +1,4 @@
-"""`atlas insights`: usage, outcomes, times and cost over days, by job type or tenant, as a table, JSON or CSV."""
+"""`atlas insights`: usage, outcomes, times and cost over days, by job type, tenant or step, as a table, JSON or CSV."""
 
 import sys
 from contextlib import asynccontextmanager
@@ -17,6 +17,7 @@ from atlas.cli.terminal.text_table import TextTable
 from atlas.db.replica import caught_up, read_first
 from atlas.engine.metering.insights import InsightsQuery, read_insights
 from atlas.engine.metering.insights_csv import csv_lines
+from atlas.engine.metering.step_times import StepTimesQuery, read_step_times
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from atlas.client import AtlasClient
     from atlas.db.pool import Connection
-    from atlas.models.insights import Insights
+    from atlas.models.insights import Insights, StepTime, StepTimes
     from atlas.models.overview import Flow
 
 
@@ -36,13 +37,22 @@ def insights(
     by: Annotated[Literal["type", "tenant"], typer.Option(help="Compare job types, or tenants.")] = "type",
     tenant: Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show the slowest steps of workflows instead.")] = False,
+    workflow: Annotated[str | None, typer.Option(help="With --steps, only those of this workflow.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row for each hour or day.")] = False,
     json: Json = False,
 ) -> None:
-    """Show usage, outcomes, times and cost over days, by job type or tenant."""
+    """Show usage, outcomes, times and cost over days, by job type or tenant, or the slowest steps of workflows."""
     if csv and json:
         raise typer.BadParameter("is one form, --json another", param_hint="--csv")
+    if csv and steps:
+        raise typer.BadParameter("is not there for --steps; use --json", param_hint="--csv")
+    if workflow is not None and not steps:
+        raise typer.BadParameter("needs --steps", param_hint="--workflow")
     start = datetime.now(UTC) - timedelta(days=days) if since is None else read_time("--since", since)
+    if steps:
+        _show_steps(start, tenant, workflow, job_type, json=json)
+        return
 
     async def work(settings: Settings) -> Any:
         async with connected(settings) as conn:
@@ -61,6 +71,27 @@ def insights(
     found = either(work, over_http, tenant=tenant)
     if not csv:
         say(found, _text(found, by) if found.groups else "Nothing happened in that time.", json=json)
+
+
+def _show_steps(start: datetime, tenant: str | None, workflow: str | None, job_type: str | None, *, json: bool) -> None:
+    async def work(settings: Settings) -> "StepTimes":
+        async with connected(settings) as conn:
+            query = StepTimesQuery(await tenant_id(conn, tenant), start, workflow=workflow, job_type=job_type)
+            return await read_first(settings, conn, lambda reading: read_step_times(reading, query))
+
+    async def over_http(atlas: "AtlasClient") -> "StepTimes":
+        return await atlas.get_step_times(start=start, workflow=workflow, job_type=job_type)
+
+    found = either(work, over_http, tenant=tenant)
+    columns = ["STEP", "WORKFLOW", "KIND", "FINISHED", "FAILED", "P50", "P95", "SHARE"]
+    rows = [_step_row(one) for one in found.items]
+    sampled = [f"Of the newest {found.runs:,} runs of this time."] if found.is_sampled else []
+    say(found, [table(columns, rows), *sampled] if rows else "No step finished in that time.", json=json)
+
+
+def _step_row(one: "StepTime") -> tuple[object, ...]:
+    figures = (one.count, one.failed, _seconds(one.p50), _seconds(one.p95), f"{one.share:.1%}")
+    return (one.step, one.workflow, one.kind, *figures)
 
 
 @asynccontextmanager

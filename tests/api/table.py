@@ -144,6 +144,7 @@ TABLE = {
     "GET /usage": READERS,
     "GET /insights": READERS,
     "GET /insights/export": READERS,
+    "GET /insights/steps": READERS,
     "GET /live": PEOPLE,
     "GET /audit": READERS,
     "GET /audit/new": READERS,

@@ -21,7 +21,7 @@ from atlas.models.audit import (
 )
 from atlas.models.base import Document
 from atlas.models.explain import WorkerExplanation
-from atlas.models.insights import Insights
+from atlas.models.insights import Insights, StepTimes
 from atlas.models.outbox import MailDetails, MailRoute, OutboxMail
 from atlas.models.overview import Overview, Series, TenantActivity
 from atlas.models.system import (
@@ -107,6 +107,17 @@ class SystemOperations(ApiCaller):
     @operation("GET", "/insights")
     def get_insights(self, **choice: Unpack[InsightChoice]) -> Insights:
         """Usage, outcomes, times and cost over hours and days, by job type or tenant."""
+
+    @operation("GET", "/insights/steps")
+    def get_step_times(
+        self,
+        *,
+        start: datetime | None = ...,
+        end: datetime | None = ...,
+        workflow: str | None = ...,
+        job_type: str | None = ...,
+    ) -> StepTimes:
+        """The steps of workflows that took the most time, of one workflow, or that ran jobs of one type."""
 
     @stream("/insights/export")
     def export_insights(self, **choice: Unpack[InsightChoice]) -> bytes:
