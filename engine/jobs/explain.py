@@ -229,4 +229,5 @@ def _no_worker(row: Mapping[str, Any]) -> Why:
 def _after_failures(row: Mapping[str, Any]) -> str:
     if row["retry_count"] == 0:
         return ""
-    return f", after {row['retry_count']} failed attempts of at most {row['max_retries'] + 1}"
+    attempts = "attempt" if row["retry_count"] == 1 else "attempts"
+    return f", after {row['retry_count']} failed {attempts} of at most {row['max_retries'] + 1}"

@@ -27,7 +27,7 @@ globalThis.Date = class extends RealDate {
 
 def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_was_typed(site: Site, visit: Visit):
     address = f"{site.address}/api/v1/tenants/other"
-    with httpx.Client(headers=site.world.headers("all", "operator")) as other:
+    with httpx.Client(headers=site.world.headers("all", "operator"), timeout=60) as other:
         page = visit("/settings?tab=tenants")
         row = page.get_by_role("row").filter(has_text="other")
         row.get_by_role("button", name="Edit").click()

@@ -124,7 +124,7 @@ def test_the_whole_guide(installation: Installation, browser: Browser):
     expect(page.get_by_role("dialog", name="Hello from Atlas")).to_be_visible()
     page.goto("/")
     # The overview names the worker that was killed, and offers the guide no more.
-    expect(page.get_by_role("region", name="Needs a person")).to_contain_text(killed.split()[-1], timeout=SLOW)
+    expect(page.get_by_role("region", name="Needs attention")).to_contain_text(killed.split()[-1], timeout=SLOW)
     expect(page.get_by_role("complementary", name="Guided first run")).to_have_count(0)
     assert page.evaluate("window.refusals") == []
     context.close()

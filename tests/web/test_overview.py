@@ -38,7 +38,7 @@ def test_an_operator_sees_what_flows_what_failed_and_what_needs_a_person(site: S
     expect(counts.get_by_role("link", name="dead letter")).to_have_text(re.compile("1$"), timeout=SLOW)
     failures = page.get_by_role("region", name="Latest failures")
     expect(failures).to_contain_text("the report annual has no data", timeout=SLOW)
-    needs = page.get_by_role("region", name="Needs a person").get_by_role("listitem")
+    needs = page.get_by_role("region", name="Needs attention").get_by_role("listitem")
     expect(needs).to_contain_text(
         ["No living worker serves nobody.serves", "1 dead letter of report.build"], timeout=SLOW
     )
@@ -53,7 +53,7 @@ def test_an_operator_sees_what_flows_what_failed_and_what_needs_a_person(site: S
     counts.get_by_role("link", name="dead letter").click()
     expect(page).to_have_url(re.compile(r"/jobs\?.*status=dead_letter"))
     page.go_back()
-    page.get_by_role("region", name="Needs a person").get_by_role("link", name="Dead letters").click()
+    page.get_by_role("region", name="Needs attention").get_by_role("link", name="Dead letters").click()
     expect(page).to_have_url(re.compile("/dead-letters"))
 
 

@@ -33,8 +33,10 @@ async def test_each_hindrance_is_named_in_the_order_a_claim_meets_them(conn):
 
     await switch(conn, online=True, actor=DANA)
     assert await reason(conn, job_id) == "not_due"
+    await conn.execute("update atlas.jobs set retry_count = 1")
+    assert "after 1 failed attempt of at most" in (await explain(conn, job_id)).sentence
 
-    await conn.execute("update atlas.jobs set next_retry_at = null")
+    await conn.execute("update atlas.jobs set next_retry_at = null, retry_count = 0")
     assert await reason(conn, job_id) == "no_worker"
     assert "No worker has ever served" in (await explain(conn, job_id)).sentence
 

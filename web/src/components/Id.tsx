@@ -9,8 +9,21 @@ const SHOWN_MS = 1500;
 export function Id({ value, whole = false }: { value: string; whole?: boolean }) {
   return (
     <span className={styles.id} title={value}>
-      <span className="mono truncate">{whole ? value : shortId(value)}</span>
+      <EndKept text={whole ? value : shortId(value)} />
       <CopyButton text={value} label={`Copy ${value}`} />
+    </span>
+  );
+}
+
+const KEPT = 8;
+
+/** A name of which the end tells it apart: where there is no room, it is cut before that. */
+export function EndKept({ text }: { text: string }) {
+  const at = Math.max(0, text.length - KEPT);
+  return (
+    <span className={cx(styles.kept, "mono")}>
+      <span className="truncate">{text.slice(0, at)}</span>
+      <span>{text.slice(at)}</span>
     </span>
   );
 }

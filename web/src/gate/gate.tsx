@@ -82,7 +82,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
       description={
         online
-          ? "Queued jobs start again at once, in their order."
+          ? "Queued jobs start again immediately, in their order."
           : `Nothing new will start. ${finishing} Jobs can still be enqueued, and wait.`
       }
       action={online ? "Bring online" : "Take offline"}

@@ -46,7 +46,7 @@ function Body({ approval, onDone }: { approval: Approval; onDone: () => void }) 
   return (
     <div className={styles.body}>
       <Facts>
-        <Fact name="Asked by">{approval.requested_by}</Fact>
+        <Fact name="Requested by">{approval.requested_by}</Fact>
         <Fact name="Asked">
           <Time at={approval.created_at} />
         </Fact>

@@ -8,6 +8,7 @@ import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { capitalized } from "@/format/words";
+import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
 import { ApprovalPanel } from "./ApprovalPanel";
 import styles from "./Approvals.module.css";
@@ -29,15 +30,15 @@ const COLUMNS: Column<Approval>[] = [
   },
   {
     key: "by",
-    header: "Asked by",
+    header: "Requested by",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
     cell: (one) => <span className="truncate">{one.requested_by}</span>,
   },
-  { key: "created", header: "Asked", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
+  { key: "created", header: "Requested", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
   {
     key: "expires",
-    header: "Ends",
+    header: "Expires",
     width: "112px",
     align: "end",
     wideOnly: true,
@@ -56,6 +57,7 @@ export function ApprovalsPage() {
     async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data,
     { live: ["run"] },
   );
+  const columns = useWithTenant(COLUMNS, approvals.rows);
   const show = (id: string | undefined): void =>
     void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
   return (
@@ -68,7 +70,7 @@ export function ApprovalsPage() {
         label="Approvals"
         rows={approvals.rows}
         rowKey={(one: Approval) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={approvals}
         onOpen={(one) => show(one.id)}
         openKey={open}

@@ -58,8 +58,8 @@ function Entry({ entry }: { entry: Details }) {
         <Fact name="Actor">
           {visible(entry.actor_id)} <span className="quiet">{entry.actor_type}</span>
         </Fact>
-        <Fact name="Thing">
-          <Thing entry={entry} />
+        <Fact name="Subject">
+          <Subject entry={entry} />
         </Fact>
         <Fact name="Level">{entry.level}</Fact>
         <Fact name="Tenant">
@@ -88,7 +88,7 @@ function Entry({ entry }: { entry: Details }) {
 }
 
 /** What the row is about; jobs and runs have a page. */
-function Thing({ entry }: { entry: Details }) {
+function Subject({ entry }: { entry: Details }) {
   const name = (
     <>
       <span className="quiet">{entry.entity_type}</span> <Id value={entry.entity_id} />

@@ -62,7 +62,7 @@ export function LogTab() {
           onSet={(action) => set({ action: [...(search.action ?? []), action.toUpperCase()] })}
         />
         <TextFilter label="Actor" placeholder="ann@example.com" onSet={(actor_id) => set({ actor_id })} />
-        <TextFilter label="Thing" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
+        <TextFilter label="Subject" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
         <TimeRangeFilter range={search} unset="Time" onChange={set} />
         <Chips search={search} set={set} />
         <Columns columns={columns} />
@@ -165,7 +165,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
       },
       {
         key: "entity",
-        header: "Thing",
+        header: "Subject",
         width: "minmax(190px, 1fr)",
         wideOnly: true,
         cell: cell((one) => (
@@ -235,7 +235,7 @@ function Chips({ search, set }: { search: AuditSearch; set: (change: Partial<Aud
     ["text", "Text", search.text],
     ["actor_id", "Actor", search.actor_id],
     ["entity_type", "Kind", search.entity_type],
-    ["entity_id", "Thing", search.entity_id],
+    ["entity_id", "Subject", search.entity_id],
   ];
   return (
     <>

@@ -116,7 +116,7 @@ function Going({ job, at }: { job: Listed; at: "waits" | "runs" | "lost" }) {
   if (at === "runs") return <Kill job={job} />;
   return (
     <p role="status">
-      {at === "lost" ? "The lease has ended: the job was lost with its worker and is queued again." : ""}{" "}
+      {at === "lost" ? "The lease has expired: the job was lost with its worker and is queued again." : ""}{" "}
       {reason ?? "The job waits for a worker."}
     </p>
   );
@@ -186,7 +186,7 @@ function Lease({ worker, gone = false }: { worker: Schemas["WorkerDetails"]; gon
   return (
     <p role="status" className={styles.lease}>
       {left <= 0
-        ? "Its lease has ended. The next sweep, within ten seconds, returns the job."
+        ? "Its lease has expired. The next sweep, within ten seconds, returns the job."
         : gone || silent > HEARTBEAT_LATE_MS
           ? `No heartbeat for ${seconds(silent)}. The lease ends in ${seconds(left)}.`
           : `It renews its lease; without that, it would end in ${seconds(left)}.`}

@@ -38,8 +38,8 @@ function MailBody({ tenant, job }: { tenant: string | undefined; job: Listed | u
   return (
     <>
       <p>
-        A job is a row in Postgres. An enqueue that has returned is committed; a worker takes the job at once, and every change of it has a
-        row in the audit log.
+        A job is a row in Postgres. An enqueue that has returned is committed; a worker claims the job immediately, and every change of it
+        has a row in the audit log.
       </p>
       {stage === "working" && <p role="status">{reason ?? "The job is queued."}</p>}
       {stage === "off" && job !== undefined && (

@@ -54,7 +54,7 @@ export function GroupTable({ data, by, sort, up, onSort }: GroupTableProps) {
         <thead>
           <tr>
             {head("name", by === "type" ? "Job type" : "Tenant", false)}
-            {head("finished", "Ended", false)}
+            {head("finished", "Finished", false)}
             {COLUMNS.map((column) => head(column.sort, column.header))}
           </tr>
         </thead>

@@ -1,9 +1,9 @@
 import type { Column } from "@/components/DataTable";
-import { Id } from "@/components/Id";
+import { EndKept, Id } from "@/components/Id";
 import { StatusChip, statusColour } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
 import { inLocalTime } from "@/format/sentence";
-import { cx } from "@/format/words";
+import { cx, shortId } from "@/format/words";
 import type { ListedJob } from "./jobs";
 import styles from "./Jobs.module.css";
 
@@ -62,7 +62,7 @@ export function JobStatus({ job }: { job: Pick<ListedJob, "status" | "cancel_req
 }
 
 function Tenant({ job, tenants }: { job: ListedJob; tenants: ReadonlyMap<string, string> }) {
-  return <span className="truncate quiet">{tenants.get(job.tenant_id) ?? job.tenant_id.slice(0, 8)}</span>;
+  return <span className="truncate quiet">{tenants.get(job.tenant_id) ?? shortId(job.tenant_id)}</span>;
 }
 
 /** What a job is at: how far it is, why it waits, or why it failed. */
@@ -132,8 +132,8 @@ function RunTime({ job }: { job: ListedJob }) {
 function Worker({ job }: { job: ListedJob }) {
   if (job.claimed_by === null) return null;
   return (
-    <span className="truncate quiet mono" title={job.claimed_by}>
-      {job.claimed_by}
+    <span className="truncate quiet" title={job.claimed_by}>
+      <EndKept text={job.claimed_by} />
     </span>
   );
 }

@@ -12,7 +12,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { Tabs } from "@/components/Tabs";
 import { Duration, Moment, Time } from "@/components/Time";
 import { exactTime } from "@/format/time";
-import { spaced } from "@/format/words";
+import { shortId, spaced } from "@/format/words";
 import { READERS, useCan } from "@/session/session";
 import type { Attempt, FoundJob, Job } from "./detail";
 import { Attempts, Progress, textOf } from "./JobColumns";
@@ -72,14 +72,14 @@ function Summary({ job }: { job: Job }) {
         <OptionalTime name="Scheduled for" at={job.scheduled_for} />
         <OptionalTime name={job.retry_count > 0 ? "Next retry" : "Due"} at={job.next_retry_at} />
         <OptionalTime name="Started" at={job.started_at} />
-        <OptionalTime name="Ended" at={job.finished_at} />
+        <OptionalTime name="Finished" at={job.finished_at} />
         {job.started_at !== null && (job.status === "running" || job.finished_at !== null) && (
           <Fact name={job.status === "running" ? "Runs for" : "Ran for"}>
             <Duration from={job.started_at} to={job.status === "running" ? null : job.finished_at} />
           </Fact>
         )}
-        <OptionalTime name="Asked to stop" at={job.cancel_requested_at} />
-        <Optional name="Asked by" value={job.cancel_requested_by} />
+        <OptionalTime name="Cancel requested" at={job.cancel_requested_at} />
+        <Optional name="Cancel requested by" value={job.cancel_requested_by} />
         {job.claimed_by !== null && (
           <Fact name="Worker">
             <Link to="/jobs" search={(before) => ({ tenant: before.tenant, worker_id: job.claimed_by ?? undefined })} className="mono">
@@ -102,7 +102,7 @@ function Summary({ job }: { job: Job }) {
         {job.parent_run_id !== null && (
           <Fact name="Started by run">
             <Link to="/runs/$runId" params={{ runId: job.parent_run_id }} search={({ tenant }) => ({ tenant })} className="mono">
-              {job.parent_run_id.slice(0, 13)}…
+              {shortId(job.parent_run_id)}
             </Link>
           </Fact>
         )}
@@ -163,7 +163,11 @@ function Output({ job }: { job: Job }) {
     );
   }
   return (
-    <Document value={job.output} label="output" empty={job.status === "succeeded" ? "The job has no output." : "The job has not ended."} />
+    <Document
+      value={job.output}
+      label="output"
+      empty={job.status === "succeeded" ? "The job has no output." : "The job has not finished."}
+    />
   );
 }
 

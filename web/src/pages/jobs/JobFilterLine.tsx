@@ -26,8 +26,8 @@ const NAMES: Record<TextFilterName, string> = {
   error_pattern: "Error like",
   created_after: "Created after",
   created_before: "Created before",
-  finished_after: "Ended after",
-  finished_before: "Ended before",
+  finished_after: "Finished after",
+  finished_before: "Finished before",
 };
 
 interface FilterProps {

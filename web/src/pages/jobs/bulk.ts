@@ -28,7 +28,7 @@ export const VERBS: Record<BulkVerb, { label: string; done: string; consequence:
   cancel: {
     label: "Cancel",
     done: "canceled",
-    consequence: "What is queued ends at once. What runs is asked to stop, and shows when it has.",
+    consequence: "Queued jobs are canceled immediately. Running jobs are asked to stop, and are canceled once they have.",
   },
   delete: {
     label: "Delete",

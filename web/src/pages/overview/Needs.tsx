@@ -13,7 +13,7 @@ type Need = Schemas["Need"];
 /** What needs a person, and where to go for it. */
 export function Needs({ needs }: { needs: readonly Need[] | undefined }) {
   return (
-    <Section title="Needs a person">
+    <Section title="Needs attention">
       {needs === undefined ? <Skeleton height={36} /> : needs.length === 0 ? <Nothing /> : <List needs={needs} />}
     </Section>
   );

@@ -11,7 +11,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { Tabs, type Tab } from "@/components/Tabs";
 import { Duration, Time } from "@/components/Time";
 import { useNarrow } from "@/components/useNarrow";
-import { plural } from "@/format/numbers";
+import { whole } from "@/format/numbers";
 import { spaced } from "@/format/words";
 import { Compare } from "./Compare";
 import { RunActions } from "./RunActions";
@@ -165,7 +165,7 @@ function ending(run: Run): ReactNode {
 function RunFacts({ run }: { run: Run }) {
   return (
     <dl className={styles.facts}>
-      <RunFact name="asked for by">{run.requested_by}</RunFact>
+      <RunFact name="requested by">{run.requested_by}</RunFact>
       <RunFact name="created">
         <Time at={run.created_at} />
       </RunFact>
@@ -173,7 +173,7 @@ function RunFacts({ run }: { run: Run }) {
         <Duration from={run.created_at} to={run.finished_at} />
       </RunFact>
       <RunFact name="version">{run.version === 0 ? "in code" : run.version}</RunFact>
-      <RunFact name="taken up">{plural(run.attempt_count, "time")}</RunFact>
+      <RunFact name="attempts">{whole(run.attempt_count)}</RunFact>
       <RunFact name="source">{run.source_ref === null ? run.source : `${run.source} ${run.source_ref}`}</RunFact>
       {run.correlation_id !== null && (
         <RunFact name="correlation">

@@ -22,7 +22,7 @@ const AT_ONCE = new Set(["step", "value", "undo", "failure"]);
 export function happeningsOf(run: Run, picture: RunPicture): Happening[] {
   const found = [...picture.steps.values()].flatMap(ofStep);
   const own = { step: null, title: run.workflow };
-  found.push({ ...own, key: "^requested", at: Date.parse(run.created_at), status: "requested", words: `asked for by ${run.requested_by}` });
+  found.push({ ...own, key: "^requested", at: Date.parse(run.created_at), status: "requested", words: `requested by ${run.requested_by}` });
   if (run.cancel_requested_at !== null)
     found.push({ ...own, key: "^cancel", at: instant(run.cancel_requested_at), status: "canceled", words: "asked to stop" });
   if (run.finished_at !== null && hasEnded(run)) {

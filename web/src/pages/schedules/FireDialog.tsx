@@ -36,7 +36,7 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
       open
       onClose={onClose}
       title={`Fire ${trigger.label} now?`}
-      description={`The ${kind} ${name} starts at once. ${trigger.trigger_type === "schedule" ? "The schedule goes on as before." : "No event is stored."}`}
+      description={`The ${kind} ${name} starts immediately. ${trigger.trigger_type === "schedule" ? "The schedule goes on as before." : "No event is stored."}`}
       action="Fire now"
       busy={fire.isPending}
       error={fire.error}

@@ -26,7 +26,7 @@ const COLUMNS: readonly Column<Recurring>[] = [
   { key: "next", header: "Next", width: "104px", wideOnly: true, cell: (one) => <Time at={one.next_run_at} /> },
   {
     key: "ended",
-    header: "Ended",
+    header: "Finished",
     width: "104px",
     wideOnly: true,
     cell: (one) => (one.last_finished_at === null ? <span className="quiet">–</span> : <Time at={one.last_finished_at} />),

@@ -7,6 +7,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { MANAGERS, useCan } from "@/session/session";
+import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
 import { FireResult } from "./FireResult";
 import styles from "./schedules.module.css";
@@ -46,13 +47,14 @@ export function TriggerList({
     async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data,
     { live: ["trigger"], refetchInterval: 30_000 },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   return (
     <>
       <DataTable
         label="Triggers"
         rows={pages.rows}
         rowKey={(one) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}

@@ -19,6 +19,7 @@ import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { whole } from "@/format/numbers";
 import { MANAGERS, useCan } from "@/session/session";
+import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
 import { HOST_SENTENCES, hostState, type Host } from "./state";
 import styles from "./workers.module.css";
@@ -62,6 +63,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
     async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data,
     { refetchInterval: 5000 },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
   return (
     <>
@@ -70,7 +72,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
         label="Hosts"
         rows={pages.rows}
         rowKey={(one) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}

@@ -69,7 +69,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
         <>
           {isNext
             ? `${lines}. Runs that start from now on use it. Runs that have begun keep their version.`
-            : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started at once.`}
+            : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started immediately.`}
           {base !== null &&
             base.key !== key &&
             ` The key is not ${base.key} any more: this is a workflow of its own, and ${base.key} stays as it is.`}

@@ -64,7 +64,7 @@ function roots(step: DraftStep | undefined, before: readonly DraftStep[]): [stri
     ["input", "The input of the run."],
     ["run", "The run itself."],
   ];
-  if (before.length > 0) found.push(["steps", "The steps that have ended before."]);
+  if (before.length > 0) found.push(["steps", "The steps that finished before."]);
   if (step !== undefined && before.some((one) => one.event !== undefined)) found.push(["event", "The context of the last event."]);
   if (step?.each !== undefined) found.push(["item", "The item that the step is done for."], ["index", "Its number, from 0 on."]);
   return found;
