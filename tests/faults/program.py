@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tests.faults.judge import Law
@@ -30,7 +29,5 @@ class Program:
     expire: str | None = None
     # What it writes beside the database, in the folder of the case.
     file: str | None = None
-    # Calls an API at this address, beside the program, until it has what it asked for. It notes what was acknowledged.
-    drive: Callable[[str, Path], Awaitable[None]] | None = None
     main: str = "atlas.cli.main:main"
     settings: dict[str, str] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from tests.faults.commands import COMMANDS
 from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import MIX, TYPES, give_everything
 from tests.faults.program import Program
-from tests.faults.requests import API
 
 WORKER = Program(
     "worker",
@@ -20,4 +19,4 @@ WORKER = Program(
     settings={"ATLAS_LEASE_SECONDS": "30", "ATLAS_GRACE_SECONDS": "1", "OUTBOUND_EMAIL_PROVIDER": "outbox"},
 )
 
-PROGRAMS = {program.name: program for program in (WORKER, API, *COMMANDS, *MAINTENANCE)}
+PROGRAMS = {program.name: program for program in (WORKER, *COMMANDS, *MAINTENANCE)}

@@ -12,7 +12,7 @@ from tests.cli.warm_process import WarmProcess
 from tests.faults.effects import note
 from tests.faults.processes import ForkedProgram
 from tests.faults.program import Program
-from tests.support import DANA, free_port
+from tests.support import DANA
 
 # Longer than the lease of the scheduler that leads; the leases of workers are over at once.
 FROZEN_SECONDS = 2.5
@@ -40,11 +40,6 @@ class RunningCase:
         self._env = {**env, **program.settings}
         self._broken: list[str] = []
         self._opening: asyncio.Task[None] | None = None
-        self._driving: asyncio.Task[None] | None = None
-        if program.drive is not None:
-            self._env["ATLAS_PORT"] = str(free_port())
-            calls = program.drive(f"http://127.0.0.1:{self._env['ATLAS_PORT']}", folder / "effects")
-            self._driving = asyncio.ensure_future(calls)
         self.starts = 0
         self._process = self._start()
 
@@ -54,8 +49,6 @@ class RunningCase:
             await self._work()
             await self._stop()
         finally:
-            if self._driving is not None:
-                self._driving.cancel()
             await self._process.end()
             if self._opening is not None:
                 await self._opening
@@ -108,9 +101,6 @@ class RunningCase:
                 )
                 self._broken.append(f"not done after {MAX_SECONDS:.0f} s ({left}); see {self._folder}")
                 return
-            if self._driving is not None and self._driving.done() and (error := self._driving.exception()) is not None:
-                self._broken.append(f"a request was refused: {error}")
-                return
             if self._process.has_ended:
                 code = await self._process.wait(within=1)
                 if code == 0 and not self._program.serves and not await self._is_done():
@@ -123,8 +113,6 @@ class RunningCase:
             await asyncio.sleep(0.03)
 
     async def _is_done(self) -> bool:
-        if self._driving is not None and not self._driving.done():
-            return False
         done = self._program.done
         is_done = await self._conn.fetchval(done) if isinstance(done, str) else await done(self._conn)
         return bool(is_done) and (self._program.file is None or (self._folder / self._program.file).exists())
