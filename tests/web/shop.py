@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from bisect import bisect_left
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -206,10 +207,29 @@ async def _add_minute(conn: Connection, tenant: Any, ago: int, job_type: str, jo
         insert into atlas.job_series (tenant_id, step, begins_at, job_type, enqueued, succeeded, failed, dead_lettered, retried, canceled,
           attempts, timed_out, lost, run_seconds, cost_cents, waits, runs)
         select t, 'minute', date_trunc('minute', now()) - make_interval(mins => $2), $3, $4, $5, 0, $6, 0, 0, $4, 0, 0, $7, 0,
-          atlas.histogram($8), atlas.histogram($9)
+          $8, $9
         from unnest(array[$1, '00000000-0000-0000-0000-000000000000']::uuid[]) t
         on conflict (tenant_id, step, begins_at, job_type) do update
           set enqueued = excluded.enqueued, succeeded = excluded.succeeded, waits = excluded.waits, runs = excluded.runs
         """,
-        *(tenant, ago, job_type, jobs, ended, failed, sum(runs), waits, runs),
+        *(
+            tenant,
+            ago,
+            job_type,
+            jobs,
+            ended,
+            failed,
+            sum(runs),
+            await _histogram(conn, waits),
+            await _histogram(conn, runs),
+        ),
     )
+
+
+async def _histogram(conn: Connection, seconds: list[float]) -> list[int]:
+    """How many of these times fall into each bucket, a bound included, and above the last."""
+    bounds = await conn.fetchval("select atlas.duration_bounds()")
+    counts = [0] * (len(bounds) + 1)
+    for time in seconds:
+        counts[bisect_left(bounds, time)] += 1
+    return counts

@@ -1,16 +1,15 @@
--- Adds these attempts to usage by the hour in which they ended. Called by meter_usage, which holds the lock.
-create or replace function add_to_usage(p_attempts ended_attempt[]) returns void language plpgsql volatile
+-- Adds the attempts of these minutes to usage by the hour in which they ended. Called by meter_usage, which holds the lock.
+create or replace function add_to_usage(p_minutes job_minute[]) returns void language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
 begin
   insert into usage_hourly as u (tenant_id, job_type, hour, runs, succeeded, failed, timed_out, canceled, lost, run_seconds,
     queue_seconds, cost_cents)
-  select t.tenant_id, t.job_type, date_trunc('hour', t.finished_at, 'UTC'), count(*),
-    count(*) filter (where t.status = 'succeeded'), count(*) filter (where t.status = 'failed'),
-    count(*) filter (where t.status = 'timeout'), count(*) filter (where t.status = 'canceled'),
-    count(*) filter (where t.status = 'lost'), sum(t.run_seconds), sum(t.queue_seconds), sum(t.cost_cents)
-  from unnest(p_attempts) t
+  select m.tenant_id, m.job_type, date_trunc('hour', m.minute, 'UTC'), sum(m.attempts), sum(m.attempts_succeeded),
+    sum(m.attempts_failed), sum(m.attempts_timed_out), sum(m.attempts_canceled), sum(m.attempts_lost), sum(m.run_seconds),
+    sum(m.queue_seconds), sum(m.cost_cents)
+  from unnest(p_minutes) m
   -- A tenant that was removed has no usage any more.
-  where t.tenant_id in (select n.id from tenants n)
+  where m.attempts > 0 and m.tenant_id in (select n.id from tenants n)
   group by 1, 2, 3
   on conflict (tenant_id, job_type, hour) do update
   set runs = u.runs + excluded.runs, succeeded = u.succeeded + excluded.succeeded, failed = u.failed + excluded.failed,

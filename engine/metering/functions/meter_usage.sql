@@ -8,8 +8,7 @@ create or replace function meter_usage(p_limit int) returns boolean language plp
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
 declare
   batch audit_log[];
-  events job_event[];
-  attempts ended_attempt[];
+  minutes job_minute[];
   more boolean;
 begin
   if not pg_try_advisory_xact_lock(lock_class('metering'), 0) then
@@ -17,13 +16,12 @@ begin
   end if;
   select n.batch, n.more into batch, more from next_audit_rows('usage_meter', p_limit, null) n;
   if cardinality(batch) > 0 then
-    attempts := ended_attempts(batch);
-    perform add_to_usage(attempts);
     perform add_to_job_counts(batch);
     perform add_to_dead_letters(batch);
-    events := job_events(batch);
-    perform add_to_job_totals(events);
-    perform add_to_job_series(events, attempts);
+    minutes := job_minutes(batch);
+    perform add_to_usage(minutes);
+    perform add_to_job_totals(minutes);
+    perform add_to_job_series(minutes);
   end if;
   return more;
 end $$;

@@ -1,23 +1,26 @@
--- Adds these events to the totals of job types. Called by meter_usage, which holds the lock.
-create or replace function add_to_job_totals(p_events job_event[]) returns void language plpgsql volatile
+-- Adds the events of these minutes to the totals of job types. Called by meter_usage, which holds the lock.
+create or replace function add_to_job_totals(p_minutes job_minute[]) returns void language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
 declare
   most_types constant int := 200 - (select count(*) from job_totals where job_type <> '(other)');
+  zeros constant bigint[] := array_fill(0::bigint, array[cardinality(duration_bounds()) + 1]);
 begin
-  with labels as (
+  with minutes as (
+    select m.* from unnest(p_minutes) m
+    where m.enqueued + m.succeeded + m.failed + m.dead_lettered + m.retried + m.canceled > 0),
+  labels as (
     select n.job_type, case when t.job_type is null and n.nth > most_types then '(other)' else n.job_type end as label
     from (
       select x.job_type, row_number() over (order by exists (select from job_totals t where t.job_type = x.job_type), x.job_type) as nth
-      from (select distinct job_type from unnest(p_events)) x) n
+      from (select distinct job_type from minutes) x) n
     left join job_totals t on t.job_type = n.job_type)
   insert into job_totals as t (job_type, enqueued, succeeded, failed, dead_lettered, retried, canceled, waits, wait_seconds, runs,
     run_seconds)
-  select l.label, count(*) filter (where e.kind = 'enqueued'), count(*) filter (where e.kind = 'succeeded'),
-    count(*) filter (where e.kind = 'failed'), count(*) filter (where e.kind = 'dead_lettered'),
-    count(*) filter (where e.kind = 'retried'), count(*) filter (where e.kind = 'canceled'),
-    histogram(array_agg(e.wait)), coalesce(sum(e.wait), 0), histogram(array_agg(e.run)), coalesce(sum(e.run), 0)
-  from unnest(p_events) e
-  join labels l on l.job_type = e.job_type
+  select l.label, sum(m.enqueued), sum(m.succeeded), sum(m.failed), sum(m.dead_lettered), sum(m.retried), sum(m.canceled),
+    coalesce(sum_counts(array_agg(m.waits) filter (where m.waits <> '{}')), zeros), sum(m.wait_sum),
+    coalesce(sum_counts(array_agg(m.runs) filter (where m.runs <> '{}')), zeros), sum(m.run_sum)
+  from minutes m
+  join labels l on l.job_type = m.job_type
   group by l.label
   on conflict (job_type) do update
   set enqueued = t.enqueued + excluded.enqueued, succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed,

@@ -1,4 +1,4 @@
--- Lists of counts of the same length, added up place by place. Called by add_to_job_series.
+-- Lists of counts of the same length, added up place by place. Called by add_to_job_totals.
 create or replace function sum_counts(p_lists bigint[]) returns bigint[] language sql immutable
 return (
   select array_agg(s.count order by s.place)
