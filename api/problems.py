@@ -19,7 +19,7 @@ from atlas.api.field_errors import fields_of
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.access.quotas import QuotaReached
 from atlas.engine.etags import Stale
-from atlas.engine.webhooks.inbound import NotAccepted
+from atlas.engine.webhooks.signature import NotAccepted
 from atlas.errors import (
     AtlasError,
     Conflict,

@@ -133,7 +133,7 @@ async def _open_atlas(
     jobs or the limits of tenants says so, `checks_inputs`: the models take longer to load than other commands run.
     """
     if checks_inputs:
-        _know_builtin_types()
+        know_builtin_types()
     if program:
         tighten_home(settings.home)
     async with reach_database(settings, may_create=migrate or program) as addresses:
@@ -210,7 +210,7 @@ def caller() -> Actor:
     return Actor("user", f"cli:{name}")
 
 
-def _know_builtin_types() -> None:
+def know_builtin_types() -> None:
     """Have this process check the inputs of mails and calls, and the mail settings of tenants."""
     from atlas.workers.email import know_email
     from atlas.workers.http_call import know_http_call

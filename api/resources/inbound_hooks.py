@@ -17,7 +17,6 @@ from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.engine.webhooks.inbound import (
     LONGEST_ID,
-    NotAccepted,
     accept_message,
     add_hook,
     check_signature,
@@ -25,7 +24,7 @@ from atlas.engine.webhooks.inbound import (
     list_hooks,
     remove_hook,
 )
-from atlas.engine.webhooks.signature import ID, SIGNATURE, TIMESTAMP
+from atlas.engine.webhooks.signature import ID, SIGNATURE, TIMESTAMP, NotAccepted
 from atlas.models import ApiModel, Page
 from atlas.models.webhooks import CreatedInboundHook, InboundHook
 from atlas.strict_json import read_json

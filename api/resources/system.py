@@ -26,7 +26,7 @@ from atlas.engine.jobs.gate import LONGEST_TIME, read_gate, switch, switch_engin
 from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.metering.usage import UsagePosition, read_usage
-from atlas.engine.workflows.find_intents import read_engine
+from atlas.engine.workflows.engine_state import read_engine
 from atlas.models import Page
 from atlas.models.jobs import PublishedJobType
 from atlas.models.rows import from_row, from_rows

@@ -16,21 +16,20 @@ from atlas.db.statements import fetch, fetch_value, statement
 from atlas.db.versions import running_versions
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
 from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
 from atlas.engine.jobs.retry import retry_dead_letters, retry_now
-from atlas.engine.workflows.find_intents import read_engine
+from atlas.engine.workflows.engine_state import read_engine
 from atlas.errors import NotFound
-from atlas.models.explain import Explanation
 from atlas.models.system import Gate, Pause, PauseKind
 from atlas.settings import Settings
 from atlas.up_report import read_programs
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
+    from atlas.models.explain import Explanation
 
 LIVE_WORKERS = statement("cli/connection/sql/live_workers.sql")
 LOST_END = statement("cli/connection/sql/lost_end.sql")
@@ -66,9 +65,12 @@ class OnDatabase:
         if job is None:
             raise NotFound("job", job_id)
         tenant = (await names_of(self._conn, [job])).slug(job.tenant_id)
-        return JobDetails(job, tenant, await list_attempts(self._conn, job_id), await explain(self._conn, job_id))
+        return JobDetails(job, tenant, await list_attempts(self._conn, job_id), await self.explain(job_id))
 
-    async def explain(self, job_id: UUID) -> Explanation:
+    async def explain(self, job_id: UUID) -> "Explanation":
+        # Imported here: lists need none of its models.
+        from atlas.engine.jobs.explain import explain
+
         return await explain(self._conn, job_id)
 
     async def cancel(self, job_id: UUID) -> str:

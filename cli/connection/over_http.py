@@ -29,7 +29,7 @@ from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import named_pause
-from atlas.engine.workflows.find_intents import EngineState
+from atlas.engine.workflows.engine_state import EngineState
 from atlas.errors import SettingsError
 from atlas.models.explain import Explanation
 from atlas.models.system import Gate, Pause, PauseKind

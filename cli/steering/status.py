@@ -13,7 +13,7 @@ from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.text_table import TextTable
 
 if TYPE_CHECKING:
-    from atlas.engine.workflows.find_intents import EngineState
+    from atlas.engine.workflows.engine_state import EngineState
     from atlas.models.system import Gate
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]

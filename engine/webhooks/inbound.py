@@ -19,10 +19,10 @@ from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.validation import check_name
-from atlas.engine.webhooks.signature import ID, TIMESTAMP, is_signed
+from atlas.engine.webhooks.signature import ID, TIMESTAMP, NotAccepted, is_signed
 from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
 from atlas.engine.workflows.events import publish_event
-from atlas.errors import AtlasError, Conflict, FieldError, InvalidInput, NotFound
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.models.rows import from_row
 from atlas.models.webhooks import InboundHook
@@ -36,10 +36,6 @@ HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
 # How far the timestamp of a message may be from the database's clock.
 TOLERANCE_SECONDS = 300.0
 LONGEST_ID = 200
-
-
-class NotAccepted(AtlasError):
-    """The message is not signed with the hook's secret, or too old."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,18 @@ import hmac
 import secrets
 from collections.abc import Mapping
 
+from atlas.errors import AtlasError
+
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 PREFIX = "whsec_"
 VERSION = "v1,"
 SECRET_BYTES = 32
 # A sender that changes its secret signs with the old and the new one. More are not looked at.
 MOST_SIGNATURES = 10
+
+
+class NotAccepted(AtlasError):
+    """The message is not signed with the hook's secret, or too old."""
 
 
 def new_secret() -> str:

@@ -13,7 +13,7 @@ from atlas.db.statements import fetch_row, statement
 from atlas.engine.explanation import Why, at, explained, offline, said
 from atlas.engine.jobs.explain import awaited, explain, until
 from atlas.engine.jobs.gate import gate_of
-from atlas.engine.workflows.find_intents import SILENT_SECONDS
+from atlas.engine.workflows.engine_state import SILENT_SECONDS
 from atlas.errors import NotFound
 from atlas.models.explain import Remedy, RunExplanation
 

@@ -1,14 +1,11 @@
-"""Reading intents, and whether an engine turns them into runs."""
+"""Reading intents."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, cast, get_args
 from uuid import UUID
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import prisma_on
-from atlas.db.statements import statement
 from atlas.engine.workflows.rows import check_status, id_filter
 from atlas.models.rows import from_row
 from atlas.models.workflows import Intent, IntentStatus
@@ -17,24 +14,7 @@ if TYPE_CHECKING:
     from atlas.generated import enums, models
     from atlas.generated.types import IntentWhereInput
 
-ENGINE = statement("engine/workflows/sql/engine_state.sql")
-
 INTENT_STATUSES = get_args(IntentStatus)
-SILENT_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineState:
-    """Whether an engine turns intents into runs, and how many wait for it."""
-
-    last_tick_at: datetime | None
-    silent_seconds: float | None
-    waiting: int
-
-    @property
-    def is_silent(self) -> bool:
-        """True if no engine has polled for so long that none can be running."""
-        return self.silent_seconds is None or self.silent_seconds > SILENT_SECONDS
 
 
 async def list_intents(
@@ -58,12 +38,6 @@ async def list_intents(
         where["status"] = cast("enums.IntentStatus", status)
     rows = await prisma_on(conn).intent.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_intent(row) for row in rows]
-
-
-async def read_engine(conn: Queryable) -> EngineState:
-    """When an engine last polled, by the database's clock."""
-    row = await conn.fetchrow(ENGINE.sql)
-    return EngineState(row["last_tick_at"], row["silent_seconds"], row["waiting"])
 
 
 def _intent(row: "models.Intent") -> Intent:
