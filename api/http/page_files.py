@@ -19,7 +19,7 @@ from starlette.responses import Response
 from atlas.errors import AtlasError, NotFound
 from atlas.source import SOURCE, atlas_command, setup_command
 
-PLAIN = Path(__file__).parent / "pages"
+PLAIN = Path(__file__).parents[1] / "pages"
 BUILT = SOURCE / "web" / "dist"
 FIRST_PAGE = "index.html"
 # Where the first page says how `atlas` is typed.
