@@ -343,6 +343,8 @@ DESCRIPTIONS: dict[str, str] = {
     "Webhook.events": "Such as `job.failed`, all of a kind as `job.*`, or `*` for all.",
     "CreatedWebhook.last_error": "Why the last delivery failed; null after one that succeeded.",
     "Webhook.last_error": "Why the last delivery failed; null after one that succeeded.",
+    "WorkerStatus.concurrency": "How many jobs it runs at a time, its slots; null where it does not say.",
+    "WorkerDetails.concurrency": "How many jobs it runs at a time, its slots; null where it does not say.",
     "BulkActionShown.action": "What is done to the jobs.",
     "BulkActionShown.total": "How many jobs are named by their ids or by a preview; null for a filter.",
     "BulkActionShown.digest": "The preview whose jobs are changed; null for ids and filters.",

@@ -33,7 +33,7 @@ WorkerReason: TypeAlias = Annotated[
     str,
     known(
         *("ended", "lease_lost", "draining", "gate", "full", "busy"),
-        *("next", "limited", "other_types", "host_only", "nothing_due"),
+        *("next", "paused", "limited", "other_types", "host_only", "nothing_due"),
     ),
 ]
 

@@ -138,6 +138,7 @@ class WorkerStatus(ApiModel):
     is_alive: bool
     drain_requested_at: datetime | None = None
     drain_requested_by: str | None = None
+    concurrency: int | None = None
 
 
 class WorkerJob(ApiModel):

@@ -51,7 +51,8 @@ def _busy(row: Mapping[str, Any]) -> Why | None:
     if slots is not None and running >= slots:
         cause = f"All of its {slots} slots are taken."
         return Why("full", cause, "Start more workers, or raise --concurrency.", START, numbers)
-    return Why("busy", f"It runs {running} {'job' if running == 1 else 'jobs'}.", numbers=numbers)
+    jobs = f"{running} {'job' if running == 1 else 'jobs'}"
+    return Why("busy", f"It runs {jobs}{'' if slots is None else f' in {slots} slots'}.", numbers=numbers)
 
 
 def _nothing_for_it(row: Mapping[str, Any]) -> Why:
@@ -59,6 +60,9 @@ def _nothing_for_it(row: Mapping[str, Any]) -> Why:
         many = _many(row["ready"])
         cause = f"It is free and {many} of its types {'is' if row['ready'] == 1 else 'are'} due: it claims them next."
         return Why("next", cause, numbers={"ready": row["ready"]})
+    if row["paused"]:
+        cause = f"{_many(row['paused'])} of its types {'is' if row['paused'] == 1 else 'are'} due, and paused."
+        return Why("paused", cause, "Resume them when they may start.", "atlas pauses", {"paused": row["paused"]})
     if row["careful"]:
         numbers = {"held": row["careful"], "alone": row["alone"]}
         cause = f"{_many(row['careful'])} of its types {'is' if row['careful'] == 1 else 'are'} due, held by limits"

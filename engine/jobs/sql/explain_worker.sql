@@ -7,6 +7,9 @@ with recursive me as (
   from atlas.job_workers w
   where w.worker_id = :worker_id
 ),
+paused as materialized (
+  select p.types, p.tenants from atlas.paused_now() p
+),
 -- from type to type along the index of ready jobs
 present as (
   (select job_type from only atlas.jobs j
@@ -20,12 +23,14 @@ present as (
   where p.job_type is not null
 ),
 ready as (
-  select p.job_type, cardinality(me.job_types) = 0 or p.job_type = any (me.job_types) as is_served, c.count
+  select p.job_type, cardinality(me.job_types) = 0 or p.job_type = any (me.job_types) as is_served, c.count, c.paused
   from present p
   cross join me
+  cross join paused s
   cross join lateral (
-    select count(*) from (
-      select from only atlas.jobs j
+    select count(*) filter (where not r.is_paused) as count, count(*) filter (where r.is_paused) as paused
+    from (
+      select p.job_type = any (s.types) or j.tenant_id = any (s.tenants) as is_paused from only atlas.jobs j
       where atlas.is_ready(j) and j.job_type = p.job_type
       limit 1000) r) c
   where p.job_type is not null
@@ -41,8 +46,9 @@ select me.*,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
   (select count(*) from only atlas.jobs j where j.claimed_by = me.worker_id and j.status = 'running')::int as running,
   coalesce((select sum(r.count) from ready r where r.is_served), 0)::int as ready,
+  coalesce((select sum(r.paused) from ready r where r.is_served), 0)::int as paused,
   coalesce((select sum(r.count) from ready r where not r.is_served), 0)::int as of_others,
-  array(select r.job_type from ready r where not r.is_served order by r.count desc, r.job_type limit 3) as other_types,
+  array(select r.job_type from ready r where not r.is_served and r.count > 0 order by r.count desc, r.job_type limit 3) as other_types,
   (select count(*) from careful c where c.is_served)::int as careful,
   (select count(*) from careful c where c.is_served and c.lost_count >= atlas.alone_after_losses())::int as alone,
   (select count(*) from (

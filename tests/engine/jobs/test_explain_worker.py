@@ -8,9 +8,10 @@ from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.explain_worker import explain_worker
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import new_worker_id, reap, register_worker, request_drain, retire_worker
+from atlas.engine.jobs.pauses import pause, resume
 from atlas.errors import NotFound
 from tests.engine.jobs.given import given_host, given_job, given_worker, lose_lease
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 
 
 async def why(conn, worker):
@@ -41,6 +42,21 @@ async def test_what_is_due_decides_what_a_living_worker_lacks(conn):
     assert (await why(conn, worker)).reason == "limited"
     await conn.execute("update atlas.jobs set careful = false where id = $1", held)
 
+    # What is paused, for its type or its tenant, is not claimed next.
+    other = await given_tenant(conn, "other")
+    await given_job(conn, tenant_id=other)
+    await given_job(conn, "mail.send")
+    await conn.execute("insert into atlas.job_types (key) values ('mail.send'), ('report.build')")
+    await pause(conn, "tenant", "other", actor=DANA)
+    mails = await pause(conn, "type", "mail.send", actor=DANA)
+    found = await why(conn, worker)
+    assert (found.reason, found.numbers) == ("next", {"ready": 1})
+    everything = await pause(conn, "type", "report.build", actor=DANA)
+    found = await why(conn, worker)
+    assert (found.reason, found.numbers, found.command) == ("paused", {"paused": 3}, "atlas pauses")
+    for one in (mails, everything):
+        await resume(conn, one.id, actor=DANA)
+    await conn.execute("delete from atlas.jobs where job_type = 'mail.send'")
     found = await why(conn, worker)
     assert (found.reason, found.numbers) == ("next", {"ready": 1})
     assert [job.id for job in await claim(conn, worker, limit=9)] == [held]
@@ -55,6 +71,8 @@ async def test_a_worker_whose_slots_are_taken_is_full(conn):
     await claim(conn, worker, limit=1)
     found = await why(conn, worker)
     assert (found.reason, found.numbers) == ("full", {"running": 1, "concurrency": 1})
+    await conn.execute("update atlas.job_workers set metadata = '{\"concurrency\": 50}'")
+    assert (await why(conn, worker)).sentence == "It runs 1 job in 50 slots."
 
 
 async def test_the_gate_a_drain_and_an_end_come_first(conn):

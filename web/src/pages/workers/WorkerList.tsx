@@ -44,11 +44,16 @@ const COLUMNS: readonly Column<Worker>[] = [
     cell: (one) => <span className="truncate">{one.hostname}</span>,
   },
   { key: "types", header: "Runs", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Types types={one.job_types} /> },
-  { key: "running", header: "Running", width: "80px", align: "end", cell: (one) => whole(one.running_count) },
+  { key: "running", header: "Running", width: "88px", align: "end", cell: (one) => slotsOf(one) },
   { key: "seen", header: "Heartbeat", width: "104px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
   { key: "version", header: "Version", width: "88px", wideOnly: true, cell: (one) => one.version },
   { key: "since", header: "Started", width: "96px", wideOnly: true, cell: (one) => <Time at={one.started_at} /> },
 ];
+
+/** How many of its slots are taken: a worker of an earlier release does not say how many it has. */
+function slotsOf(worker: Worker, running = worker.running_count): string {
+  return worker.concurrency == null ? whole(running) : `${whole(running)} of ${whole(worker.concurrency)}`;
+}
 
 /** The worker processes of the last day. */
 export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
@@ -151,6 +156,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
             <Fact name="Worker">
               <Id value={worker.worker_id} whole />
             </Fact>
+            <Fact name="Slots taken">{slotsOf(worker, Math.max(worker.jobs.length, worker.running_count))}</Fact>
             <Fact name="Version">{worker.version}</Fact>
             <Fact name="Started">
               <Time at={worker.started_at} />
