@@ -8,6 +8,7 @@ import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
 import { useToast } from "@/components/Toast";
 import { nameCommand } from "@/format/command";
+import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { TenantField } from "@/session/TenantField";
 import styles from "./Jobs.module.css";
@@ -55,6 +56,7 @@ interface JobFormProps {
 function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
   const chosenTenant = useTenant();
   const [tenant, setTenant] = useState(chosenTenant);
+  const needsTenant = useSeesAll();
   const schema = type.input_schema as Schema;
   const hasForm = schema.properties !== undefined;
   const [payload, setPayload] = useState<JsonObject>(() => (hasForm ? (initialValue(schema) as JsonObject) : {}));
@@ -94,7 +96,7 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
       action="Enqueue"
       busy={make.isPending}
       error={make.error}
-      disabled={wrongJson}
+      disabled={wrongJson || (needsTenant && tenant === undefined)}
       onConfirm={() => make.mutate()}
     >
       <div className={styles.two}>
@@ -107,7 +109,7 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
             </Select>
           )}
         </Field>
-        <TenantField value={tenant} onChange={setTenant} none="Atlas itself" />
+        <TenantField value={tenant} onChange={setTenant} none="(choose one)" />
       </div>
       {hasForm ? (
         <SchemaForm schema={schema} value={payload} onChange={setPayload} reasonOf={reasonOf} />

@@ -53,10 +53,12 @@ function useRefetchOnEvents(jobId: string): void {
 
 export type JobVerb = "retry" | "cancel" | "delete" | "again";
 
-/** What can be done to a job in its state. */
-export function verbsOf(job: Pick<Job, "status" | "cancel_requested_at">): JobVerb[] {
+/** What can be done to a job in its state. The job of a run that has undone its work is not retried. */
+export function verbsOf(job: Pick<Job, "status" | "cancel_requested_at" | "error">): JobVerb[] {
   const verbs: JobVerb[] = [];
-  if (["failed", "dead_letter", "canceled"].includes(job.status)) verbs.push("retry");
+  const undone: unknown = job.error["compensated"];
+  const isUndone = Array.isArray(undone) && undone.length > 0;
+  if (["failed", "dead_letter", "canceled"].includes(job.status) && !isUndone) verbs.push("retry");
   if (["queued", "waiting"].includes(job.status) || (job.status === "running" && job.cancel_requested_at === null)) verbs.push("cancel");
   verbs.push("again");
   if (job.status !== "running") verbs.push("delete");

@@ -1,5 +1,5 @@
 import { useMutation } from "@tanstack/react-query";
-import { RotateCw, Send, Square } from "lucide-react";
+import { GitFork, RotateCw, Send, Square } from "lucide-react";
 import { useState } from "react";
 import { client } from "@/api/client";
 import { Button } from "@/components/Button";
@@ -11,16 +11,25 @@ import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
-import type { Run } from "./model";
+import { ForkDialog } from "./ForkDialog";
+import type { ListedStep, Run } from "./model";
 import { type RunVerb, useRunVerb } from "./runs";
+import { hasUndone, mayRetry } from "./states";
 
 const ENDED = new Set(["succeeded", "failed", "canceled"]);
 
-/** What a person can do with a run in its present state. */
-export function RunActions({ run, awaited }: { run: Run; awaited: string | undefined }) {
+interface RunActionsProps {
+  run: Run;
+  /** The event that it waits for. */
+  awaited: string | undefined;
+  first: ListedStep | undefined;
+}
+
+/** What a person can do with a run in its present state. One that has undone its work is forked: a retry is refused. */
+export function RunActions({ run, awaited, first }: RunActionsProps) {
   const manages = useCan(MANAGERS);
   const makes = useCan(JOB_MAKERS);
-  const [asked, setAsked] = useState<RunVerb | "signal" | null>(null);
+  const [asked, setAsked] = useState<RunVerb | "signal" | "fork" | null>(null);
   const ended = ENDED.has(run.status);
   const retries = manages && mayRetry(run);
   const cancels = manages && !ended && run.cancel_requested_at === null;
@@ -42,19 +51,21 @@ export function RunActions({ run, awaited }: { run: Run; awaited: string | undef
           Retry
         </Button>
       )}
+      {manages && hasUndone(run) && first !== undefined && (
+        <Button icon={<GitFork size={14} aria-hidden />} onClick={() => setAsked("fork")}>
+          Fork
+        </Button>
+      )}
       {cancels && (
         <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
           Cancel
         </Button>
       )}
       {asked === "signal" && <SignalDialog runId={run.id} awaited={awaited} onClose={close} />}
+      {asked === "fork" && first !== undefined && <ForkDialog runId={run.id} step={first} onClose={close} />}
       {(asked === "cancel" || asked === "retry") && <RunVerbDialog runId={run.id} verb={asked} onClose={close} />}
     </>
   );
-}
-
-export function mayRetry(run: Run): boolean {
-  return run.status === "failed" || run.status === "canceled";
 }
 
 /** Asks before a run is canceled or retried. */

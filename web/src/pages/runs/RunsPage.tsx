@@ -15,12 +15,13 @@ import { useTenantSlugs } from "@/session/tenantSlugs";
 import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
 import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
-import { mayRetry, RunVerbDialog } from "./RunActions";
+import { RunVerbDialog } from "./RunActions";
 import styles from "./Runs.module.css";
 import type { Run } from "./model";
 import { useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
 import { StartRunDialog } from "./StartRunDialog";
+import { mayRetry } from "./states";
 
 function runColumns(tenants: ReadonlyMap<string, string> | null): Column<Run>[] {
   const [status, workflow, ...others] = COLUMNS;

@@ -1,8 +1,7 @@
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { GitFork, X } from "lucide-react";
 import { useState } from "react";
 import { Button, IconButton } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
 import { CopyButton } from "@/components/Id";
 import { JsonView } from "@/components/JsonView";
 import { ProblemView } from "@/components/ProblemView";
@@ -16,7 +15,8 @@ import { KIND_WORDS, statusWord } from "@/graph/words";
 import { MANAGERS, useCan } from "@/session/session";
 import type { ShownStep } from "./runGraph";
 import styles from "./RunGraph.module.css";
-import { useFork, useStep } from "./runs";
+import { useStep } from "./runs";
+import { ForkDialog } from "./ForkDialog";
 import type { ListedStep } from "./model";
 import { decisionOf, hasEnded, statusOf, waitOf } from "./states";
 
@@ -118,24 +118,6 @@ function Leads({ step }: { step: ListedStep }) {
 
 function isNothing(value: unknown): boolean {
   return value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
-}
-
-/** Asks before a new run is made from a step on. */
-function ForkDialog({ runId, step, onClose }: { runId: string; step: ListedStep; onClose: () => void }) {
-  const navigate = useNavigate();
-  const fork = useFork(runId, (id) => void navigate({ to: "/runs/$runId", params: { runId: id }, search: ({ tenant }) => ({ tenant }) }));
-  return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title={`Fork from ${step.name}?`}
-      description="A new run with the same input reuses what was recorded when this step began, and does everything from it on itself. This run stays as it is. Policy decides about the new one as about any request."
-      action="Fork the run"
-      busy={fork.isPending}
-      error={fork.error}
-      onConfirm={() => fork.mutate(step.key)}
-    />
-  );
 }
 
 /** A node that is no step: a group of them, or a step that the run has not come to. */

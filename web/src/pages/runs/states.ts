@@ -10,6 +10,16 @@ export function hasEnded(run: Pick<Run, "status">): boolean {
   return ENDED.has(run.status);
 }
 
+/** Whether it failed and has undone what it did: it cannot go on from there. */
+export function hasUndone(run: Pick<Run, "status" | "error">): boolean {
+  const undone: unknown = run.error["compensated"];
+  return run.status === "failed" && Array.isArray(undone) && undone.length > 0;
+}
+
+export function mayRetry(run: Pick<Run, "status" | "error">): boolean {
+  return run.status === "canceled" || (run.status === "failed" && !hasUndone(run));
+}
+
 /** How a step stands, by what it waits for and by what became of its run. */
 export function statusOf(step: ListedStep, run: Pick<Run, "status">): NodeStatus {
   if (step.status === "succeeded" || step.status === "failed") return step.status;
