@@ -141,6 +141,15 @@ def test_many_jobs_are_canceled_together_with_a_reason(site: Site, visit: Visit)
     expect(viewer.get_by_role("button", name="New job")).to_have_count(0)
 
 
+def test_an_operator_says_whose_a_new_job_is(visit: Visit):
+    page = visit("/jobs?new=job", role="operator")
+    dialog = page.get_by_role("dialog", name="New job")
+    expect(dialog.get_by_label("Tenant")).to_have_value("")
+    expect(dialog.get_by_role("button", name="Enqueue")).to_be_disabled()
+    dialog.get_by_label("Tenant").select_option("acme")
+    expect(dialog.get_by_role("button", name="Enqueue")).to_be_enabled()
+
+
 def test_a_dead_letter_is_redriven_and_another_discarded(site: Site, visit: Visit):
     tenant = site.world.acme.id
     [job] = given_jobs(site, NewJob("report.once", {}, tenant))
@@ -218,7 +227,7 @@ def test_hostile_content_in_every_field_runs_no_script(site: Site, visit: Visit)
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel", name=tab)).not_to_be_empty()
         assert ran(page) == []
-    site.run(count(site))
+        site.run(count(site))
     page.goto("/dead-letters")
     expect(page.get_by_role("grid").get_by_role("row")).not_to_have_count(0)
     page.get_by_role("button", name=re.compile("^Retry 1 of")).first.click()
