@@ -15,7 +15,7 @@ from atlas.cli.terminal.stdio import is_utf8, written_out
 from atlas.cli.terminal.text_table import TextTable, lines_of
 from atlas.db.pg_json import stored_text
 from atlas.errors import MAX_NAMED_ERRORS, AtlasError, InvalidInput
-from atlas.programs.terminal_text import plain
+from atlas.programs.terminal_text import HIDDEN, plain, visible
 from atlas.source import name_command
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Shown: TypeAlias = "str | TextTable | RenderableType"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
-# Delete and the C1 control characters, one of which begins escape sequences.
-_C1_CONTROLS = re.compile(r"[\x7f-\x9f]")
+# Delete, the C1 control characters, one of which begins escape sequences, and characters that hide.
+_NOT_PRINTED = re.compile(f"[\x7f-\x9f{HIDDEN}]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7e]+")
 
 
@@ -76,7 +76,7 @@ class _Escaped:
 
 
 def _escaped(text: str) -> str:
-    return plain(stored_text(text))
+    return plain(visible(stored_text(text)))
 
 
 def print_json(document: Any) -> None:
@@ -87,9 +87,9 @@ def print_json(document: Any) -> None:
 
 
 def dump_json(document: Any, *, indent: bool = False) -> str:
-    """JSON whose C1 control characters are escaped too, so that no terminal acts on them."""
+    """JSON whose C1 control characters and hidden ones are escaped too: no terminal acts on them, people see them."""
     text = orjson.dumps(document, default=_plain, option=orjson.OPT_INDENT_2 if indent else None).decode()
-    return _C1_CONTROLS.sub(_json_escape, text)
+    return _NOT_PRINTED.sub(_json_escape, text)
 
 
 def _plain(value: Any) -> Any:

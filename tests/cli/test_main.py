@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atlas.cli.main import app
-from atlas.cli.terminal.output import dump_json
+from atlas.cli.terminal.output import dump_json, say, table
 from atlas.db.migrations import FUNCTIONS, load_migrations
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import direct_url
@@ -67,6 +67,16 @@ async def test_a_tenant_is_changed_by_what_is_named_and_shown(atlas):
     assert "give what to change" in nothing.refusal
     assert "limits.email.providers.0" in wrong.refusal
     assert "There is no tenant nobody" in missing.refusal
+
+
+def test_characters_that_hide_or_turn_text_are_printed_by_their_number(capsys):
+    name = "Pay EUR \u202e99.1\u202c \u200bnaïve שלום \U000e0041"
+    say({}, [name, table(("NAME",), [[name]])], json=False)
+
+    shown = "Pay EUR \\u202e99.1\\u202c \\u200bnaïve שלום \\u{e0041}"
+    assert capsys.readouterr().out == f"{shown}\nNAME\n{shown}\n"
+    assert dump_json({"name": name}).isprintable()
+    assert orjson.loads(dump_json({"name": name})) == {"name": name}
 
 
 def test_a_document_orders_no_terminal_about():
