@@ -75,22 +75,34 @@ class WireProxy(FaultyProxy):
         self, line: Line, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool
     ) -> None:
         session = self._sessions.setdefault(line, Session())
-        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            if not answers:
-                await self._start(source, target, line[0])
-            while True:
-                kind = await source.readexactly(1)
-                size = await source.readexactly(4)
-                body = await source.readexactly(struct.unpack("!i", size)[0] - 4)
-                handle = self._from_server if answers else self._from_program
-                message = await handle(line, session, kind, body)
-                while line in self._deaf:
-                    await asyncio.sleep(0.05)
-                target.write(message)
-                await target.drain()
-        # The other end does not hear of this end's close either.
+        with suppress(asyncio.CancelledError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                if not answers:
+                    await self._start(source, target, line[0])
+                while True:
+                    await self._pass_message(line, session, source, target, answers=answers)
+            # The other end does not hear of this end's close either.
+            while line in self._deaf:
+                await asyncio.sleep(0.05)
+
+    async def _pass_message(
+        self,
+        line: Line,
+        session: Session,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        *,
+        answers: bool,
+    ) -> None:
+        kind = await source.readexactly(1)
+        size = await source.readexactly(4)
+        body = await source.readexactly(struct.unpack("!i", size)[0] - 4)
+        handle = self._from_server if answers else self._from_program
+        message = await handle(line, session, kind, body)
         while line in self._deaf:
             await asyncio.sleep(0.05)
+        target.write(message)
+        await target.drain()
 
     async def _start(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, client: asyncio.StreamWriter
