@@ -35,6 +35,9 @@ class Approval(ApiModel):
         examples=[None],
     )
     workflow: str | None = Field(description="The workflow that asks, or is asked for; null once it was deleted.")
+    tenant: str | None = Field(default=None, description="The slug of the tenant.")
+    version: int | None = Field(default=None, description="The version of the workflow; 0 for one in code.")
+    spend_cents: int | None = Field(default=None, description="What the run may spend, by its request.")
     input: Document | None = Field(description="Exactly what is decided about; null once it was deleted.")
     may_decide: bool = Field(description="Whether the caller may decide it now.")
 

@@ -171,6 +171,9 @@ class WorkflowRun(ApiModel):
     wakes_at: datetime | None
     cancel_requested_at: datetime | None
     finished_at: datetime | None
+    approval_expires_at: datetime | None = Field(
+        default=None, description="When the approval that it waits for expires; null if it waits for none."
+    )
 
     @property
     def has_ended(self) -> bool:

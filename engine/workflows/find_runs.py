@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from atlas.generated.types import WorkflowRunStateWhereInput
 
 STEPS = statement("engine/workflows/sql/list_steps.sql")
+PENDING_APPROVALS = statement("engine/workflows/sql/pending_approvals.sql")
 SUMMARY = statement("engine/workflows/sql/summarize_runs.sql")
 
 RUN_STATUSES = get_args(RunStatus)
@@ -56,7 +57,12 @@ async def list_runs(
     if parent_run_id is not None:
         where["parentRunId"] = str(parent_run_id)
     rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
-    return from_rows(WorkflowRun, rows)
+    runs = from_rows(WorkflowRun, rows)
+    waiting = [run.id for run in runs if run.status == "waiting"]
+    if not waiting:
+        return runs
+    expires = {row["run_id"]: row["expires_at"] for row in await fetch(conn, PENDING_APPROVALS, ids=waiting)}
+    return [run.model_copy(update={"approval_expires_at": expires.get(run.id)}) for run in runs]
 
 
 async def summarize_runs(conn: Queryable, *, tenant_id: UUID | None = None) -> list[RunCounts]:

@@ -18,6 +18,7 @@ PAGES = {
     "/approvals": "Approvals",
     "/schedules": "Schedules",
     "/workers": "Workers",
+    "/pauses": "Pauses",
     "/audit": "Audit",
     "/outbox": "Outbox",
     "/insights": "Insights",

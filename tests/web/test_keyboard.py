@@ -93,6 +93,12 @@ def test_a_night_without_a_mouse(site: Site, visit: Visit, tenant: UUID):
     while not approve.evaluate("element => element === document.activeElement"):
         keys(page, "Tab")
     keys(page, "Enter")
+    # It shows what is approved, and asks once more.
+    confirm = page.get_by_role("button", name="Approve it")
+    expect(confirm).to_be_visible()
+    while not confirm.evaluate("element => element === document.activeElement"):
+        keys(page, "Tab")
+    keys(page, "Enter")
     expect(page.get_by_text("Nothing waits for a decision")).to_be_visible(timeout=SLOW)
 
     # What happened is in the log.

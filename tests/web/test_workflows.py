@@ -25,16 +25,33 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     requester.get_by_role("button", name=re.compile("^approve")).click()
     assert serious_violations(requester) == []
     requester.get_by_role("link", name="Open the approval").click()
-    expect(requester.get_by_text("another person decides")).to_be_visible()
+    expect(requester.get_by_text("another person decides").first).to_be_visible()
 
-    decider = visit("/approvals", axe=True)
+    # The list says what it waits for, and its page decides: for whom, what and how much stands beside the question.
+    decider = visit("/runs", axe=True)
+    row = decider.get_by_role("row").filter(has_text="payout").first
+    expect(row).to_contain_text(re.compile("waiting for approval, expires in 3 h"))
+    decider.goto(f"/runs/{run_id}")
+    decider.get_by_role("status").get_by_role("button", name="Approve").click()
+    asked = decider.get_by_role("dialog", name="Approve “Pay ann@example.com?”?")
+    for fact in ("acme", "payout", "in code", "tenant_admin@acme", "0.00"):
+        expect(asked.get_by_text(fact).first).to_be_visible()
+    # The amount is there once: what the workflow adds is not the input again.
+    expect(asked.get_by_text("1250")).to_have_count(1)
+    assert serious_violations(decider) == []
+    asked.get_by_role("button", name="Cancel").click()
+
+    decider.goto("/approvals")
     expect(decider.get_by_role("navigation").get_by_role("link", name="Approvals")).to_contain_text("1")
     decider.get_by_role("row", name=re.compile("Pay ann@example.com")).click()
     panel = decider.get_by_role("dialog", name="Pay ann@example.com?")
     expect(panel.get_by_role("group", name="input")).to_contain_text("1250")
     assert serious_violations(decider) == []
-    panel.get_by_label("Comment").fill(NOT_HTML)
     panel.get_by_role("button", name="Approve").click()
+    asked = decider.get_by_role("dialog", name="Approve “Pay ann@example.com?”?")
+    expect(asked.get_by_role("group", name="input")).to_contain_text("1250")
+    asked.get_by_label("Comment").fill(NOT_HTML)
+    asked.get_by_role("button", name="Approve it").click()
     expect(decider.get_by_text("Nothing waits for a decision")).to_be_visible()
 
     requester.goto(f"/runs/{run_id}")

@@ -14,11 +14,14 @@ import { reload } from "@/frame/build";
 import { approvalsSearch } from "@/pages/approvals/search";
 import { auditSearch } from "@/pages/audit/search";
 import { deadLettersSearch } from "@/pages/dead-letters/search";
+import { groupsSearch } from "@/pages/groups/search";
 import { insightsSearch } from "@/pages/insights/search";
 import { firstRunSearch } from "@/pages/first-run/search";
 import { jobSearch, jobsSearch } from "@/pages/jobs/search";
 import { outboxSearch } from "@/pages/outbox/search";
 import { overviewSearch } from "@/pages/overview/search";
+import { pausesSearch } from "@/pages/pauses/search";
+import { requestsSearch } from "@/pages/requests/search";
 import { runSearch, runsSearch } from "@/pages/runs/search";
 import { schedulesSearch } from "@/pages/schedules/search";
 import { settingsSearch } from "@/pages/settings/search";
@@ -64,6 +67,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute,
+    path: "/groups",
+    validateSearch: groupsSearch,
+    component: lazyRouteComponent(() => import("@/pages/groups/GroupsPage"), "GroupsPage"),
+  }),
+  createRoute({
+    getParentRoute,
     path: "/dead-letters",
     validateSearch: deadLettersSearch,
     component: lazyRouteComponent(() => import("@/pages/dead-letters/DeadLettersPage"), "DeadLettersPage"),
@@ -79,6 +88,12 @@ const routes = [
     path: "/runs/$runId",
     validateSearch: runSearch,
     component: lazyRouteComponent(() => import("@/pages/runs/RunPage"), "RunPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/requests",
+    validateSearch: requestsSearch,
+    component: lazyRouteComponent(() => import("@/pages/requests/RequestsPage"), "RequestsPage"),
   }),
   createRoute({
     getParentRoute,
@@ -120,6 +135,12 @@ const routes = [
     path: "/workers",
     validateSearch: workersSearch,
     component: lazyRouteComponent(() => import("@/pages/workers/WorkersPage"), "WorkersPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/pauses",
+    validateSearch: pausesSearch,
+    component: lazyRouteComponent(() => import("@/pages/pauses/PausesPage"), "PausesPage"),
   }),
   createRoute({
     getParentRoute,

@@ -1,12 +1,17 @@
 import { CircleHelp } from "lucide-react";
 import type { Schemas } from "@/api/client";
+import { RemedyButton } from "@/remedies/RemedyButton";
 import { Command } from "./EmptyState";
 import styles from "./Explanation.module.css";
 import { Sentence } from "./Sentence";
 import { Skeleton } from "./Skeleton";
 
 /** Why something does not go on, in one sentence, and the way out: for a job, a run, a trigger and a worker. */
-export function Explanation({ found }: { found: Pick<Schemas["JobExplanation"], "sentence" | "remedy" | "command"> | undefined }) {
+export function Explanation({
+  found,
+}: {
+  found: Pick<Schemas["JobExplanation"], "kind" | "sentence" | "remedy" | "command" | "action"> | undefined;
+}) {
   return (
     <div className={styles.explanation} role="status">
       <CircleHelp size={16} aria-hidden />
@@ -18,6 +23,7 @@ export function Explanation({ found }: { found: Pick<Schemas["JobExplanation"], 
           </p>
         )}
       </div>
+      {found?.action != null && <RemedyButton about={found.kind} action={found.action} />}
       {found !== undefined && found.command !== null && <Command text={found.command} />}
     </div>
   );

@@ -1,4 +1,17 @@
-import { Ban, Check, Circle, CircleDashed, Clock, Loader, RotateCw, SkipForward, Skull, X, type LucideIcon } from "lucide-react";
+import {
+  Ban,
+  Check,
+  Circle,
+  CircleDashed,
+  CirclePause,
+  Clock,
+  Loader,
+  RotateCw,
+  SkipForward,
+  Skull,
+  X,
+  type LucideIcon,
+} from "lucide-react";
 import { cx, spaced } from "@/format/words";
 import styles from "./StatusChip.module.css";
 
@@ -29,6 +42,7 @@ const LOOKS: Record<string, Look> = {
   sleeping: { icon: Clock, tone: "waiting" },
   pending: { icon: Clock, tone: "waiting" },
   stale: { icon: Clock, tone: "waiting" },
+  paused: { icon: CirclePause, tone: "waiting" },
   dead_letter: { icon: Skull, tone: "deadLetter" },
 };
 const UNKNOWN: Look = { icon: CircleDashed, tone: "canceled" };

@@ -68,7 +68,7 @@ function Frame() {
             <RailItem
               key={place.to}
               place={place}
-              current={isWithin(path, place.to) || (place.also !== undefined && isWithin(path, place.also))}
+              current={isWithin(path, place.to) || place.also?.some((other) => isWithin(path, other)) === true}
               onFollow={() => setDrawer(false)}
             />
           ))}

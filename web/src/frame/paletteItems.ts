@@ -4,6 +4,8 @@ import {
   BookOpen,
   Building2,
   CalendarClock,
+  CirclePause,
+  CirclePlay,
   Compass,
   FileCog,
   Keyboard,
@@ -23,7 +25,8 @@ import { capitalized, shortId, spaced } from "@/format/words";
 import { useGate } from "@/gate/gate";
 import { PLACES } from "@/navigation";
 import { searchedFor } from "@/pages/jobs/search";
-import { JOB_MAKERS, OPERATORS, READERS, signOut, useCan, useSeesAll, useSession } from "@/session/session";
+import { nameOf, nounOf, useMayResume, usePauses } from "@/pauses/pauses";
+import { JOB_MAKERS, MANAGERS, OPERATORS, READERS, signOut, useCan, useSeesAll, useSession } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { linkOf, useViews } from "@/views/views";
 import { density, theme } from "./appearance";
@@ -46,6 +49,7 @@ export function useNamedItems(): PaletteItem[] {
     ...usePageItems(),
     ...useActionItems(),
     ...useThingItems(),
+    ...useResumeItems(),
   ];
 }
 
@@ -88,6 +92,7 @@ function useActionItems(): PaletteItem[] {
   const { setHelp, setGate } = usePalette();
   const makes = useCan(JOB_MAKERS);
   const operates = useCan(OPERATORS);
+  const manages = useCan(MANAGERS);
   const { data: gate } = useGate();
   const items: (PaletteItem | false)[] = [
     makes && { id: "new job", label: "New job", hint: "Action", icon: Plus, run: () => navigate({ to: "/jobs", search: { new: "job" } }) },
@@ -106,6 +111,13 @@ function useActionItems(): PaletteItem[] {
         icon: Power,
         run: () => setGate(true),
       },
+    manages && {
+      id: "pause",
+      label: "Pause something",
+      hint: "Action",
+      icon: CirclePause,
+      run: () => navigate({ to: "/pauses", search: ({ tenant }) => ({ tenant, new: "pause" }) }),
+    },
     ...theme.values.map((one) => ({
       id: `theme ${one}`,
       label: `Theme: ${one}`,
@@ -126,6 +138,19 @@ function useActionItems(): PaletteItem[] {
     { id: "sign out", label: "Sign out", hint: "Action", icon: LogOut, run: () => signOut() },
   ];
   return items.filter((one) => one !== false);
+}
+
+/** The pauses that the signed-in person may end. */
+function useResumeItems(): PaletteItem[] {
+  const navigate = useNavigate();
+  const mayResume = useMayResume();
+  return (usePauses() ?? []).filter(mayResume).map((pause) => ({
+    id: `resume ${pause.id}`,
+    label: `Resume ${nameOf(pause)}`,
+    hint: `Paused ${nounOf(pause.kind)}`,
+    icon: CirclePlay,
+    run: () => navigate({ to: "/pauses", search: ({ tenant }) => ({ tenant, resume: pause.id }) }),
+  }));
 }
 
 /** Workflows, job types, schedules and tenants, as far as the role may read them. */

@@ -2,7 +2,8 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input, Select, Switch } from "@/components/Form";
+import { DurationField } from "@/components/DurationField";
+import { Field, Input, Switch } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { plural } from "@/format/numbers";
@@ -16,15 +17,6 @@ const GATE = "/api/v1/system/atlas-online";
 export function useGate() {
   return api.useQuery("get", "/api/v1/system/atlas-online", {}, { meta: { live: ["atlas"] }, refetchInterval: 30_000 });
 }
-
-const DURATIONS: readonly [label: string, seconds: number | null][] = [
-  ["Until someone brings it online", null],
-  ["15 minutes", 900],
-  ["1 hour", 3600],
-  ["2 hours", 7200],
-  ["8 hours", 28_800],
-  ["24 hours", 86_400],
-];
 
 /** The switch that stops every start, for operators; others see its state. It asks before it acts. */
 export function GateSwitch({ large = false }: { large?: boolean }) {
@@ -102,23 +94,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
           />
         )}
       </Field>
-      {!online && (
-        <Field label="For how long">
-          {(control) => (
-            <Select
-              {...control}
-              value={seconds ?? ""}
-              onChange={(event) => setSeconds(event.target.value === "" ? null : Number(event.target.value))}
-            >
-              {DURATIONS.map(([label, value]) => (
-                <option key={label} value={value ?? ""}>
-                  {label}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
-      )}
+      {!online && <DurationField endless="Until someone brings it online" seconds={seconds} onChange={setSeconds} />}
     </ConfirmDialog>
   );
 }

@@ -10,6 +10,7 @@ import { duration } from "@/format/time";
 import { plural, whole } from "@/format/numbers";
 import { Time } from "@/components/Time";
 import { useTenant } from "@/session/tenant";
+import { AccessTab } from "./AccessTab";
 import styles from "./Audit.module.css";
 import { ExportDialog } from "./ExportDialog";
 import { LogTab } from "./LogTab";
@@ -49,6 +50,7 @@ export function AuditPage() {
           { key: "log", label: "Log", content: () => <LogTab /> },
           { key: "seals", label: "Seals and checkpoints", content: () => <SealsTab /> },
           { key: "verifications", label: "Verifications", content: () => <VerificationsTab error={verification.error} /> },
+          { key: "access", label: "Access report", content: () => <AccessTab /> },
         ]}
       />
       {exporting && <ExportDialog onClose={() => setExporting(false)} />}

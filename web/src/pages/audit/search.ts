@@ -2,7 +2,7 @@ import { type TimeRange, timeRangeSearch } from "@/components/timeRange";
 import { oneOf, someOf, text, texts, type RawSearch } from "@/search";
 
 export const LEVELS = ["info", "warn", "error"] as const;
-export const TABS = ["log", "seals", "verifications"] as const;
+export const TABS = ["log", "seals", "verifications", "access"] as const;
 
 /** What the page keeps in its address. */
 export interface AuditSearch extends TimeRange {

@@ -8,7 +8,7 @@ import { FilterChip, TextFilter } from "@/components/FilterChips";
 import { Page } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
-import { Tabs } from "@/components/Tabs";
+import { type Tab, Tabs } from "@/components/Tabs";
 import { useMinute } from "@/components/Time";
 import { isSet, NO_RANGE, type TimeRange } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
@@ -22,6 +22,8 @@ import { dayStart, spanOf, wholeBounds } from "./groups";
 import styles from "./Insights.module.css";
 import { KeyFigures } from "./KeyFigures";
 import type { InsightsSearch } from "./search";
+import { StepTable } from "./StepTable";
+import { UsageTable } from "./UsageTable";
 
 type Insights = Schemas["Insights"];
 
@@ -72,7 +74,7 @@ export function InsightsPage() {
         ) : (
           <ProblemView error={error} onRetry={() => void refetch()} />
         )
-      ) : data.groups.length === 0 ? (
+      ) : data.groups.length === 0 && search.by !== "steps" && search.by !== "usage" ? (
         <Nothing metered={data.metered_until !== null} onClear={filtered ? () => set({ ...NO_RANGE, job_type: undefined }) : undefined} />
       ) : (
         <>
@@ -108,11 +110,26 @@ function Compared({ data, by, compares, search, set }: ComparedProps) {
       {data.is_cut && <p className={styles.cut}>The {data.groups.length} busiest. The CSV has all of them.</p>}
     </>
   );
-  const tabs = [
-    { key: "type" as const, label: "By job type", content: () => table },
-    { key: "tenant" as const, label: "By tenant", content: () => table },
-  ].slice(0, compares ? 2 : 1);
-  return <Tabs label="What is compared" value={by} onChange={(next) => set({ by: next === "tenant" ? next : undefined })} tabs={tabs} />;
+  const tabs: Tab<"type" | "tenant" | "usage" | "steps">[] = [
+    { key: "type", label: "By job type", content: () => table },
+    ...(compares ? [{ key: "tenant" as const, label: "By tenant", content: () => table }] : []),
+    {
+      key: "steps",
+      label: "Slowest steps",
+      content: () => (
+        <StepTable
+          start={data.start}
+          end={data.end}
+          jobType={search.job_type}
+          workflow={search.workflow}
+          onWorkflow={(workflow) => set({ workflow })}
+        />
+      ),
+    },
+    { key: "usage", label: "Usage", content: () => <UsageTable start={data.start} end={data.end} /> },
+  ];
+  const value = search.by === "usage" || search.by === "steps" ? search.by : by;
+  return <Tabs label="What is compared" value={value} onChange={(next) => set({ by: next === "type" ? undefined : next })} tabs={tabs} />;
 }
 
 /** The time, in the words of the reader's clock, and where days begin. */

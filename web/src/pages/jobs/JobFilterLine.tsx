@@ -21,6 +21,7 @@ const NAMES: Record<TextFilterName, string> = {
   worker_id: "Worker",
   host_id: "Host",
   parent_run_id: "Run",
+  group_id: "Group",
   error_type: "Error type",
   error_text: "Error",
   error_pattern: "Error like",
@@ -160,7 +161,7 @@ function Options<Value>({ values, onSet }: { values: readonly (readonly [string,
 
 function shown(name: TextFilterName, value: string): string {
   if (name.endsWith("_after") || name.endsWith("_before")) return clockTime(new Date(value));
-  return name === "host_id" || name === "parent_run_id" ? shortId(value) : value;
+  return name === "host_id" || name === "parent_run_id" || name === "group_id" ? shortId(value) : value;
 }
 
 /** A tab for each status, with how many jobs have it. */

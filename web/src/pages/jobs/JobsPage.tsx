@@ -16,6 +16,7 @@ import { BulkProgress } from "./BulkProgress";
 import { JobFilterLine, StatusTabs } from "./JobFilterLine";
 import { jobColumns } from "./JobColumns";
 import { JobPanel } from "./JobPanel";
+import { JobTabs } from "./JobTabs";
 import { type ListedJob, useJobs, useReasons } from "./jobs";
 import styles from "./Jobs.module.css";
 import { NewJobDialog } from "./NewJobDialog";
@@ -56,6 +57,7 @@ export function JobsPage() {
       title="Jobs"
       fill
       actions={newJob}
+      tabs={<JobTabs />}
       filters={
         <>
           <JobFilterLine search={search} onChange={set} onOpen={open} />

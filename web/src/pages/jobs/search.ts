@@ -16,6 +16,7 @@ export const TEXT_FILTERS = [
   "worker_id",
   "host_id",
   "parent_run_id",
+  "group_id",
   "error_type",
   "error_text",
   "error_pattern",

@@ -15,6 +15,7 @@ import { GatePanel } from "./GatePanel";
 import { useFailuresInRange, useTypesInRange } from "./inRange";
 import { Needs } from "./Needs";
 import styles from "./Overview.module.css";
+import { Pauses } from "./Pauses";
 import { StatusBar } from "./StatusBar";
 import { Tenants } from "./Tenants";
 import { Types, TypesInRange } from "./Types";
@@ -47,6 +48,7 @@ export function OverviewPage() {
         <Flow bounds={bounds} onRange={setRange} />
       </div>
       {data === undefined ? <Skeleton height={64} /> : <StatusBar counts={data.counts} estimated={data.estimated} />}
+      <Pauses />
       <Needs needs={data?.needs} />
       <div className={styles.pair}>
         {isSet(range) ? (

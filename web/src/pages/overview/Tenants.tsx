@@ -5,6 +5,7 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { Duration } from "@/components/Time";
 import { short } from "@/format/numbers";
+import { PausedChip } from "@/pauses/PauseControls";
 import styles from "./Overview.module.css";
 
 type Activity = Schemas["TenantActivity"];
@@ -59,7 +60,8 @@ function Row({ tenant }: { tenant: Activity }) {
       <td>
         <Link to="/" search={{ tenant: tenant.slug }} title={tenant.name}>
           {tenant.slug}
-        </Link>
+        </Link>{" "}
+        <PausedChip kind="tenant" target={tenant.id} />
       </td>
       <td className={styles.figure}>
         {tenant.is_partial && "≈ "}

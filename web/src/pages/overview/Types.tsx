@@ -6,6 +6,7 @@ import { Section } from "@/components/Page";
 import { Skeleton } from "@/components/Skeleton";
 import { short } from "@/format/numbers";
 import { duration } from "@/format/time";
+import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import styles from "./Overview.module.css";
 
 type Activity = Schemas["TypeActivity"];
@@ -112,7 +113,9 @@ function Row({ activity }: { activity: Activity }) {
           <span className={styles.stuck}>
             <TriangleAlert size={12} aria-hidden /> no worker
           </span>
-        )}
+        )}{" "}
+        <PausedChip kind="type" target={job_type} />
+        <PauseButton kind="type" target={job_type} name={job_type} small />
       </td>
       <td className={styles.figure}>
         {short(queued)}

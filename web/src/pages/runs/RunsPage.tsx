@@ -143,10 +143,17 @@ export function RunsPage() {
 
 /** When a run that waits goes on by itself; where one that was started by another came from. */
 function Next({ run }: { run: Run }) {
+  if (run.status === "waiting" && run.approval_expires_at != null) {
+    return (
+      <span className="truncate">
+        waiting for approval, expires <Time at={run.approval_expires_at} />
+      </span>
+    );
+  }
   if (run.status === "waiting" && run.wakes_at !== null) {
     return (
       <span className="quiet truncate">
-        goes on <Time at={run.wakes_at} />
+        resumes <Time at={run.wakes_at} />
       </span>
     );
   }

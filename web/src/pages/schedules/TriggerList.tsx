@@ -6,6 +6,8 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
+import { PausedChip } from "@/pauses/PauseControls";
+import { usePauseOf } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";
 import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
@@ -83,7 +85,9 @@ export function TriggerList({
 }
 
 export function TriggerState({ trigger }: { trigger: Trigger }) {
+  const pause = usePauseOf({ kind: "trigger", target: trigger.id });
   if (!trigger.is_enabled) return <StatusChip status="disabled" />;
+  if (pause !== undefined) return <PausedChip kind="trigger" target={trigger.id} />;
   const trouble = troubleOf(trigger);
   return trouble === null ? (
     <StatusChip status="active" />

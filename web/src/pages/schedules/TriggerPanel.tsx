@@ -1,3 +1,4 @@
+import { keepPreviousData } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Pencil, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
@@ -16,6 +17,8 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { Time } from "@/components/Time";
 import { useToast } from "@/components/Toast";
+import { plural } from "@/format/numbers";
+import { PauseButton } from "@/pauses/PauseControls";
 import { MANAGERS, useCan } from "@/session/session";
 import { FireDialog } from "./FireDialog";
 import { FireResult } from "./FireResult";
@@ -69,6 +72,7 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
         label={`${trigger.label} is enabled`}
         onChange={() => enable.mutate(trigger)}
       />
+      <PauseButton kind="trigger" target={trigger.id} name={trigger.label} />
       <Button icon={<Play size={14} aria-hidden />} onClick={() => setOpen("fire")}>
         Fire now
       </Button>
@@ -146,11 +150,34 @@ function Details({ trigger }: { trigger: Trigger }) {
 
 export const MISFIRES = { skip: "are skipped", latest: "fire once", all: "all fire" } as const;
 
+const FEW_TIMES = 10;
+const MANY_TIMES = 100;
+
 function Due({ trigger }: { trigger: Trigger }) {
-  const params = { path: { trigger_id: trigger.id }, query: { count: 10 } };
-  const query = api.useQuery("get", "/api/v1/jobs/triggers/{trigger_id}/preview", { params }, { refetchInterval: 60_000 });
+  const [count, setCount] = useState(FEW_TIMES);
+  const params = { path: { trigger_id: trigger.id }, query: { count } };
+  const query = api.useQuery(
+    "get",
+    "/api/v1/jobs/triggers/{trigger_id}/preview",
+    { params },
+    { refetchInterval: 60_000, placeholderData: keepPreviousData },
+  );
+  const times = query.data?.items;
+  const changes = times?.filter((one) => one.note !== "").length ?? 0;
   return (
-    <Section title="Next times">{query.data === undefined ? <Skeleton width="60%" /> : <NextTimes times={query.data.items} />}</Section>
+    <Section title="Next times">
+      {times === undefined ? <Skeleton width="60%" /> : <NextTimes times={times} />}
+      {times !== undefined && count > FEW_TIMES && (
+        <p className="quiet">
+          {plural(times.length, "time")}, {plural(changes, "of them touched by a clock change", "of them touched by clock changes")}
+        </p>
+      )}
+      {count === FEW_TIMES && (
+        <Button kind="ghost" onClick={() => setCount(MANY_TIMES)}>
+          Show the next {MANY_TIMES}
+        </Button>
+      )}
+    </Section>
   );
 }
 

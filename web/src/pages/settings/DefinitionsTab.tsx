@@ -1,6 +1,7 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { SquareTerminal } from "lucide-react";
 import { useState } from "react";
-import { client, type Schemas } from "@/api/client";
+import { api, client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
 import { saveEdit } from "@/api/edits";
 import { Problem } from "@/api/problem";
@@ -25,7 +26,10 @@ const ONE = "/api/v1/admin/jobs/definitions/{key}";
 /** The commands that jobs may run: exact arguments, never a shell. */
 export function DefinitionsTab() {
   const isOperator = useCan(OPERATORS);
-  const [editing, setEditing] = useState<Definition | "new" | null>(null);
+  const { edit } = useSearch({ from: "/settings" });
+  const navigate = useNavigate({ from: "/settings" });
+  const setEditing = (key: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: key }), replace: true });
+  const [adding, setAdding] = useState(false);
   const filters = { limit: 100 };
   const { rows, ...query } = usePages(
     ["get", LIST, filters],
@@ -62,7 +66,7 @@ export function DefinitionsTab() {
             <Button kind="ghost" onClick={() => toggle.mutate(one)}>
               {one.is_active ? "Disable" : "Enable"}
             </Button>
-            <Button kind="ghost" onClick={() => setEditing(one)}>
+            <Button kind="ghost" onClick={() => setEditing(one.key)}>
               Edit
             </Button>
           </>
@@ -74,7 +78,7 @@ export function DefinitionsTab() {
       title="Commands"
       actions={
         isOperator && (
-          <Button kind="primary" icon={<SquareTerminal size={14} aria-hidden />} onClick={() => setEditing("new")}>
+          <Button kind="primary" icon={<SquareTerminal size={14} aria-hidden />} onClick={() => setAdding(true)}>
             New command
           </Button>
         )
@@ -96,7 +100,8 @@ export function DefinitionsTab() {
           </EmptyState>
         }
       />
-      {editing !== null && <EditDefinition definition={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+      {adding && <EditDefinition definition={null} onClose={() => setAdding(false)} />}
+      {edit !== undefined && isOperator && <EditByKey definitionKey={edit} onClose={() => setEditing(undefined)} />}
     </Section>
   );
 }
@@ -111,6 +116,12 @@ function editOf({ id, key }: Definition) {
   };
 }
 
+/** It may be one that the list has not come to. */
+function EditByKey({ definitionKey, onClose }: { definitionKey: string; onClose: () => void }) {
+  const { data } = api.useQuery("get", ONE, { params: { path: { key: definitionKey } } }, { staleTime: 0, gcTime: 0 });
+  return data === undefined ? null : <EditDefinition key={data.key} definition={data} onClose={onClose} />;
+}
+
 function EditDefinition({ definition, onClose }: { definition: Definition | null; onClose: () => void }) {
   const [key, setKey] = useState(definition?.key ?? "");
   const [description, setDescription] = useState(definition?.description ?? "");
@@ -118,6 +129,8 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
   const [schema, setSchema] = useState(JSON.stringify(definition?.arg_schema ?? {}, null, 2));
   const [timeout, setTimeout] = useState(String(definition?.timeout_seconds ?? 3600));
   const [retries, setRetries] = useState(String(definition?.max_retries ?? 2));
+  const [concurrency, setConcurrency] = useState(String(definition?.concurrency ?? ""));
+  const [rate, setRate] = useState(definition?.rate ?? "");
   const parts = parseList(argv);
   const parsed = parseObject(schema);
   const edit = useEdit(definition);
@@ -129,6 +142,8 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
         arg_schema: parsed ?? {},
         timeout_seconds: Number(timeout),
         max_retries: Number(retries),
+        concurrency: concurrency === "" ? null : Number(concurrency),
+        rate: rate.trim() === "" ? null : rate.trim(),
       };
       return definition === null ? client.POST(LIST, { body: { key, ...body } }) : edit({ body, ...editOf(definition) });
     },
@@ -170,6 +185,14 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       </Field>
       <Field label="Retries" error={reason("max_retries")}>
         {(control) => <Input {...control} type="number" min={0} value={retries} onChange={(event) => setRetries(event.target.value)} />}
+      </Field>
+      <Field label="Run at most at once" hint="Empty: any number." error={reason("concurrency")}>
+        {(control) => (
+          <Input {...control} type="number" min={1} value={concurrency} onChange={(event) => setConcurrency(event.target.value)} />
+        )}
+      </Field>
+      <Field label="Start at most" hint="A rate such as 10/s, 100/m or 1000/h. Empty: any number." error={reason("rate")}>
+        {(control) => <Input {...control} value={rate} onChange={(event) => setRate(event.target.value)} />}
       </Field>
     </ConfirmDialog>
   );

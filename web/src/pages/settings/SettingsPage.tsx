@@ -4,12 +4,15 @@ import { Page } from "@/components/Page";
 import { Tabs } from "@/components/Tabs";
 import { MANAGERS, READERS, useCan, useSeesAll } from "@/session/session";
 import { DefinitionsTab } from "./DefinitionsTab";
+import { GrantsTab } from "./GrantsTab";
 import { PoliciesTab } from "./PoliciesTab";
 import { RetentionTab } from "./RetentionTab";
 import type { TABS } from "./search";
 import { SessionsTab } from "./SessionsTab";
+import { SystemTab } from "./SystemTab";
 import { TenantsTab } from "./TenantsTab";
 import { TokensTab } from "./TokensTab";
+import { WebhooksTab } from "./WebhooksTab";
 
 type Key = (typeof TABS)[number];
 
@@ -27,11 +30,19 @@ export function SettingsPage() {
     ...(seesAll ? [{ key: "definitions" as const, label: "Commands", content: () => <DefinitionsTab /> }] : []),
     ...(reads ? [{ key: "policies" as const, label: "Policies", content: () => <PoliciesTab /> }] : []),
     ...(reads ? [{ key: "retention" as const, label: "Retention", content: () => <RetentionTab /> }] : []),
+    ...(reads ? [{ key: "webhooks" as const, label: "Webhooks", content: () => <WebhooksTab /> }] : []),
+    ...(reads ? [{ key: "grants" as const, label: "Grants", content: () => <GrantsTab /> }] : []),
+    ...(seesAll ? [{ key: "system" as const, label: "System", content: () => <SystemTab /> }] : []),
   ];
   const value = tabs.find((one) => one.key === search.tab)?.key ?? tabs[0]?.key ?? "sessions";
   return (
     <Page title="Settings">
-      <Tabs label="Settings" value={value} onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }) })} tabs={tabs} />
+      <Tabs
+        label="Settings"
+        value={value}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab, edit: undefined }) })}
+        tabs={tabs}
+      />
     </Page>
   );
 }

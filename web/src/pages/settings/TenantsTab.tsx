@@ -1,6 +1,7 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Building2 } from "lucide-react";
 import { useState } from "react";
-import { client, type Schemas } from "@/api/client";
+import { api, client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
@@ -13,7 +14,10 @@ import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { useEdit } from "@/components/useEdit";
+import { PauseButton, PausedChip } from "@/pauses/PauseControls";
+import { usePauseOf } from "@/pauses/pauses";
 import { OPERATORS, useCan } from "@/session/session";
+import { RemoveTenant } from "./RemoveTenant";
 import { useChange } from "./useChange";
 
 type Tenant = Schemas["Tenant"];
@@ -36,7 +40,10 @@ export function TenantsTab() {
   const { query, rows } = useTenants();
   const isOperator = useCan(OPERATORS);
   const [adding, setAdding] = useState(false);
-  const [editing, setEditing] = useState<Tenant | null>(null);
+  const [removing, setRemoving] = useState<Tenant | null>(null);
+  const { edit } = useSearch({ from: "/settings" });
+  const navigate = useNavigate({ from: "/settings" });
+  const setEditing = (slug: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: slug }), replace: true });
   const columns: Column<Tenant>[] = [
     { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
     { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
@@ -51,20 +58,26 @@ export function TenantsTab() {
         </span>
       ),
     },
-    { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <StatusChip {...stateOf(one)} /> },
+    { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <TenantState tenant={one} /> },
     { key: "made", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "edit",
       header: "",
-      width: "72px",
+      width: "184px",
       align: "end",
       cell: (one) =>
         isOperator &&
         one.removing_at === null &&
         one.moving_at === null && (
-          <Button kind="ghost" onClick={() => setEditing(one)}>
-            Edit
-          </Button>
+          <>
+            <PauseButton kind="tenant" target={one.id} name={one.slug} small />
+            <Button kind="ghost" onClick={() => setEditing(one.slug)}>
+              Edit
+            </Button>
+            <Button kind="ghost" onClick={() => setRemoving(one)}>
+              Remove
+            </Button>
+          </>
         ),
     },
   ];
@@ -96,9 +109,15 @@ export function TenantsTab() {
         }
       />
       {adding && <NewTenant onClose={() => setAdding(false)} />}
-      {editing !== null && <EditTenant tenant={editing} onClose={() => setEditing(null)} />}
+      {removing !== null && <RemoveTenant tenant={removing} onClose={() => setRemoving(null)} />}
+      {edit !== undefined && isOperator && <EditBySlug slug={edit} onClose={() => setEditing(undefined)} />}
     </Section>
   );
+}
+
+function TenantState({ tenant }: { tenant: Tenant }) {
+  const pause = usePauseOf({ kind: "tenant", target: tenant.id });
+  return pause === undefined ? <StatusChip {...stateOf(tenant)} /> : <PausedChip kind="tenant" target={tenant.id} />;
 }
 
 function stateOf(tenant: Tenant): { status: string; label: string } {
@@ -149,6 +168,13 @@ export function tenantEdit({ id, slug }: Tenant) {
     read: () => client.GET(ONE_TENANT, { params }),
     write: (body: Schemas["TenantChange"], headers: { "If-Match": string }) => client.PATCH(ONE_TENANT, { params, body, headers }),
   };
+}
+
+/** It may be one that the list has not come to. */
+function EditBySlug({ slug, onClose }: { slug: string; onClose: () => void }) {
+  const params = { path: { slug_or_id: slug } };
+  const { data } = api.useQuery("get", "/api/v1/tenants/{slug_or_id}", { params }, { staleTime: 0, gcTime: 0 });
+  return data === undefined ? null : <EditTenant key={data.id} tenant={data} onClose={onClose} />;
 }
 
 function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {

@@ -1,12 +1,14 @@
-import { oneOf, type RawSearch } from "@/search";
+import { oneOf, text, type RawSearch } from "@/search";
 
-export const TABS = ["tokens", "sessions", "tenants", "definitions", "policies", "retention"] as const;
+export const TABS = ["tokens", "sessions", "tenants", "definitions", "policies", "retention", "webhooks", "grants", "system"] as const;
 
 /** What the page keeps in its address. */
 export interface SettingsSearch {
   tab?: (typeof TABS)[number] | undefined;
+  /** The tenant or command whose dialog is open. */
+  edit?: string | undefined;
 }
 
 export function settingsSearch(search: RawSearch): SettingsSearch {
-  return { tab: oneOf(search, "tab", TABS) };
+  return { tab: oneOf(search, "tab", TABS), edit: text(search, "edit") };
 }

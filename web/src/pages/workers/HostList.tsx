@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
@@ -8,9 +8,9 @@ import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input, Switch } from "@/components/Form";
+import { Switch } from "@/components/Form";
 import { Id } from "@/components/Id";
-import { Fact, Facts, Section } from "@/components/Page";
+import { Fact, Facts } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
@@ -18,10 +18,14 @@ import { Time, useNow } from "@/components/Time";
 import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { whole } from "@/format/numbers";
+import { PauseButton, PausedChip } from "@/pauses/PauseControls";
+import { usePauseOf } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";
 import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
+import { NameDialog, useRefresh } from "./NameDialog";
 import { HOST_SENTENCES, hostState, type Host } from "./state";
+import { Servers } from "./Servers";
 import styles from "./workers.module.css";
 
 const COLUMNS: readonly Column<Host>[] = [
@@ -108,6 +112,8 @@ const WORDS = { active: "alive", disabled: "drained", stale: "silent", pending: 
 
 function State({ host }: { host: Host }) {
   const state = hostState(host, useNow());
+  const pause = usePauseOf({ kind: "host", target: host.id });
+  if (pause !== undefined) return <PausedChip kind="host" target={host.id} />;
   return <StatusChip status={LOOKS[state]} label={WORDS[state]} />;
 }
 
@@ -117,11 +123,6 @@ function RunningJob({ id }: { id: string }) {
       <Id value={id} />
     </Link>
   );
-}
-
-function useRefresh(): () => Promise<void> {
-  const queries = useQueryClient();
-  return () => queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/hosts") });
 }
 
 function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
@@ -156,17 +157,7 @@ function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
               <Id value={host.id} />
             </Fact>
           </Facts>
-          <Section title="Servers on it">
-            {host.instances.length === 0 ? (
-              <p className="quiet">None.</p>
-            ) : (
-              <ul className={styles.types}>
-                {host.instances.map((one) => (
-                  <li key={one}>{one}</li>
-                ))}
-              </ul>
-            )}
-          </Section>
+          <Servers host={host} />
         </div>
       )}
     </SidePanel>
@@ -212,6 +203,7 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
   return (
     <>
       <Switch on={host.is_active} disabled={activate.isPending} label={`${host.name} fetches jobs`} onChange={() => activate.mutate()} />
+      <PauseButton kind="host" target={host.id} name={host.name} />
       <Button onClick={() => setOpen("rename")}>Rename</Button>
       <Button onClick={() => setOpen("remove")}>Remove</Button>
       {open === "rename" && (
@@ -238,46 +230,5 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
         />
       )}
     </>
-  );
-}
-
-interface NameDialogProps {
-  title: string;
-  description?: string;
-  action: string;
-  name?: string;
-  save: (name: string) => Promise<string | undefined>;
-  onClose: () => void;
-  onSaved: (id: string | undefined) => void;
-}
-
-function NameDialog({ title, description, action, name: before = "", save, onClose, onSaved }: NameDialogProps) {
-  const [name, setName] = useState(before);
-  const refresh = useRefresh();
-  const change = useMutation({
-    mutationFn: () => save(name.trim()),
-    onSuccess: async (id) => {
-      await refresh();
-      onSaved(id);
-    },
-  });
-  return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title={title}
-      description={description}
-      action={action}
-      busy={change.isPending}
-      error={change.error}
-      disabled={name.trim() === "" || name.trim() === before}
-      onConfirm={() => change.mutate()}
-    >
-      <Field label="Name" required>
-        {(control) => (
-          <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />
-        )}
-      </Field>
-    </ConfirmDialog>
   );
 }

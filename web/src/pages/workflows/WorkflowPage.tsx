@@ -17,6 +17,7 @@ import { useShortcut } from "@/frame/shortcuts";
 import { graphOfDefinition } from "@/graph/definition";
 import { GraphView } from "@/graph/GraphView";
 import { useChange } from "@/pages/settings/useChange";
+import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { StartRunDialog } from "@/pages/runs/StartRunDialog";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -64,6 +65,7 @@ function About({ workflow }: { workflow: Workflow }) {
         {workflow.tenant_id === null && ", for all tenants"}
       </span>
       {!workflow.is_enabled && <StatusChip status="disabled" />}
+      <PausedChip kind="workflow" target={workflow.key} />
     </>
   );
 }
@@ -81,6 +83,7 @@ function Actions({ workflow }: { workflow: Workflow }) {
   const close = (): void => setAsked(null);
   return (
     <>
+      <PauseButton kind="workflow" target={key} name={key} />
       {manages && isOwn && <Button onClick={() => setAsked("switch")}>{workflow.is_enabled ? "Disable" : "Enable"}</Button>}
       {makes && workflow.is_enabled && (
         <Button icon={<Play size={14} aria-hidden />} onClick={() => setAsked("start")}>

@@ -8,6 +8,7 @@ import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { useShortcut } from "@/frame/shortcuts";
+import { PausedChip } from "@/pauses/PauseControls";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenantSlugs } from "@/session/tenantSlugs";
 import { Runs } from "./Runs";
@@ -109,6 +110,7 @@ function Name({ workflow }: { workflow: Workflow }) {
         {workflow.key}
       </span>
       {!workflow.is_enabled && <StatusChip status="disabled" />}
+      <PausedChip kind="workflow" target={workflow.key} />
     </>
   );
 }

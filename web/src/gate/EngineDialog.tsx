@@ -1,0 +1,53 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, client } from "@/api/client";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input } from "@/components/Form";
+import { useToast } from "@/components/Toast";
+
+/** Asks for a reason and says what follows, then switches the engine. */
+export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: () => void }) {
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [reason, setReason] = useState("");
+  const change = useMutation({
+    mutationFn: async () => {
+      const body = { enabled, reason: reason.trim() === "" ? null : reason.trim() };
+      return (await client.PUT("/api/v1/system/engine-enabled", { body })).data;
+    },
+    onSuccess: (gate) => {
+      queries.setQueryData(api.queryOptions("get", "/api/v1/system/atlas-online", {}).queryKey, gate);
+      toast(enabled ? "The engine is on" : "The engine is off");
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={enabled ? "Switch the engine on?" : "Switch the engine off?"}
+      description={
+        enabled
+          ? "Requests for workflows become runs again, in their order."
+          : "Requests for workflows wait. Runs that have begun and all other jobs go on."
+      }
+      action={enabled ? "Switch on" : "Switch off"}
+      danger={!enabled}
+      busy={change.isPending}
+      error={change.error}
+      onConfirm={() => change.mutate()}
+    >
+      <Field label="Reason" hint="The audit log keeps it.">
+        {(control) => (
+          <Input
+            {...control}
+            value={reason}
+            maxLength={2000}
+            placeholder="new policies"
+            onChange={(event) => setReason(event.target.value)}
+          />
+        )}
+      </Field>
+    </ConfirmDialog>
+  );
+}

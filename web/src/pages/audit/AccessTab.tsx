@@ -1,0 +1,99 @@
+import { Download } from "lucide-react";
+import { useState } from "react";
+import { api, type Schemas } from "@/api/client";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { whole } from "@/format/numbers";
+import { useTenant } from "@/session/tenant";
+import styles from "./Audit.module.css";
+
+type Credential = Schemas["AccessCredential"];
+type Activity = Schemas["AccessActivity"];
+
+const CREDENTIALS: readonly Column<Credential>[] = [
+  { key: "kind", header: "Kind", width: "88px", cell: (one) => one.kind },
+  {
+    key: "subject",
+    header: "Subject",
+    width: "minmax(140px, 2fr)",
+    cell: (one) => <span className="truncate">{visible(one.subject)}</span>,
+  },
+  { key: "role", header: "Role", width: "minmax(100px, 1fr)", cell: (one) => <span className="truncate">{one.role}</span> },
+  {
+    key: "scope",
+    header: "Narrowed to",
+    wideOnly: true,
+    cell: (one) => <span className="truncate quiet">{visible(one.scope ?? "")}</span>,
+  },
+  {
+    key: "used",
+    header: "Last used",
+    width: "104px",
+    wideOnly: true,
+    cell: (one) => (one.last_used_at === null ? <span className="quiet">never</span> : <Time at={one.last_used_at} />),
+  },
+  {
+    key: "ends",
+    header: "Ends",
+    width: "104px",
+    wideOnly: true,
+    cell: (one) => (one.ends_at === null ? <span className="quiet">no end</span> : <Time at={one.ends_at} />),
+  },
+  { key: "dormant", header: "", width: "104px", cell: (one) => one.is_dormant && <StatusChip status="stale" label="dormant" /> },
+];
+
+const ACTIVITY: readonly Column<Activity>[] = [
+  { key: "actor", header: "Actor", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{visible(one.actor_id)}</span> },
+  { key: "action", header: "Action", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.action}</span> },
+  { key: "count", header: "Times", width: "80px", align: "end", cell: (one) => whole(one.count) },
+  { key: "last", header: "Last", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.last_at} /> },
+];
+
+/** Who could do what in a month, who did, and which credentials nobody used. */
+export function AccessTab() {
+  const tenant = useTenant();
+  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  const valid = /^\d{4}-(0[1-9]|1[0-2])$/.test(month);
+  const report = api.useQuery("get", "/api/v1/audit/reports/access", { params: { query: { month, tenant } } }, { enabled: valid });
+  const search = new URLSearchParams({ month, ...(tenant !== undefined && { tenant }) });
+  return (
+    <div className={styles.report}>
+      <div className={styles.month}>
+        <Field label="Month" error={valid ? undefined : "is not a month such as 2026-11"}>
+          {(control) => <Input {...control} value={month} maxLength={7} onChange={(event) => setMonth(event.target.value)} />}
+        </Field>
+        <a href={`/api/v1/audit/reports/access/export?${search.toString()}`} download>
+          <Download size={14} aria-hidden /> Export as CSV
+        </a>
+      </div>
+      <Section title="Credentials">
+        <DataTable
+          label="Credentials"
+          inline
+          rows={report.data?.credentials}
+          rowKey={(one) => `${one.kind} ${one.id}`}
+          columns={CREDENTIALS}
+          query={report}
+          empty={<EmptyState title="No one could act in this month" />}
+        />
+      </Section>
+      <Section title="Activity">
+        <DataTable
+          label="Activity"
+          inline
+          rows={report.data?.activity}
+          rowKey={(one) => `${one.actor_id} ${one.action} ${one.tenant_id ?? ""}`}
+          columns={ACTIVITY}
+          query={report}
+          empty={<EmptyState title="No one did anything in this month" />}
+        />
+      </Section>
+      {report.data?.is_cut === true && <p className="quiet">The first 5,000 of each are shown.</p>}
+    </div>
+  );
+}

@@ -1,0 +1,220 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { RotateCw, Square } from "lucide-react";
+import { useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Id } from "@/components/Id";
+import { visible } from "@/components/JsonView";
+import { Fact, Facts, Page } from "@/components/Page";
+import { ProblemView } from "@/components/ProblemView";
+import { Skeleton } from "@/components/Skeleton";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { useToast } from "@/components/Toast";
+import { plural, whole } from "@/format/numbers";
+import { shortId, spaced } from "@/format/words";
+import { JobTabs } from "@/pages/jobs/JobTabs";
+import { type JobStatus, STATUSES } from "@/pages/jobs/search";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+
+type Group = Schemas["JobGroup"];
+
+const COLUMNS: readonly Column<Group>[] = [
+  { key: "state", header: "State", width: "112px", cell: (one) => <State group={one} /> },
+  { key: "name", header: "Group", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{nameOf(one)}</span> },
+  { key: "total", header: "Jobs", width: "80px", align: "end", cell: (one) => whole(one.total) },
+  {
+    key: "counts",
+    header: "By status",
+    width: "minmax(160px, 2fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate quiet">{countsOf(one)}</span>,
+  },
+  {
+    key: "then",
+    header: "Followed by",
+    width: "minmax(100px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{visible(one.then_type ?? "")}</span>,
+  },
+  { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
+];
+
+function nameOf(group: Group): string {
+  return group.name === "" ? shortId(group.id) : visible(group.name);
+}
+
+/** "3 succeeded, 1 failed": at its end where it has ended. */
+function countsOf(group: Group): string {
+  const counts = Object.entries(group.ended_counts ?? group.counts).filter(([, count]) => count > 0);
+  return counts.map(([status, count]) => `${whole(count)} ${spaced(status)}`).join(", ");
+}
+
+function State({ group }: { group: Group }) {
+  return group.ended_at === null ? <StatusChip status="running" /> : <StatusChip status="succeeded" label="finished" />;
+}
+
+/** Jobs that were enqueued together, and how far they are. */
+export function GroupsPage() {
+  const { open } = useSearch({ from: "/groups" });
+  const navigate = useNavigate({ from: "/groups" });
+  const show = (id: string | undefined): void =>
+    void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
+  const query = { tenant: useTenant(), limit: 50 };
+  const pages = usePages(
+    ["get", "/api/v1/groups", query],
+    async (at) => (await client.GET("/api/v1/groups", { params: { query: { ...query, ...at } } })).data,
+    { live: ["job"], refetchInterval: 30_000 },
+  );
+  return (
+    <Page title="Jobs" fill tabs={<JobTabs />}>
+      <DataTable
+        label="Groups"
+        rows={pages.rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={pages}
+        onOpen={(one) => show(one.id)}
+        openKey={open}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
+        empty={
+          <EmptyState title="No groups yet" command="atlas group list">
+            A program enqueues jobs as a group, and a job that follows when all of them have finished.
+          </EmptyState>
+        }
+      />
+      {open !== undefined && <GroupPanel key={open} id={open} onClose={() => show(undefined)} />}
+    </Page>
+  );
+}
+
+function GroupPanel({ id, onClose }: { id: string; onClose: () => void }) {
+  const params = { path: { group_id: id }, query: { tenant: useTenant() } };
+  const query = api.useQuery("get", "/api/v1/groups/{group_id}", { params }, { meta: { live: ["job"] }, refetchInterval: 10_000 });
+  const group = query.data;
+  return (
+    <SidePanel
+      title={group === undefined ? "Group" : nameOf(group)}
+      about={group && <State group={group} />}
+      onClose={onClose}
+      actions={group && <Actions group={group} />}
+    >
+      {group === undefined ? (
+        query.isError ? (
+          <ProblemView error={query.error} onRetry={() => void query.refetch()} />
+        ) : (
+          <Skeleton width="60%" />
+        )
+      ) : (
+        <Facts>
+          <Fact name="Jobs">
+            <Link to="/jobs" search={({ tenant }) => ({ tenant, group_id: id })}>
+              {plural(group.total, "job")}
+            </Link>
+          </Fact>
+          {STATUSES.filter((status) => (group.counts[status] ?? 0) > 0).map((status) => (
+            <Fact key={status} name={spaced(status)}>
+              <JobsOf group={group} status={status} />
+            </Fact>
+          ))}
+          <Fact name="Created">
+            <Time at={group.created_at} />
+          </Fact>
+          <Fact name="By">{visible(group.created_by)}</Fact>
+          {group.ended_at !== null && (
+            <Fact name="Finished">
+              <Time at={group.ended_at} />
+            </Fact>
+          )}
+          {group.then_type !== null && (
+            <Fact name="Followed by">
+              {visible(group.then_type)}{" "}
+              {group.then_job_id !== null && (
+                <Link to="/jobs/$jobId" params={{ jobId: group.then_job_id }} search={({ tenant }) => ({ tenant })}>
+                  <Id value={group.then_job_id} />
+                </Link>
+              )}
+            </Fact>
+          )}
+          <Fact name="Id">
+            <Id value={group.id} />
+          </Fact>
+        </Facts>
+      )}
+    </SidePanel>
+  );
+}
+
+function JobsOf({ group, status }: { group: Group; status: JobStatus }) {
+  return (
+    <Link to="/jobs" search={({ tenant }) => ({ tenant, group_id: group.id, status: [status] })}>
+      {whole(group.counts[status] ?? 0)}
+    </Link>
+  );
+}
+
+type Verb = "cancel" | "retry";
+
+function Actions({ group }: { group: Group }) {
+  const manages = useCan(MANAGERS);
+  const tenant = useTenant();
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [asked, setAsked] = useState<Verb | null>(null);
+  const counts = group.counts;
+  const failed = (counts["failed"] ?? 0) + (counts["dead_letter"] ?? 0) + (counts["canceled"] ?? 0);
+  const active = (counts["queued"] ?? 0) + (counts["waiting"] ?? 0) + (counts["running"] ?? 0);
+  const change = useMutation({
+    mutationFn: async (verb: Verb) => {
+      const params = { path: { group_id: group.id }, query: { tenant } };
+      if (verb === "cancel") return (await client.POST("/api/v1/groups/{group_id}/cancel", { params })).data;
+      return (await client.POST("/api/v1/groups/{group_id}/retry", { params })).data;
+    },
+    onSuccess: async (action, verb) => {
+      toast(`${plural(action?.changed ?? 0, "job")} ${verb === "cancel" ? "canceled" : "queued again"} so far`);
+      await queries.invalidateQueries();
+      setAsked(null);
+    },
+  });
+  if (!manages) return null;
+  const cancels = asked === "cancel";
+  return (
+    <>
+      {failed > 0 && (
+        <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked("retry")}>
+          Retry {plural(failed, "job")}
+        </Button>
+      )}
+      {active > 0 && (
+        <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
+          Cancel {plural(active, "job")}
+        </Button>
+      )}
+      {asked !== null && (
+        <ConfirmDialog
+          open
+          danger={cancels}
+          onClose={() => setAsked(null)}
+          title={cancels ? `Cancel ${plural(active, "job")} of the group?` : `Retry ${plural(failed, "job")} of the group?`}
+          description={
+            cancels
+              ? "Running jobs are asked to stop. When the last one has finished, what follows the group is enqueued."
+              : "Those that failed or were canceled are queued again. What followed the group is not enqueued again."
+          }
+          action={cancels ? "Cancel the jobs" : "Retry the jobs"}
+          busy={change.isPending}
+          error={change.error}
+          onConfirm={() => change.mutate(asked)}
+        />
+      )}
+    </>
+  );
+}

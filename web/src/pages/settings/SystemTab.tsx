@@ -1,0 +1,91 @@
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { usePages } from "@/api/pages";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Switch } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { spaced } from "@/format/words";
+import { EngineDialog } from "@/gate/EngineDialog";
+import { useGate } from "@/gate/gate";
+import { OPERATORS, useCan } from "@/session/session";
+import styles from "./Settings.module.css";
+
+/** The engine's switch, and what the scheduler found that needs attention. */
+export function SystemTab() {
+  return (
+    <>
+      <Engine />
+      <Findings />
+    </>
+  );
+}
+
+function Engine() {
+  const operates = useCan(OPERATORS);
+  const { data: gate } = useGate();
+  const [asked, setAsked] = useState(false);
+  if (gate === undefined) return null;
+  const enabled = gate.engine_enabled;
+  return (
+    <Section title="Engine">
+      <div className={styles.line}>
+        <Switch on={enabled} disabled={!operates} label="Requests for workflows become runs" onChange={() => setAsked(true)} />
+        <p>
+          {enabled ? "On: requests for workflows become runs." : "Off: requests for workflows wait. Runs that have begun go on."}
+          {gate.engine_since != null && (
+            <span className="quiet">
+              {" "}
+              {visible(gate.engine_by ?? "")}, <Time at={gate.engine_since} />
+              {gate.engine_reason != null && `: ${visible(gate.engine_reason)}`}
+            </span>
+          )}
+        </p>
+      </div>
+      {asked && <EngineDialog enabled={!enabled} onClose={() => setAsked(false)} />}
+    </Section>
+  );
+}
+
+const COLUMNS: readonly Column<Schemas["Alert"]>[] = [
+  { key: "kind", header: "Finding", width: "160px", cell: (one) => spaced(one.kind) },
+  { key: "message", header: "What", width: "minmax(200px, 3fr)", cell: (one) => <span className="truncate">{visible(one.message)}</span> },
+  {
+    key: "subject",
+    header: "Subject",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="mono truncate">{visible(one.subject)}</span>,
+  },
+];
+
+function Findings() {
+  const query = { limit: 100 };
+  const pages = usePages(
+    ["get", "/api/v1/system/findings", query],
+    async (at) => (await client.GET("/api/v1/system/findings", { params: { query: { ...query, ...at } } })).data,
+    { refetchInterval: 30_000 },
+  );
+  return (
+    <Section title="Findings">
+      <DataTable
+        label="findings"
+        inline
+        rows={pages.rows}
+        rowKey={(one) => `${one.kind} ${one.subject} ${one.message}`}
+        columns={COLUMNS}
+        query={pages}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
+        empty={
+          <EmptyState title="Nothing was found" command="atlas doctor">
+            The scheduler looks every minute for silent workers and hosts, stuck requests, rising failures and damage to the audit log.
+          </EmptyState>
+        }
+      />
+    </Section>
+  );
+}

@@ -1,0 +1,231 @@
+import { Link } from "@tanstack/react-router";
+import { Webhook as WebhookIcon } from "lucide-react";
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { saveEdit } from "@/api/edits";
+import { usePages } from "@/api/pages";
+import { Problem } from "@/api/problem";
+import { Button } from "@/components/Button";
+import { type Column, DataTable } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Input } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { useEdit } from "@/components/useEdit";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { InboundHooks } from "./InboundHooks";
+import { SecretDialog } from "./SecretDialog";
+import { useChange } from "./useChange";
+
+type Webhook = Schemas["Webhook"];
+
+const LIST = "/api/v1/webhooks";
+const ONE = "/api/v1/webhooks/{webhook_id}";
+
+/** Messages to the servers of others and from them. */
+export function WebhooksTab() {
+  return (
+    <>
+      <Webhooks />
+      <InboundHooks />
+    </>
+  );
+}
+
+/** Whether its deliveries arrive. */
+function stateOf(webhook: Webhook): { status: string; label: string } {
+  if (!webhook.is_enabled) return { status: "disabled", label: "disabled" };
+  return webhook.failing_since === null ? { status: "active", label: "active" } : { status: "failed", label: "failing" };
+}
+
+function Webhooks() {
+  const tenant = useTenant();
+  const manages = useCan(MANAGERS);
+  const [editing, setEditing] = useState<Webhook | "new" | null>(null);
+  const [removing, setRemoving] = useState<Webhook | null>(null);
+  const filters = { tenant, limit: 100 };
+  const { rows, ...query } = usePages(
+    ["get", LIST, filters],
+    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
+    { live: ["webhook"], refetchInterval: 30_000 },
+  );
+  const toggle = useChange((one: Webhook) => saveEdit({ base: one, body: { is_enabled: !one.is_enabled }, ...editOf(one) }), {
+    done: (one) => `The webhook is ${one.is_enabled ? "disabled" : "enabled: it gets what happens from now on"}`,
+    lists: [LIST],
+  });
+  const remove = useChange((one: Webhook) => client.DELETE(ONE, { params: { path: { webhook_id: one.id } } }), {
+    done: () => "The webhook is removed",
+    lists: [LIST],
+    onDone: () => setRemoving(null),
+  });
+  const test = useChange(
+    (one: Webhook) => client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: one.id } } }),
+    { done: () => "A test is sent; Deliveries shows what came of it", lists: [] },
+  );
+  const columns: Column<Webhook>[] = [
+    {
+      key: "state",
+      header: "State",
+      width: "100px",
+      cell: (one) => (
+        <span title={one.disabled_reason ?? one.last_error ?? ""}>
+          <StatusChip {...stateOf(one)} />
+        </span>
+      ),
+    },
+    {
+      key: "url",
+      header: "Address",
+      width: "minmax(160px, 2fr)",
+      cell: (one) => <span className="mono truncate">{visible(one.url)}</span>,
+    },
+    {
+      key: "events",
+      header: "Events",
+      width: "minmax(120px, 1fr)",
+      wideOnly: true,
+      cell: (one) => <span className="truncate quiet">{one.events.join(", ")}</span>,
+    },
+    { key: "deliveries", header: "", width: "84px", cell: (one) => <Deliveries webhook={one} /> },
+    {
+      key: "actions",
+      header: "",
+      width: "248px",
+      align: "end",
+      wideOnly: true,
+      cell: (one) =>
+        manages && (
+          <>
+            <Button kind="ghost" onClick={() => test.mutate(one)}>
+              Test
+            </Button>
+            <Button kind="ghost" onClick={() => toggle.mutate(one)}>
+              {one.is_enabled ? "Disable" : "Enable"}
+            </Button>
+            <Button kind="ghost" onClick={() => setEditing(one)}>
+              Edit
+            </Button>
+            <Button kind="ghost" onClick={() => setRemoving(one)}>
+              Remove
+            </Button>
+          </>
+        ),
+    },
+  ];
+  return (
+    <Section
+      title="Webhooks"
+      actions={
+        manages && (
+          <Button kind="primary" icon={<WebhookIcon size={14} aria-hidden />} onClick={() => setEditing("new")}>
+            New webhook
+          </Button>
+        )
+      }
+    >
+      <DataTable
+        label="webhooks"
+        inline
+        rows={rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={query}
+        hasMore={query.hasNextPage}
+        isLoadingMore={query.isFetchingNextPage}
+        onMore={() => void query.fetchNextPage()}
+        empty={
+          <EmptyState title="No webhooks yet" command="atlas webhook add https://shop.example/atlas --events job.failed">
+            A webhook gets a signed message when something happens to jobs, runs or approvals.
+          </EmptyState>
+        }
+      />
+      {editing !== null && <EditWebhook webhook={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+      {removing !== null && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={() => setRemoving(null)}
+          title="Remove the webhook?"
+          description={`${visible(removing.url)} gets nothing more, and deliveries that wait fail. The jobs of earlier ones stay.`}
+          action="Remove the webhook"
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate(removing)}
+        />
+      )}
+    </Section>
+  );
+}
+
+/** How a webhook is edited: as it was shown, or not at all. */
+function editOf({ id }: Webhook) {
+  const params = { path: { webhook_id: id } };
+  return {
+    entity: { type: "webhook", id },
+    read: () => client.GET(ONE, { params }),
+    write: (body: Schemas["WebhookChange"], headers: { "If-Match": string }) => client.PATCH(ONE, { params, body, headers }),
+  };
+}
+
+/** Its deliveries are jobs, which the list of jobs shows and retries. */
+function Deliveries({ webhook }: { webhook: Webhook }) {
+  return (
+    <Link to="/jobs" search={({ tenant }) => ({ tenant, correlation_id: `webhook:${webhook.id}` })}>
+      Deliveries
+    </Link>
+  );
+}
+
+function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: () => void }) {
+  const tenant = useTenant();
+  const [url, setUrl] = useState(webhook?.url ?? "https://");
+  const [events, setEvents] = useState(webhook?.events.join(", ") ?? "job.failed, run.*");
+  const [description, setDescription] = useState(webhook?.description ?? "");
+  const [secret, setSecret] = useState<string | null>(null);
+  const edit = useEdit(webhook);
+  const save = useChange(
+    async () => {
+      const names = events
+        .split(",")
+        .map((name) => name.trim())
+        .filter((name) => name !== "");
+      const body = { url, events: names as Schemas["NewWebhook"]["events"], description };
+      if (webhook !== null) {
+        await edit({ body, ...editOf(webhook) });
+        onClose();
+        return;
+      }
+      const { data } = await client.POST(LIST, { params: { query: { tenant } }, body });
+      setSecret(data?.secret ?? null);
+    },
+    { done: () => "The webhook is saved", lists: [LIST] },
+  );
+  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
+  if (secret !== null) return <SecretDialog secret={secret} title="Copy the secret now" onClose={onClose} />;
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={webhook === null ? "New webhook" : "Edit the webhook"}
+      description="It gets what happens from now on, signed with its secret."
+      action="Save"
+      busy={save.isPending}
+      error={save.error}
+      onConfirm={() => save.mutate(undefined)}
+      disabled={url === "" || events.trim() === ""}
+    >
+      <Field label="Address" required error={reason("url")}>
+        {(control) => <Input {...control} value={url} onChange={(event) => setUrl(event.target.value)} />}
+      </Field>
+      <Field label="Events" hint="Separated by commas, such as job.failed, run.*, approval.requested." required error={reason("events")}>
+        {(control) => <Input {...control} value={events} onChange={(event) => setEvents(event.target.value)} />}
+      </Field>
+      <Field label="Description" error={reason("description")}>
+        {(control) => <Input {...control} value={description} maxLength={200} onChange={(event) => setDescription(event.target.value)} />}
+      </Field>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,52 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input } from "@/components/Form";
+
+/** Reads hosts and their servers again. */
+export function useRefresh(): () => Promise<void> {
+  const queries = useQueryClient();
+  return () => queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/hosts") });
+}
+
+interface NameDialogProps {
+  title: string;
+  description?: string;
+  action: string;
+  name?: string;
+  save: (name: string) => Promise<string | undefined>;
+  onClose: () => void;
+  onSaved: (id: string | undefined) => void;
+}
+
+/** Asks for a name: of a host, or of a server on it. */
+export function NameDialog({ title, description, action, name: before = "", save, onClose, onSaved }: NameDialogProps) {
+  const [name, setName] = useState(before);
+  const refresh = useRefresh();
+  const change = useMutation({
+    mutationFn: () => save(name.trim()),
+    onSuccess: async (id) => {
+      await refresh();
+      onSaved(id);
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={title}
+      description={description}
+      action={action}
+      busy={change.isPending}
+      error={change.error}
+      disabled={name.trim() === "" || name.trim() === before}
+      onConfirm={() => change.mutate()}
+    >
+      <Field label="Name" required>
+        {(control) => (
+          <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />
+        )}
+      </Field>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,117 @@
+import { useState } from "react";
+import { client, type Schemas } from "@/api/client";
+import { saveEdit } from "@/api/edits";
+import { usePages } from "@/api/pages";
+import { Button } from "@/components/Button";
+import { DataTable, type Column } from "@/components/DataTable";
+import { ConfirmDialog } from "@/components/Dialog";
+import { visible } from "@/components/JsonView";
+import { Section } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { useChange } from "@/pages/settings/useChange";
+import { MANAGERS, useCan } from "@/session/session";
+import { NameDialog } from "./NameDialog";
+import type { Host } from "./state";
+
+type Server = Schemas["ServerInstance"];
+
+const LIST = "/api/v1/hosts/{host_id}/instances";
+const ONE = "/api/v1/hosts/{host_id}/instances/{instance_id}";
+
+/** How a server is edited: as it was shown, or not at all. */
+function editOf({ id, host_id }: Server) {
+  const params = { path: { host_id, instance_id: id } };
+  return {
+    entity: { type: "server_instance", id },
+    read: () => client.GET(ONE, { params }),
+    write: (body: Schemas["InstanceChange"], headers: { "If-Match": string }) => client.PATCH(ONE, { params, body, headers }),
+  };
+}
+
+/** The servers on a host, which jobs may be sent to. */
+export function Servers({ host }: { host: Host }) {
+  const manages = useCan(MANAGERS);
+  const [open, setOpen] = useState<"add" | { verb: "rename" | "remove"; server: Server } | null>(null);
+  const close = (): void => setOpen(null);
+  const path = { host_id: host.id };
+  const query = { limit: 100 };
+  const pages = usePages(
+    ["get", LIST, { path, query }],
+    async (at) => (await client.GET(LIST, { params: { path, query: { ...query, ...at } } })).data,
+  );
+  const remove = useChange((server: Server) => client.DELETE(ONE, { params: { path: { ...path, instance_id: server.id } } }), {
+    done: (server) => `${server.name} is removed`,
+    lists: [LIST, "/api/v1/hosts"],
+    onDone: close,
+  });
+  const columns: Column<Server>[] = [
+    { key: "name", header: "Server", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+    { key: "since", header: "Added", width: "96px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    {
+      key: "actions",
+      header: "",
+      width: "160px",
+      align: "end",
+      cell: (one) =>
+        manages && (
+          <>
+            <Button kind="ghost" onClick={() => setOpen({ verb: "rename", server: one })}>
+              Rename
+            </Button>
+            <Button kind="ghost" onClick={() => setOpen({ verb: "remove", server: one })}>
+              Remove
+            </Button>
+          </>
+        ),
+    },
+  ];
+  return (
+    <Section title="Servers on it" actions={manages && <Button onClick={() => setOpen("add")}>Add a server</Button>}>
+      <DataTable
+        inline
+        label="Servers"
+        rows={pages.rows}
+        rowKey={(one) => one.id}
+        columns={columns}
+        query={pages}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
+        empty={<p className="quiet">None.</p>}
+      />
+      {open === "add" && (
+        <NameDialog
+          title="Add a server"
+          description={`A server on ${host.name}, such as a database or a game server. Jobs name it.`}
+          action="Add server"
+          save={async (name) => (await client.POST(LIST, { params: { path }, body: { name } })).data?.id}
+          onClose={close}
+          onSaved={close}
+        />
+      )}
+      {open !== null && open !== "add" && open.verb === "rename" && (
+        <NameDialog
+          title={`Rename ${open.server.name}`}
+          action="Rename"
+          name={open.server.name}
+          save={async (name) => (await saveEdit({ base: open.server, body: { name }, ...editOf(open.server) })).data?.id}
+          onClose={close}
+          onSaved={close}
+        />
+      )}
+      {open !== null && open !== "add" && open.verb === "remove" && (
+        <ConfirmDialog
+          open
+          danger
+          onClose={close}
+          title={`Remove ${open.server.name}?`}
+          description="Jobs can no longer be sent to it. Jobs that have finished stay."
+          action="Remove server"
+          busy={remove.isPending}
+          error={remove.error}
+          onConfirm={() => remove.mutate(open.server)}
+        />
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,152 @@
+import { useState } from "react";
+import { api, client } from "@/api/client";
+import { Problem } from "@/api/problem";
+import { ConfirmDialog } from "@/components/Dialog";
+import { DurationField } from "@/components/DurationField";
+import { Field, Input, Select } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { plural } from "@/format/numbers";
+import { capitalized } from "@/format/words";
+import { useChange } from "@/pages/settings/useChange";
+import { OPERATORS, useCan, useSeesAll } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+import { KINDS, nameOf, nounOf, PAUSES, type Pause, type PauseKind, TENANT_KINDS } from "./pauses";
+
+interface PauseDialogProps {
+  kind?: PauseKind | undefined;
+  /** Its key, slug, name, label or id; asked for if not given. */
+  target?: string | undefined;
+  /** What people call it. */
+  name?: string | undefined;
+  onClose: () => void;
+}
+
+/** Asks what to pause unless that is given, why and for how long, and says what follows. */
+export function PauseDialog({ kind: first, target: given, name, onClose }: PauseDialogProps) {
+  const operates = useCan(OPERATORS);
+  const tenant = useTenant();
+  const seesAll = useSeesAll();
+  const kinds = operates ? KINDS : TENANT_KINDS;
+  const [kind, setKind] = useState<PauseKind>(first ?? kinds[0] ?? "tenant");
+  const [target, setTarget] = useState(given ?? "");
+  const [reason, setReason] = useState("");
+  const [seconds, setSeconds] = useState<number | null>(3600);
+  const called = name ?? target;
+  const pause = useChange(
+    async () => {
+      const body = { kind, target: target.trim(), reason: reason.trim() === "" ? null : reason.trim(), for_seconds: seconds };
+      // A workflow is paused for one tenant or for all; the others say themselves whose they are.
+      const query = kind === "workflow" ? { tenant } : {};
+      return (await client.PUT("/api/v1/pauses", { params: { query }, body })).data;
+    },
+    { done: (_, made) => doneWords(kind, called, made), lists: [PAUSES], onDone: onClose },
+  );
+  const refused = (field: string): string | undefined => (pause.error instanceof Problem ? pause.error.reasonOf(field) : undefined);
+  const scope = kind !== "workflow" || !seesAll ? "" : tenant === undefined ? " of any tenant" : ` of ${tenant}`;
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={given === undefined ? "Pause" : `Pause the ${nounOf(kind)} ${visible(called)}?`}
+      description={`Nothing of it${scope} starts until it is resumed. Running jobs finish, and jobs can still be enqueued.`}
+      action="Pause"
+      danger
+      busy={pause.isPending}
+      error={pause.error}
+      disabled={target.trim() === ""}
+      onConfirm={() => pause.mutate(undefined)}
+    >
+      {given === undefined && (
+        <>
+          <Field label="What" error={refused("kind")}>
+            {(control) => (
+              <Select {...control} value={kind} onChange={(event) => setKind(event.target.value as PauseKind)}>
+                {kinds.map((one) => (
+                  <option key={one} value={one}>
+                    {capitalized(nounOf(one))}
+                  </option>
+                ))}
+              </Select>
+            )}
+          </Field>
+          <Field label="Which" hint="Its key, slug or name, or its id." required error={refused("target")}>
+            {(control) => (
+              <>
+                <Input {...control} list={`${control.id}-names`} value={target} onChange={(event) => setTarget(event.target.value)} />
+                <datalist id={`${control.id}-names`}>
+                  <Names kind={kind} />
+                </datalist>
+              </>
+            )}
+          </Field>
+        </>
+      )}
+      <DurationField endless="Until someone resumes it" seconds={seconds} onChange={setSeconds} />
+      <Field label="Reason" hint="It is shown wherever something waits for the pause, and the audit log keeps it.">
+        {(control) => (
+          <Input
+            {...control}
+            value={reason}
+            maxLength={2000}
+            placeholder="provider outage"
+            onChange={(event) => setReason(event.target.value)}
+          />
+        )}
+      </Field>
+    </ConfirmDialog>
+  );
+}
+
+function doneWords(kind: PauseKind, name: string, made: Pause | undefined): string {
+  const { workers, confirmed }: Partial<Pause> = made ?? {};
+  const paused = `The ${nounOf(kind)} ${name} is paused`;
+  return typeof workers === "number" ? `${paused}; ${confirmed ?? 0} of ${plural(workers, "worker")} confirmed it` : paused;
+}
+
+const MOST = 200;
+
+/** What there is of a kind, to choose from. */
+function Names({ kind }: { kind: PauseKind }) {
+  const query = { limit: MOST, tenant: useTenant() };
+  const on = (...kinds: PauseKind[]): { enabled: boolean; staleTime: number } => ({ enabled: kinds.includes(kind), staleTime: 60_000 });
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, on("type", "definition"));
+  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, on("tenant"));
+  const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query } }, on("workflow"));
+  const triggers = api.useQuery("get", "/api/v1/jobs/triggers", { params: { query } }, on("trigger"));
+  const hosts = api.useQuery("get", "/api/v1/hosts", { params: { query } }, on("host"));
+  const names: Record<PauseKind, string[] | undefined> = {
+    type: types.data?.items.map((one) => one.key),
+    definition: types.data?.items.map((one) => one.key),
+    tenant: tenants.data?.items.map((one) => one.slug),
+    workflow: workflows.data?.items.map((one) => one.key),
+    trigger: triggers.data?.items.map((one) => one.label),
+    host: hosts.data?.items.map((one) => one.name),
+  };
+  return [...new Set(names[kind])].map((name) => (
+    <option key={name} value={name}>
+      {name}
+    </option>
+  ));
+}
+
+/** Asks before a pause is ended. */
+export function ResumeDialog({ pause, onClose }: { pause: Pause; onClose: () => void }) {
+  const words = `${nounOf(pause.kind)} ${nameOf(pause)}`;
+  const resume = useChange(() => client.DELETE("/api/v1/pauses/{pause_id}", { params: { path: { pause_id: pause.id } } }), {
+    done: () => `The ${words} is resumed`,
+    lists: [PAUSES],
+    onDone: onClose,
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={`Resume the ${visible(words)}?`}
+      description={`${pause.by} paused it${pause.reason === null ? "" : `: ${visible(pause.reason)}`}. What waits starts again, in its order.`}
+      action="Resume"
+      busy={resume.isPending}
+      error={resume.error}
+      onConfirm={() => resume.mutate(undefined)}
+    />
+  );
+}
