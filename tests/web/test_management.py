@@ -1,0 +1,105 @@
+"""What the command line manages, in the browser: groups, webhooks, servers, grants, tenants, the engine, slow steps."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.tenants.tenants import add_tenant
+from atlas.ids import new_id
+from tests.support import DANA
+from tests.web.conftest import Visit, serious_violations
+from tests.web.site import Site
+
+SLOW = 30_000
+STEP = """
+insert into atlas.workflow_steps (run_id, branch, position, tenant_id, name, kind, status, started_at, finished_at)
+values ($1, '', $2, $3, $4, 'step', 'succeeded', now(), now() + $5 * interval '1 second')"""
+RUN = "insert into atlas.workflow_runs (id, tenant_id, workflow, requested_by, events_from) values ($1, $2, $3, 'dana', 0)"
+
+
+async def given_tenant(site: Site, slug: str) -> None:
+    """A tenant with a group of two jobs that no worker serves, and a run of a slow and a quick step."""
+    async with site.pool.acquire() as conn:
+        tenant = await add_tenant(conn, slug=slug, name=slug, actor=DANA)
+        jobs = [NewJob("nobody.packs", {"parcel": number}, tenant.id, allow_unknown=True) for number in (1, 2)]
+        await enqueue_group(conn, jobs, name="parcels", tenant_id=tenant.id, actor=DANA)
+        run_id = new_id()
+        await conn.execute(RUN, run_id, tenant.id, "ship")
+        for position, (name, seconds) in enumerate((("pack", 30.0), ("label", 10.0))):
+            await conn.execute(STEP, run_id, position, tenant.id, name, seconds)
+
+
+def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit):
+    site.run(given_tenant(site, "managed"))
+    page = visit("/groups?tenant=managed", axe=True)
+    page.get_by_role("row").filter(has_text="parcels").click(timeout=SLOW)
+    panel = page.get_by_role("dialog", name="parcels")
+    expect(panel.get_by_role("link", name="2 jobs")).to_be_visible()
+    assert serious_violations(page) == []
+    panel.get_by_role("button", name="Cancel 2 jobs").click()
+    confirm(page, "Cancel 2 jobs of the group?", "Cancel the jobs")
+    panel.get_by_role("button", name="Retry 2 jobs").click(timeout=SLOW)
+    confirm(page, "Retry 2 jobs of the group?", "Retry the jobs")
+    panel.get_by_role("link", name="2 jobs").click()
+    expect(page.get_by_role("button", name=re.compile("Remove the filter Group"))).to_be_visible()
+    expect(page.get_by_role("grid").get_by_text("nobody.packs").first).to_be_visible(timeout=SLOW)
+
+    # The slowest steps have their share of the whole time.
+    page.goto("/insights?tenant=managed&by=steps")
+    slowest = page.get_by_role("grid", name="Slowest steps").get_by_role("row")
+    expect(slowest.nth(1)).to_contain_text(re.compile(r"pack.*30 s.*30 s.*75%"), timeout=SLOW)
+    expect(slowest.nth(2)).to_contain_text("25%")
+    assert serious_violations(page) == []
+    page.get_by_role("tab", name="Usage").click()
+    expect(page.get_by_role("heading", name="No attempt finished in this time")).to_be_visible()
+
+    manage_webhooks(page)
+    page.goto("/settings?tab=system&tenant=managed")
+    page.get_by_role("switch", name="Requests for workflows become runs").click(timeout=SLOW)
+    confirm(page, "Switch the engine off?", "Switch off")
+    expect(page.get_by_text("Off: requests for workflows wait.")).to_be_visible()
+    page.get_by_role("switch", name="Requests for workflows become runs").click()
+    confirm(page, "Switch the engine on?", "Switch on")
+    expect(page.get_by_role("region", name="Findings")).to_be_visible()
+    assert serious_violations(page) == []
+
+    page.goto("/settings?tab=tenants")
+    page.get_by_role("row").filter(has_text="managed").get_by_role("button", name="Remove").click(timeout=SLOW)
+    dialog = page.get_by_role("dialog", name="Remove the tenant managed?")
+    expect(dialog.get_by_role("button", name="Remove the tenant")).to_be_disabled()
+    dialog.get_by_label("Type managed to confirm").fill("managed")
+    dialog.get_by_label("Cancel its work").check()
+    dialog.get_by_role("button", name="Remove the tenant").click()
+    expect(dialog).to_have_count(0, timeout=SLOW)
+
+
+def manage_webhooks(page: Page) -> None:
+    page.goto("/settings?tab=webhooks&tenant=managed")
+    page.get_by_role("button", name="New webhook").click(timeout=SLOW)
+    dialog = page.get_by_role("dialog", name="New webhook")
+    dialog.get_by_label("Address").fill("https://shop.example/atlas")
+    dialog.get_by_label("Events").fill("job.failed")
+    dialog.get_by_role("button", name="Save").click()
+    page.get_by_role("dialog", name="Copy the secret now").get_by_role("button", name="I have copied it").click()
+    row = page.get_by_role("row").filter(has_text="https://shop.example/atlas")
+    row.get_by_role("button", name="Disable").click()
+    expect(row.get_by_text("disabled")).to_be_visible()
+    expect(row.get_by_role("link", name="Deliveries")).to_have_attribute("href", re.compile("correlation_id=webhook"))
+    row.get_by_role("button", name="Remove").click()
+    confirm(page, "Remove the webhook?", "Remove the webhook")
+    page.get_by_role("button", name="New inbound hook").click()
+    dialog = page.get_by_role("dialog", name="New inbound hook")
+    dialog.get_by_label("Event").fill("payment.received")
+    dialog.get_by_role("button", name="Add the hook").click()
+    secret = page.get_by_role("dialog", name="Copy the secret now")
+    expect(secret).to_contain_text("/hooks/")
+    secret.get_by_role("button", name="I have copied it").click()
+    expect(page.get_by_role("row").filter(has_text="payment.received")).to_be_visible()
+    assert serious_violations(page) == []
+
+
+def confirm(page: Page, title: str, action: str) -> None:
+    page.get_by_role("dialog", name=title).get_by_role("button", name=action).click()
+    expect(page.get_by_role("dialog", name=title)).to_have_count(0, timeout=SLOW)
