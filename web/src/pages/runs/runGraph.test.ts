@@ -208,7 +208,7 @@ it("lists what happened in the order of time, with what is waited for", () => {
   expect(
     happeningsOf(facts, draw(data)).map((one) => `${one.title}: ${one.words.replace(/\d\d:\d\d$/, "…").replace(/\d{4}-\d\d-\d\d /, "")}`),
   ).toEqual([
-    "payout: asked for by dana",
+    "payout: requested by dana",
     "check: succeeded after 0 ms",
     "ask: waits for a person's decision until …",
     "mail: began EMAIL_SEND",
