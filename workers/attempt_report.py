@@ -1,9 +1,10 @@
-"""What a worker says about an attempt: its log line, its span, and the log of a run that waits."""
+"""What a worker says about an attempt: the outcome of one that returned, its log line, its span, and a run's log."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable
+from typing import Any
 
 import asyncpg
 import orjson
@@ -11,8 +12,10 @@ import orjson
 from atlas.db.pool import UNREACHABLE, Pool, borrow
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.finish import Finish, keep_log
-from atlas.engine.jobs.verdicts import LOG_TAIL
+from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, keep_log, redact_notes
+from atlas.engine.jobs.output import dump_output
+from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.verdicts import LOG_TAIL, PermanentError, describe, succeed
 from atlas.logs import frequent_logger, get_logger
 from atlas.tracing import fail_span, span
 from atlas.workers.running_attempt import note_log
@@ -99,3 +102,22 @@ def _stack(finish: Finish) -> dict[str, str]:
     """The stack that is recorded with a failed attempt, for its log line. An error of Atlas has none."""
     text: str = orjson.loads(finish.detail or "{}").get("error_text", "")
     return {"exception": text} if "\n" in text else {}
+
+
+def success(context: AttemptContext, job_type: JobType, returned: Any) -> Finish:
+    """What becomes of a job whose handler returned this. PermanentError if it cannot be recorded."""
+    try:
+        if context.kept_log is not None:
+            note_log(context)
+        output = dump_output(returned, limit=job_type.max_output)
+        if context.redactor is not None:
+            redact_notes(context.redactor, context.notes)
+            output = None if output is None else context.redactor.json(output)
+        if job_type.audit_content:
+            context.notes.audit_meta[OUTPUT_DIGEST] = None
+        return succeed(context.job, context.worker_id, output, job_type.success_action, context.taken_notes())
+    except PermanentError:
+        raise
+    except Exception as error:
+        # The work is done: doing it again would not make its output recordable.
+        raise PermanentError(f"What the handler returned cannot be recorded: {describe(error)}.") from error

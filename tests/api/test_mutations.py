@@ -23,6 +23,7 @@ NO_CHANGE = {
     "POST /workflows/check",
     "POST /workflows/dry-run",
     "POST /policies/check",
+    "POST /jobs/bulk/preview",
     "POST /agent/hosts/{host_id}/jobs/{job_id}/heartbeat",
     "POST /agent/hosts/{host_id}/jobs/{job_id}/progress",
     "POST /worker/jobs/claim",

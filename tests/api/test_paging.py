@@ -20,6 +20,7 @@ THINGS = 7
 SHORT = {
     "/api/v1/jobs/triggers/{trigger_id}/preview",
     "/api/v1/jobs/dead-letters",
+    "/api/v1/insights/steps",
     "/api/v1/jobs/explain",
     "/api/v1/runs/summary",
     "/api/v1/agent/hosts",

@@ -34,6 +34,8 @@ OF_NOBODY = {
     "audit_epoch",
     "audit_pruned",
     "audit_seal",
+    "history_bounds",
+    "history_changes",
     "job_definitions",
     "job_totals",
     "job_types",

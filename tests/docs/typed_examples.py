@@ -24,8 +24,10 @@ def write_examples(folder: Path) -> list[Path]:
 def _write(folder: Path, block: Block) -> Path:
     page = block.page.stem.replace("-", "_").lower()
     package, _, name = (block.file or "").rpartition("/")
-    # A page may show two states of one file.
-    file = folder / f"{page}_{package}" / name if package else folder / f"{page}_{block.line}.py"
+    file = folder / f"{page}_{package}" / name if package else folder / (name or "none.py")
+    # A page may show two states of one file, and two pages files of one name.
+    if not package and (not name or file.exists()):
+        file = folder / f"{page}_{block.line}.py"
     file.parent.mkdir(parents=True, exist_ok=True)
     if package:
         (file.parent / "__init__.py").touch()

@@ -86,13 +86,13 @@ def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_p
     shown = re.search(r"^```text\n(InvariantBroken.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert shown is not None
     (tmp_path / "conftest.py").write_text(SHORT_CONFTEST)
-    for name in ("test_shop.py", "test_crashes.py"):
+    for name in ("test_payments.py", "test_crashes.py"):
         (tmp_path / name).write_text(EXAMPLES[name])
-    for shop, expected in (
-        (EXAMPLES["shop.py"], "2 passed"),
-        (EXAMPLES["shop.py"].replace(', key=run.idempotency_key("charge")', ""), shown[1]),
+    for payments, expected in (
+        (EXAMPLES["payments.py"], "2 passed"),
+        (EXAMPLES["payments.py"].replace(', key=run.idempotency_key("charge")', ""), shown[1]),
     ):
-        (tmp_path / "shop.py").write_text(shop)
+        (tmp_path / "payments.py").write_text(payments)
         arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--atlas-sim=100", "--tb=line"]
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *arguments, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True

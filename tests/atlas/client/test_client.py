@@ -358,7 +358,7 @@ async def test_the_place_is_kept_until_what_was_missed_has_arrived():
                     frames.append(frame)
 
     assert asked == [None, "seen", "seen", "now-3"]
-    assert [type(frame) for frame in frames] == [Hello, Events, Hello, Hello, Refetch, Hello]
+    assert [type(frame) for frame in frames] == [Hello, Hello, Hello, Refetch, Hello]
 
 
 async def test_a_token_that_may_not_watch_is_refused_at_once(at, server):

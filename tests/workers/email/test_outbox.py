@@ -167,7 +167,7 @@ async def test_a_mail_cannot_steer_the_terminal_that_shows_it(post, monkeypatch)
     monkeypatch.setenv("ATLAS_HOME", str(post.settings.home))
 
     shown = show("show", str(job_id)).stdout
-    assert shown.endswith("\n\nred done back\n")
+    assert shown.endswith("\n\nred done \\u202eback\n")
     assert orjson.loads(show("show", str(job_id), "--json").stdout)["body"].startswith(evil)
 
 

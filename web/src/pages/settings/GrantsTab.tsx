@@ -85,7 +85,7 @@ export function GrantsTab() {
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
         empty={
-          <EmptyState title="No grants yet" command="atlas grant add shop --tenant demo --types 'invoice.*'">
+          <EmptyState title="No grants yet" command="atlas grant enqueue shop --tenant demo --type 'invoice.*'">
             A login of another application enqueues jobs in SQL, in its own transactions, as far as a grant lets it.
           </EmptyState>
         }

@@ -30,7 +30,7 @@ export function RemoveTenant({ tenant, onClose }: { tenant: Schemas["Tenant"]; o
       disabled={typed !== tenant.slug}
       onConfirm={() => remove.mutate(undefined)}
     >
-      <Command text={`atlas tenant export ${tenant.slug} --out ${tenant.slug}.atlas`} />
+      <Command text={`atlas tenant export ${tenant.slug} ${tenant.slug}.zip`} />
       <Field label={`Type ${tenant.slug} to confirm`} required>
         {(control) => <Input {...control} value={typed} onChange={(event) => setTyped(event.target.value)} />}
       </Field>

@@ -137,7 +137,7 @@ function Webhooks() {
         isLoadingMore={query.isFetchingNextPage}
         onMore={() => void query.fetchNextPage()}
         empty={
-          <EmptyState title="No webhooks yet" command="atlas webhook add https://shop.example/atlas --events job.failed">
+          <EmptyState title="No webhooks yet" command="atlas webhooks add https://shop.example/atlas --tenant demo --event job.failed">
             A webhook gets a signed message when something happens to jobs, runs or approvals.
           </EmptyState>
         }
