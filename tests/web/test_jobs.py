@@ -14,7 +14,7 @@ from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from tests.engine.jobs.test_dead_letters import MANY
-from tests.support import DANA, PROOF
+from tests.support import DANA, PROOF, until
 from tests.web.conftest import PHONE, Visit, serious_violations
 from tests.web.hostile import HOSTILE
 from tests.web.site import Site
@@ -178,6 +178,9 @@ def test_a_dead_letter_is_redriven_and_another_discarded(site: Site, visit: Visi
     expect(page.locator("[data-status=failed]").first).to_be_visible()
 
 
+LAST = "from atlas.bulk_actions where tenant_id = $1 order by created_at desc limit 1"
+
+
 def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site: Site, visit: Visit):
     tenant = site.world.other.id
     site.run(site.pool.execute(MANY, tenant, 700))
@@ -190,9 +193,13 @@ def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site
     dialog.get_by_role("button", name="Discard 700 jobs").click()
     told = "200 jobs are discarded; the rest follows. 5 more arrived since and were not changed."
     expect(page.get_by_text(told, exact=True)).to_be_visible()
+
+    async def has_ended() -> bool:
+        return bool(await site.pool.fetchval(f"select finished_at is not null {LAST}", tenant))
+
+    site.run(until(has_ended, within=50))
     expect(page.get_by_role("list", name="Actions that are going on")).to_have_count(0, timeout=20_000)
-    changed = "select changed from atlas.bulk_actions where tenant_id = $1"
-    assert site.run(site.pool.fetchval(changed, tenant)) == 700
+    assert site.run(site.pool.fetchval(f"select changed {LAST}", tenant)) == 700
     left = "select count(*) from atlas.jobs where tenant_id = $1 and dead_lettered_at is not null"
     assert site.run(site.pool.fetchval(left, tenant)) == 5
     site.run(site.pool.execute("delete from atlas.jobs where tenant_id = $1 and job_type = 'report.build'", tenant))
