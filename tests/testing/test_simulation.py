@@ -8,6 +8,8 @@ import orjson
 import pytest
 
 from atlas import JobContext, Snooze, job, workflow
+from atlas.engine.jobs import types
+from atlas.engine.workflows import registry
 from atlas.errors import NotFound
 from atlas.testing import LostAnswer, Simulation, SimulationFailed, crash_everywhere, replay_schedule, simulate
 from atlas.testing.simulation.explore import explore
@@ -15,6 +17,13 @@ from atlas.testing.simulation.memory import contains
 from tests.testing.seeded_bugs import BUGS, World, charge_without_a_key
 
 SCHEDULES = 2000
+
+
+@pytest.fixture(autouse=True)
+def only_its_own(monkeypatch):
+    """What a simulation registers is gone after it: workers of other tests serve all that is registered."""
+    monkeypatch.setattr(types, "_registry", dict(types.registered()))
+    monkeypatch.setattr(registry, "_registry", dict(registry.registered_workflows()))
 
 
 @pytest.mark.parametrize("name", BUGS)
