@@ -337,6 +337,11 @@ async def test_lists_are_the_same_after_finished_jobs_moved_into_history(conn, p
     assert parts >= 5
     for was, now in zip(before, await read(), strict=True):
         assert now == was
+    async with conn.transaction():
+        await conn.execute("set local role atlas_tenant")
+        unnamed = await list_ids(conn, JobFilter(None), before=None, limit=50)
+        named = await list_ids(conn, JobFilter(tenants[0]), before=None, limit=50)
+    assert (unnamed.ids, named.ids) == ([], [])
     # A part whose newest id is older than a page is not read: it is locked, and nobody waits.
     oldest = await owner.fetchval(
         "select 'atlas.jobs_history_' || part from atlas.history_bounds order by max_id limit 1"

@@ -9,7 +9,8 @@ create or replace function history_keys(
 set search_path from current set jit = off set enable_bitmapscan = off set enable_seqscan = off set random_page_cost = 0 set seq_page_cost = 0 as $$
 #variable_conflict use_column
 declare
-  asking constant uuid := case when current_setting('role') = current_schema() || '_tenant' then nullif(current_setting('atlas.tenant', true), '')::uuid end;
+  is_tenant constant boolean := current_setting('role') = current_schema() || '_tenant';
+  asking constant uuid := case when is_tenant then nullif(current_setting('atlas.tenant', true), '')::uuid end;
   tenant constant uuid := coalesce(asking, p_tenant_id);
   is_all constant boolean := tenant is null;
   is_mine constant text := case when is_all then '' else 'and j.tenant_id = $1' end;
@@ -41,7 +42,8 @@ declare
   more_at timestamptz[];
   more_ids uuid[];
 begin
-  if tenant <> p_tenant_id or keys is null then
+  -- A tenant that is not named sees nothing, as by the policies.
+  if (is_tenant and asking is null) or tenant <> p_tenant_id or keys is null then
     return;
   end if;
   for candidate in
