@@ -19,7 +19,7 @@ STEP_TIMES = statement("engine/metering/sql/step_times.sql")
 
 DEFAULT_DAYS = 7
 MAX_DAYS = 31
-# 5,000 runs of ten steps are read in about a tenth of a second.
+# Bounds what one request reads.
 MAX_RUNS = 5000
 MAX_SEARCHED = 50_000
 MAX_STEPS = 100_000

@@ -48,7 +48,7 @@ class Outcome:
 
 
 def simulate(schedules: int | Callable[..., Any] = DEFAULT_SCHEDULES) -> Any:
-    """Make a pytest test of an async function that takes `sim`: it runs once for each of so many schedules.
+    """Make a pytest test of an async function that takes `sim`: it runs once in each of `schedules` schedules.
 
     `pytest --atlas-sim=N` says for all tests how many. Other parameters are fixtures.
     """
@@ -71,7 +71,7 @@ def simulate(schedules: int | Callable[..., Any] = DEFAULT_SCHEDULES) -> Any:
 
 
 def explore(scenario: Scenario, schedules: int = DEFAULT_SCHEDULES, **fixtures: Any) -> None:
-    """Run the scenario in so many schedules. Raises SimulationFailed for the first that fails, shrunk."""
+    """Run the scenario in up to `schedules` schedules. Raises SimulationFailed for the first that fails, shrunk."""
     with virtual_time() as on_time:
         run = functools.partial(simulate_once, scenario, fixtures, on_time)
         for number, schedule in enumerate(_schedules(run, schedules), 1):
@@ -189,11 +189,11 @@ def _kind(error: BaseException) -> tuple[type, str]:
 def _report(scenario: Scenario, number: int, choices: Mapping[int, int], outcome: Outcome) -> str:
     name = getattr(scenario, "__name__", "scenario")
     module = getattr(scenario, "__module__", "tests")
-    told = "\n".join(f"  {line}" for line in outcome.trace)
+    events = "\n".join(f"  {line}" for line in outcome.trace)
     reason = describe(outcome.error) if outcome.error is not None else "it does not fail any more"
     return (
         f"{reason}\n\nFound in schedule {number}. Deviations from the usual order: {len(choices)}. What happened:"
-        f"\n\n{told}\n\nRepeat it:\n\n"
+        f"\n\n{events}\n\nRepeat it:\n\n"
         f"from {module} import {name}\nfrom atlas.testing import replay_schedule\n\n\n"
         f"def {name}_again():\n    replay_schedule({name}, {dict(choices)!r})\n"
     )

@@ -26,7 +26,7 @@ class Schedule:
         return self.choose(options)
 
     def choose(self, options: int) -> int:
-        """The choice at the next point, of so many options."""
+        """The choice at the next point: a number below `options`."""
         point = len(self.options)
         self.options.append(options)
         if options < 2:

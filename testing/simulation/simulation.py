@@ -84,6 +84,7 @@ class Simulation:
     _turns: list[Turn] = field(default_factory=list)
     _frozen: list[tuple[float, Turn]] = field(default_factory=list)
     _processes: list[SimulatedWorker] = field(default_factory=list)
+    # Kept until the end: a task that is collected is closed, and runs its `finally` blocks.
     _dead: list[asyncio.Task[None]] = field(default_factory=list)
     _outside: list[OutsideAction] = field(default_factory=list)
     _invariants: list[Invariant] = field(default_factory=list)

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, idle: Callable[[float | None], None]) -> None:
         self._now = 0.0
         super().__init__(_NoSelector(idle))
-        # What became of a worker that was killed is told by the trace.
+        # The trace shows what became of a worker that was killed.
         self.set_exception_handler(lambda _loop, _context: None)
 
     def time(self) -> float:
