@@ -15,7 +15,7 @@ from atlas.audit.moved import verify_parts
 from atlas.audit.reader import AuditReader, Row, number_of_time
 from atlas.audit.verifier.check import SEAL_LAG, Verification
 from atlas.audit.verifier.export import RESTORED
-from atlas.audit.verifier.format import HEAD, Finding, Report, Seal, number_of
+from atlas.audit.verifier.format import HEAD, Finding, Report, Seal, counted, number_of
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import Connection
@@ -83,13 +83,14 @@ async def never_sealed(conn: Connection) -> Report | None:
     if row is None:
         return None
     report = Report(unsealed=row["rows"])
+    waiting = counted(row["rows"], "row")
     sealer = "A sealer runs with `atlas scheduler` and `atlas up`"
     if row["age"] <= SEAL_LAG.total_seconds():
-        message = f"Nothing has been sealed yet, so nothing can be verified. {row['rows']} rows wait. {sealer}."
+        message = f"Nothing has been sealed yet, so nothing can be verified. Waiting: {waiting}. {sealer}."
         report.notices.append(message)
     else:
-        waiting = f"{row['rows']} rows are in no seal, the oldest for {row['age']:,.0f} s, and there is no seal at all"
-        report.find("unsealed", f"{waiting}: no sealer has run, or the seals were deleted. {sealer}.")
+        message = f"In no seal: {waiting}, the oldest for {row['age']:,.0f} s; there is no seal at all"
+        report.find("unsealed", f"{message}: no sealer has run, or the seals were deleted. {sealer}.")
     return report
 
 

@@ -16,7 +16,7 @@ from atlas.audit.outside.copy import copy_checkpoints
 from atlas.audit.outside.places import copied_folders, places_of
 from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
-from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.format import Report, counted
 from atlas.audit.verify import verify
 from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.db.replica import read_first
@@ -74,7 +74,7 @@ class AuditTasks:
             findings = len(report.findings)
             status = "whole" if report.ok else "damaged"
             if not report.ok:
-                message = f"The audit log has {findings} findings, the first: {report.findings[0].message}"
+                message = f"The audit log has {counted(findings, 'finding')}, the first: {report.findings[0].message}"
         except (AtlasError, *UNREACHABLE, asyncpg.PostgresError) as error:
             message = f"The audit log could not be verified: {str(error) or type(error).__name__}"
         if message:

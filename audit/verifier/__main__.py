@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .copies import read_copies
 from .export import verify_export
-from .format import Report
+from .format import Report, counted
 from .proof import check_proof
 from .signed_notes import parse_keys
 
@@ -53,7 +53,7 @@ def _print(report: Report) -> int:
         print(f"{finding.kind}: {finding.message}")
     for notice in report.notices:
         print(f"note: {notice}")
-    print(f"{report.covered}, {len(report.findings)} findings")
+    print(f"{report.covered}, {counted(len(report.findings), 'finding')}")
     return 0 if report.ok else 1
 
 

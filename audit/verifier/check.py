@@ -8,7 +8,18 @@ from uuid import UUID
 
 from .checkpoints import CheckpointCheck
 from .diff import explain
-from .format import EVENT_LEAF, HEAD, Report, Seal, Snapshot, header_leaf, number_of, text_of_time, time_of_text
+from .format import (
+    EVENT_LEAF,
+    HEAD,
+    Report,
+    Seal,
+    Snapshot,
+    counted,
+    header_leaf,
+    number_of,
+    text_of_time,
+    time_of_text,
+)
 from .orders import OrderCheck
 from .signed_notes import Checkpoint, VerifierKey
 from .signers import NAMING
@@ -104,7 +115,7 @@ class Verification:
         such time.
         """
         if self._rows:
-            message = f"{len(self._rows)} rows stand after the last seal, in no batch."
+            message = f"After the last seal: {counted(len(self._rows), 'row')} in no batch."
             self.report.find("row", message, row=HEAD.unpack(self._rows[0][0])[2])
         size = self._tree.size
         self._checkpoints.finish(self._tree, until)
@@ -242,7 +253,7 @@ class Verification:
         if self.report.unsealed and (
             self.last is None or time_of_text(self.last.sealed_at) < number_of(now - SEAL_LAG)
         ):
-            message = f"{self.report.unsealed} rows are in no seal, and none was made in the last minute before {now}."
+            message = f"In no seal: {counted(self.report.unsealed, 'row')}. None was made in the minute before {now}."
             self.report.find("unsealed", message)
 
 

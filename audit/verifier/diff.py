@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .format import HEAD, Report, Seal, event_leaf, header_leaf
+from .format import HEAD, Report, Seal, counted, event_leaf, header_leaf
 
 # How far a tenant's running numbers may be off after earlier rows were removed.
 FARTHEST = 512
@@ -30,7 +30,7 @@ def explain(
         message = f"Row {id} was added to seal {seal.n} after it had been made at {seal.sealed_at}."
         report.find("row", message, row=id, seal=seal.n)
     for first, last in _ranges(lost[len(unknown) :]):
-        message = f"{last - first + 1} rows of seal {seal.n} (made at {seal.sealed_at}) are missing."
+        message = f"Missing: {counted(last - first + 1, 'row')} of seal {seal.n} (made at {seal.sealed_at})."
         report.find("row", message, seal=seal.n, leaves=(seal.first_index + first, seal.first_index + last))
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from .check import Verification
 from .export_lines import UNSEALED, ExportLines
-from .format import Report
+from .format import Report, counted
 from .personal import PersonalCheck
 from .records import UNREADABLE, read_quickly, read_row, reason_of, seal_of
 from .signed_notes import VerifierKey
@@ -93,7 +93,9 @@ class _WholeExport(ExportLines):
         self._personal.finish(has_all_events=to_the_end)
         self._verification.finish(self._end.now, to_the_end=to_the_end, until=self._until)
         if self.report.unsealed:
-            self.report.notices.append(f"{self.report.unsealed} rows are not sealed yet: nothing proves them so far.")
+            self.report.notices.append(
+                f"Not sealed yet: {counted(self.report.unsealed, 'row')}. Nothing proves them so far."
+            )
         if self._end.restored:
             self.report.find("cluster", RESTORED)
         if not to_the_end:

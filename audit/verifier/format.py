@@ -45,6 +45,11 @@ def time_of_text(text: str) -> int:
     return number_of(datetime.fromisoformat(text)) if "T" in text else int(text)
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun, for people: `1 row`, `2,000 rows`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def number_of(at: datetime) -> int:
     """Microseconds since 2000."""
     passed = at - EPOCH_OF_TIME
@@ -158,10 +163,10 @@ class Report:
     @property
     def covered(self) -> str:
         """How much was looked at, for people. Rows without a seal are always counted: nothing proves them."""
-        rows = f"{self.rows} rows in {self.seals} seals" if self.seals else f"{self.rows} rows"
-        rows += f", {self.pruned} rows removed by order" if self.pruned else ""
-        signed = f"{self.checkpoints} checkpoints, {self.outside} outside copies"
-        return f"{rows}, {signed}, {self.unsealed} rows not sealed yet"
+        rows = counted(self.rows, "row") + (f" in {counted(self.seals, 'seal')}" if self.seals else "")
+        rows += f", {counted(self.pruned, 'row')} removed by order" if self.pruned else ""
+        signed = f"{counted(self.checkpoints, 'checkpoint')}, {counted(self.outside, 'outside copy', 'outside copies')}"
+        return f"{rows}, {signed}, {counted(self.unsealed, 'row')} not sealed yet"
 
     def find(self, kind: str, message: str, **where: Any) -> None:
         """Add a finding, up to a number that a person can still read."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .format import Report, Seal
+from .format import Report, Seal, counted
 from .signed_notes import BadNote, VerifierKey, open_order
 from .signers import SignerCheck
 
@@ -50,7 +50,7 @@ class OrderCheck:
         elif self.through and self._head is not None:
             self._check_notes(report, *self._head)
         if kept:
-            message = f"{kept} rows of the seals up to {self.through} are there, though recorded as removed."
+            message = f"Recorded as removed, but still there: {counted(kept, 'row')} of the seals up to {self.through}."
             report.find("row", message, seal=self.through)
 
     def _check_notes(self, report: Report, size: int, root: bytes) -> None:

@@ -13,6 +13,7 @@ from atlas.audit.forwarding.destinations import Credentials, Destination, open_d
 from atlas.audit.forwarding.forwarder import Progress, keep_forwarding
 from atlas.audit.forwarding.places import ForwarderStatus, add_forwarder, list_forwarders, remove_forwarder
 from atlas.audit.forwarding.shapes import SHAPES
+from atlas.audit.verifier.format import counted
 from atlas.cli.programs.long_running import run_program
 from atlas.cli.runtime import Atlas, caller, connected, execute
 from atlas.cli.terminal.output import Json, dump_json, say, table
@@ -64,7 +65,7 @@ def forward_log(
     running = _Forwarding(target, named, address, shape, from_now=begin == "now", follow=follow, json=json)
     sent, last = run_program(running.run, size=CONNECTIONS, tries_again=follow)
     if not follow:
-        text = f"{sent:,} rows were forwarded to {last.destination}; {last.lag_rows:,} sealed rows are left."
+        text = f"Forwarded {counted(sent, 'row')} to {last.destination}; {counted(last.lag_rows, 'sealed row')} left."
         say({"sent": sent, **_document(last)}, text, json=json)
 
 
@@ -111,7 +112,7 @@ def _print(progress: Progress, *, json: bool) -> None:
     if json:
         print(dump_json({"sent": progress.sent, "number": progress.number, **_document(status)}), flush=True)
     else:
-        print(f"{progress.sent} rows up to number {progress.number}, {status.lag_rows} left", flush=True)
+        print(f"{counted(progress.sent, 'row')} up to number {progress.number}, {status.lag_rows:,} left", flush=True)
 
 
 def _document(status: ForwarderStatus) -> dict[str, Any]:
@@ -127,4 +128,4 @@ def _table(found: Sequence[ForwarderStatus]) -> Any:
         (one.name, one.destination, one.shape, one.sent, one.place.seal, one.lag_rows, f"{one.lag_seconds:.0f} s")
         for one in found
     ]
-    return table(("name", "destination", "shape", "sent", "seal", "rows behind", "seconds behind"), rows)
+    return table(("NAME", "DESTINATION", "SHAPE", "SENT", "SEAL", "ROWS BEHIND", "SECONDS BEHIND"), rows)

@@ -21,7 +21,7 @@ from atlas.audit.personal_data import erase
 from atlas.audit.retention import PrunedRows, new_epoch
 from atlas.audit.sealer import sign_epoch
 from atlas.audit.tree_head import named_as_log
-from atlas.audit.verifier.format import Finding
+from atlas.audit.verifier.format import Finding, counted
 from atlas.audit.verify import verify
 from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.audit.export import Tenant
@@ -195,7 +195,7 @@ async def _require_no_findings(atlas: Atlas, *, accept_loss: bool) -> None:
     findings = await _findings(atlas)
     if findings and not accept_loss:
         raise Conflict(
-            f"The audit log has {len(findings)} findings, the first: {findings[0].message}",
+            f"The audit log has {counted(len(findings), 'finding')}, the first: {findings[0].message}",
             remedy="Look into them with `atlas audit verify`; --accept-loss goes on and signs that rows were lost.",
         )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.audit.verifier.format import counted
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.audit.export import Tenant
 from atlas.cli.connection.connect import on_atlas
@@ -53,8 +54,9 @@ def access(
 def _text(report: AccessReport, names: TenantNames) -> "list[Shown]":
     dormant = [one for one in report.credentials if one.is_dormant]
     people = {one.actor_id for one in report.activity if one.actor_type != "system"}
-    about = f"{len(report.credentials)} credentials, {len(dormant)} of them dormant"
-    headline = f"Access in {report.month} (UTC): {about}; {len(people)} people and programs acted."
+    about = f"{counted(len(report.credentials), 'credential')}, {len(dormant)} dormant"
+    acted = counted(len(people), "person or program", "people and programs")
+    headline = f"Access in {report.month} (UTC): {about}; {acted} acted."
     credentials = [
         (
             one.kind,

@@ -18,7 +18,7 @@ from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.export import verify_export
-from atlas.audit.verifier.format import Report
+from atlas.audit.verifier.format import Report, counted
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
@@ -253,7 +253,7 @@ def _summary(report: Report) -> "Text":
     for notice in report.notices:
         summary.append(f"{'note':<11}", style="yellow")
         summary.append(f"{notice}\n")
-    verdict = "nothing is wrong" if report.ok else f"{len(report.findings)} findings"
+    verdict = "nothing is wrong" if report.ok else counted(len(report.findings), "finding")
     summary.append(f"{report.covered}: {verdict}.", style="green" if report.ok else "red")
     return summary
 

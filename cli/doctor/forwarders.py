@@ -3,6 +3,7 @@
 import asyncpg
 
 from atlas.audit.forwarding.places import list_forwarders
+from atlas.audit.verifier.format import counted
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.pool import Connection
 
@@ -16,11 +17,11 @@ async def check_forwarders(conn: Connection) -> list[Diagnosis]:
     if not forwarders:
         return []
     behind = [one for one in forwarders if one.is_behind]
-    lags = [f"{one.name} is {one.lag_rows:,} rows and {one.lag_seconds:,.0f} s behind" for one in behind]
+    lags = [f"{one.name} is {counted(one.lag_rows, 'row')} and {one.lag_seconds:,.0f} s behind" for one in behind]
     return [
         finding(
             "audit forward",
-            "; ".join(lags) or f"all of {len(forwarders)} forwarders keep up",
+            "; ".join(lags) or f"{counted(len(forwarders), 'forwarder')}, none of them behind",
             warn=bool(behind),
             remedy="Run `atlas audit forward DESTINATION --follow` and read its log; "
             "`atlas audit forward --remove NAME` forgets one that is no longer used.",

@@ -83,7 +83,7 @@ def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
         return begun.id, begun.changed
 
     action_id, changed = on_atlas(work)
-    message = f"{changed} jobs; if there are others, a scheduler goes on with them: bulk action {action_id}."
+    message = f"Changed: {changed}; if there are others, a scheduler goes on with them: bulk action {action_id}."
     say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
 
 
@@ -94,7 +94,7 @@ def _counts(group: JobGroup) -> str:
 def _lines(group: JobGroup) -> list[str]:
     state = "is open" if group.ended_at is None else f"ended {shown_age(group.ended_at)} ago"
     named = f" ({group.name})" if group.name else ""
-    lines = [f"Group {group.id}{named} of {group.total} jobs {state}: {_counts(group)}."]
+    lines = [f"Group {group.id}{named} {state}; jobs: {group.total}, {_counts(group)}."]
     if group.then_job_id is not None:
         lines.append(f"Job {group.then_job_id} of the type {group.then_type} followed it.")
     elif group.then_type is not None:

@@ -35,7 +35,7 @@ def _why(row: Mapping[str, Any]) -> Why:
         return Why("lease_lost", f"{cause}; its jobs run elsewhere.", "Look at its log, and start another.", START)
     if row["drain_requested_at"] is not None:
         asked = f"{row['drain_requested_by']} asked it to drain at {at(row['drain_requested_at'])}"
-        cause = f"{asked}: it ends when its {row['running']} jobs have."
+        cause = f"{asked}: it ends with the last of its jobs; running: {row['running']}."
         return Why("draining", cause, "Start another.", START, {"running": row["running"]})
     gate = gate_of(row["gate"])
     if not gate.online:

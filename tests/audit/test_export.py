@@ -374,7 +374,7 @@ async def test_what_was_signed_after_an_export_is_no_finding_in_it(conn, install
     assert report.findings == []
     assert any(f"2 outside copies, up to {size} leaves" in notice for notice in report.notices)
     assert verify_export(whole, installation.keys, installation.notes).notices == [
-        "2 rows are not sealed yet: nothing proves them so far."
+        "Not sealed yet: 2 rows. Nothing proves them so far."
     ]
 
     await audit_log(conn, installation, seals=1, seed=4)

@@ -298,7 +298,7 @@ async def test_findings_name_the_row_the_kind_and_the_range(tampered, installati
     assert changed.kind == "row"
     assert changed.seal is not None
     missing = next(finding for finding in report.findings if finding.row is None)
-    assert "missing" in missing.message
+    assert "Missing" in missing.message
     assert missing.leaves is not None
     assert missing.leaves[0] == missing.leaves[1]
 

@@ -176,7 +176,7 @@ async def test_a_value_that_cannot_be_read_is_a_finding_among_others(conn, owner
 
     report = await verify(conn, installation.keys)
     assert kinds(report) >= {kind, "row"}
-    assert any("missing" in finding.message or "as it was" in finding.message for finding in report.findings)
+    assert any("Missing" in finding.message or "as it was" in finding.message for finding in report.findings)
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])

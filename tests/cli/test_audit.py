@@ -92,7 +92,7 @@ async def test_an_unchanged_audit_log_verifies_and_a_changed_one_does_not(audit,
     assert "differ from its bytes: message" in done.stdout
     assert "The trigger audit_log_append_only of audit_log is disabled" in done.stdout
     await guard_again(owner)
-    assert "1 findings" in (await audit("verify")).stdout
+    assert "1 finding." in (await audit("verify")).stdout
 
 
 async def test_every_verification_leaves_its_verdict_in_the_audit_log(audit, key, owner):
@@ -385,7 +385,7 @@ async def test_a_new_epoch_is_refused_while_there_are_findings(audit, key, owner
     await owner.execute("alter table atlas.audit_log disable trigger all")
     await owner.execute("delete from atlas.audit_log where entity_id = '2'")
     done = await audit("new-epoch", "--reason", "restored")
-    assert "The audit log has 1 findings" in done.refusal
+    assert "The audit log has 1 finding" in done.refusal
     assert await owner.fetchval("select max(epoch) from atlas.audit_epoch") == 1
 
 

@@ -15,7 +15,7 @@ async def test_what_is_sealed_is_forwarded_once_and_the_status_shows_it(atlas, c
     assert (first["sent"], first["name"], first["lag_rows"], first["shape"]) == (5, "siem", 0, "ocsf")
     assert [orjson.loads(line)["metadata"]["sequence"] for line in file.read_bytes().splitlines()] == [1, 2, 3, 4, 5]
     again = await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem")
-    assert again.stdout == f"0 rows were forwarded to {file}; 0 sealed rows are left.\n"
+    assert again.stdout == f"Forwarded 0 rows to {file}; 0 sealed rows left.\n"
 
     await seal(conn)  # the event of the forwarder
     third = (await atlas("audit", "forward", str(file), "--shape", "ocsf", "--name", "siem", "--json")).document

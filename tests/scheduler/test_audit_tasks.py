@@ -54,7 +54,7 @@ async def test_findings_are_an_alert_until_a_later_one_finds_nothing(conn, owner
 
     [alert] = await find_alerts(conn)
     assert alert.kind == "audit_damaged"
-    assert "The audit log has 1 findings, the first: " in alert.message
+    assert "The audit log has 1 finding, the first: " in alert.message
     assert (await conn.fetch(FACTS))[-1]["verdict"] == "damaged"
     assert "verified_at" not in await state(conn)
 
