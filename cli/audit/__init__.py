@@ -14,6 +14,7 @@ app = ModuleGroup(
         "report": "report:app",
         "forward": "forward:forward_log",
         "erase": "maintain:erase_subject",
+        "archive": "archive:archive_log",
         "prune": "maintain:prune_log",
         "new-epoch": "maintain:begin_epoch",
     },

@@ -1,7 +1,7 @@
 """`atlas audit verify` and `atlas audit proof`."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,15 +11,16 @@ import asyncpg
 import orjson
 import typer
 
+from atlas.audit.archives import Archive, read_archive
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import key_file, read_keys
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
-from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.format import Report, counted
 from atlas.audit.verifier.proof import check_proof
+from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.audit.over_http import verify as verify_over_http
@@ -63,15 +64,17 @@ def verify_log(
             raise typer.BadParameter("needs the database: an export holds no tables", param_hint="--state")
         if not key:
             raise typer.BadParameter("is needed: the public key to check the export with", param_hint="--key")
-        report = _verify_file(export, key, checkpoints, json=json)
+        report, archive = verify_file(export, read_keys(key), outside_copies(None, checkpoints), json=json)
+        more = {} if archive is None else {"archive": archive}
     else:
+        more = {}
         report = either(
             lambda settings: _verify_database(
                 settings, key, checkpoints, incremental=incremental, state=state, json=json
             ),
             lambda atlas: _verify_over_http(atlas, has_options=bool(key or checkpoints or incremental or state)),
         )
-    say(_document(report), _summary(report), json=json)
+    say({**_document(report), **more}, _summary(report), json=json)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -199,12 +202,14 @@ def _mark(path: Path) -> LastVerified | None:
     return mark
 
 
-def _verify_file(export: Path, key: list[Path], checkpoints: list[Path] | None, *, json: bool) -> Report:
-    keys, outside = read_keys(key), outside_copies(None, checkpoints)
+def verify_file(
+    export: Path, keys: Sequence[VerifierKey], outside: Sequence[str], *, json: bool
+) -> tuple[Report, Archive | None]:
+    """Verify an export file, with a progress bar; with it, what an archive of it would record."""
     try:
         size = export.stat().st_size
         with _progress("verifying", json=json) as advance:
-            return verify_export(export, keys, outside, progress=lambda read: advance(read, size))
+            return read_archive(export, keys, outside, progress=lambda read: advance(read, size))
     except OSError as error:
         raise SettingsError(f"The export {export} cannot be read: {error.strerror}.") from error
 

@@ -22,6 +22,7 @@ REASONS = {
     "tenant import": ("it writes the tables of a whole tenant", _THERE),
     "audit forward": ("it reads the seals of the whole log and stores its place", _THERE),
     "audit erase": ("the API erases nothing from the audit log", _THERE),
+    "audit archive": ("only the owner of the tables records archives", _THERE),
     "audit prune": ("only the owner of the tables removes rows", _THERE),
     "audit new-epoch": ("it signs with the key of the machine", "Run it where the key and the database are."),
     "audit verify": (

@@ -1,16 +1,19 @@
-"""Removes old rows of the audit log by the rules of the installation: a least age, and a second person by policy.
+"""Removes old rows of the audit log by the rules of the installation: archived, not too young, and allowed by policy.
 
 A rule of policy for the workflow `audit.prune` decides, as for any start: `review` asks a second person, with an
 ordinary approval of the tenant `system`; `block` forbids it. What is approved is the removal up to one seal.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.archives import require_archived
 from atlas.audit.keys import SigningKey
 from atlas.audit.record import Event, record
 from atlas.audit.retention import PrunedRows, prunable_seal, prune
@@ -46,8 +49,8 @@ async def prune_by_policy(
 ) -> PrunedRows | PruneReview | None:
     """Remove the rows of seals older than that, or request the review that policy wants. None: no seal is that old.
 
-    The connection is of the owner of the tables, and the key signs the order. Called again after the approval, it
-    removes what was approved.
+    The connection is of the owner of the tables, and the key signs the order. Rows that are in no recorded archive
+    are a Conflict. Called again after the approval, it removes what was approved.
     """
     if older_than < min_age:
         raise Refused(
@@ -57,14 +60,15 @@ async def prune_by_policy(
     verdict = await check_policy(conn, SYSTEM_TENANT, WORKFLOW)
     if verdict.effect == "block":
         raise Refused(f"Policy forbids it. {verdict.reason}", remedy="Change the rule, if it should not hold.")
-    if verdict.effect == "allow":
-        return await prune(conn, older_than=older_than, actor=actor, key=key)
     async with conn.transaction():
         newest = await prunable_seal(conn, older_than)
         if newest is None:
             return None
+        if verdict.effect == "allow":
+            return await _prune_archived(conn, newest, older_than, actor, key)
         review = await fetch_row(conn, OPEN_REVIEW, id=PRUNE_ID)
         if review is None:
+            await require_archived(conn, newest)
             return await _ask(conn, newest, older_than, actor, reason or verdict.reason)
         through: int = review["through_seal"]
         if through > newest:
@@ -79,7 +83,21 @@ async def prune_by_policy(
             "requested_by": review["requested_by"],
             "approved_by": review["decided_by"],
         }
-        return await prune(conn, older_than=older_than, actor=actor, key=key, through=through, facts=facts)
+        return await _prune_archived(conn, through, older_than, actor, key, facts)
+
+
+async def _prune_archived(
+    conn: Connection,
+    through: int,
+    older_than: timedelta,
+    actor: Actor,
+    key: SigningKey,
+    facts: Mapping[str, Any] | None = None,
+) -> PrunedRows | None:
+    """Remove the rows up to a seal. The event of the order names the archives that hold them."""
+    archives = await require_archived(conn, through)
+    facts = {**(facts or {}), "archives": archives}
+    return await prune(conn, older_than=older_than, actor=actor, key=key, through=through, facts=facts)
 
 
 async def _ask(conn: Connection, through: int, older_than: timedelta, actor: Actor, reason: str) -> PruneReview:

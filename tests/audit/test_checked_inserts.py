@@ -19,7 +19,7 @@ EVENT = {
     "tenant_id": None, "actor_type": "user", "actor_id": "alice", "level": "info", "action": "TOKEN_ADDED",
     "entity_type": "token", "entity_id": "1", "message": "", "meta": {},
 }  # fmt: skip
-OWN_ACTIONS = ("AUDIT_PRUNED", "AUDIT_EPOCH", "AUDIT_KEY", "ERASED")
+OWN_ACTIONS = ("AUDIT_PRUNED", "AUDIT_ARCHIVED", "AUDIT_EPOCH", "AUDIT_KEY", "ERASED")
 LATER = "2030-01-01T00:00:00.000000+00:00"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -331,14 +332,37 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
     assert "warning: There is no personal value equal to that subject" in done.stderr
 
 
-async def test_old_rows_are_removed_by_order(audit, key, owner):
+async def test_old_rows_are_removed_by_order_when_they_are_archived(audit, key, owner, tmp_path):
     await audit("verify")
+    out = str(tmp_path / "export.jsonl")
+    await audit("export", "--out", out)
     assert (await audit("prune", "--older-than", "400d", "--json")).document == {"pruned": None}
     await owner.execute("alter table atlas.audit_seal disable trigger all")
-    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '401 days'")
+    await owner.execute("update atlas.audit_seal set sealed_at = sealed_at - interval '401 days' where n <= 2")
     await owner.execute("update atlas.tenants set created_at = created_at - interval '401 days'")
+    assert "are in no archive that was verified" in (await audit("prune", "--older-than", "400d")).refusal
+    receipt = tmp_path / "receipt.json"
+    receipt.write_text((await audit("verify", "--export", out, "--key", str(key), "--json")).stdout)
+    archive = json.loads(receipt.read_text())["archive"]
+    assert archive["sha256"] == hashlib.sha256(Path(out).read_bytes()).hexdigest()
+    assert (await audit("archive", "--receipt", str(receipt), "--json")).document == {"archive": archive}
     done = await audit("prune", "--older-than", "400d")
     assert "8 rows were removed, up to seal" in done.stdout  # with the verdict and the name of the key
+
+
+async def test_an_export_that_is_damaged_or_of_one_tenant_is_no_archive(audit, key, written, tmp_path):
+    whole, part, receipt = (tmp_path / name for name in ("whole", "part", "receipt"))
+    await audit("export", "--out", str(whole))
+    await audit("export", "--out", str(part), "--tenant", "acme")
+    assert "holds the rows of all tenants" in (await audit("archive", str(part))).refusal
+    whole.write_bytes(whole.read_bytes().replace(b"change 3", b"change 4", 1))
+    assert "The export has 1 finding, the first: Row" in (await audit("archive", str(whole))).refusal
+    receipt.write_text((await audit("verify", "--export", str(whole), "--key", str(key), "--json")).stdout)
+    assert "has findings" in (await audit("archive", "--receipt", str(receipt))).refusal
+    for wrong in ("{", "[]", '{"ok": true, "archive": {}}'):
+        receipt.write_text(wrong)
+        assert "The receipt" in (await audit("archive", "--receipt", str(receipt))).refusal
+    assert (await audit("archive")).code == 2
 
 
 async def test_an_order_needs_the_key_and_is_sealed_at_once(audit, key, owner, tmp_path):
@@ -347,13 +371,15 @@ async def test_an_order_needs_the_key_and_is_sealed_at_once(audit, key, owner, t
     private.rename(private.with_suffix(".away"))
     assert "Run the command where the key is" in (await audit("prune", "--older-than", "400d")).stderr
     private.with_suffix(".away").rename(private)
+    await audit("export", "--out", str(tmp_path / "archive"))
+    assert (await audit("archive", str(tmp_path / "archive"))).code == 0
 
     await owner.execute("alter table atlas.audit_seal disable trigger all")
     sealed = await owner.fetch(
-        "update atlas.audit_seal set sealed_at = sealed_at - interval '401 days' returning n, sealed_at"
+        "update atlas.audit_seal set sealed_at = sealed_at - interval '401 days' where n <= 2 returning n, sealed_at"
     )
     await owner.execute("update atlas.tenants set created_at = created_at - interval '401 days'")
-    assert "7 rows were removed" in (await audit("prune", "--older-than", "400d")).stdout
+    assert "8 rows were removed" in (await audit("prune", "--older-than", "400d")).stdout
 
     for row in sealed:
         await owner.execute(
@@ -363,7 +389,7 @@ async def test_an_order_needs_the_key_and_is_sealed_at_once(audit, key, owner, t
         )
     await guard_again(owner)
     done = await audit("verify", "--json")
-    assert (done.document["findings"], done.document["pruned"]) == ([], 7)
+    assert (done.document["findings"], done.document["pruned"]) == ([], 8)
 
 
 async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):

@@ -135,6 +135,7 @@ REFUSED = {
     "tenant import": "globex.zip",
     "audit forward": "{home}/audit.jsonl",
     "audit erase": "--subject ann@example.com",
+    "audit archive": "export.jsonl",
     "audit prune": "--older-than 1d",
     "audit new-epoch": "--reason moved",
 }
