@@ -12,6 +12,7 @@ from atlas.version import __version__ as __version__
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.database import open_pool
+    from atlas.engine.effects.outcomes import CannotTell, Done, EffectRefused, NotDone
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
     from atlas.engine.jobs.around_job import around_job
     from atlas.engine.jobs.backoff import backoff_delay_ms, can_retry
@@ -42,6 +43,9 @@ __all__ = [
     "Actor",
     "AtlasError",
     "AtlasPrisma",
+    "CannotTell",
+    "Done",
+    "EffectRefused",
     "EnqueueJob",
     "Enqueued",
     "JobContext",
@@ -49,6 +53,7 @@ __all__ = [
     "JobsRepository",
     "NewJob",
     "NewJobOptions",
+    "NotDone",
     "PermanentError",
     "Recurring",
     "RecurringContext",
@@ -81,6 +86,7 @@ __all__ = [
 _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.database": ("open_pool",),
+    "atlas.engine.effects.outcomes": ("CannotTell", "Done", "EffectRefused", "NotDone"),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
     "atlas.engine.jobs.around_job": ("around_job",),
     "atlas.engine.jobs.backoff": ("backoff_delay_ms", "can_retry"),

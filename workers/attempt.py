@@ -16,6 +16,7 @@ from atlas.engine.jobs.verdicts import (
     JobCanceled,
     JobExpired,
     JobTimeout,
+    JobWaits,
     PermanentError,
     Settled,
     decide,
@@ -86,7 +87,7 @@ class AttemptRunner:
             if (reason := slot.stopped_by()) in ("timeout", "cancel"):
                 raise _stopped(reason, limit, job)
             return success(context, job_type, output)
-        except Settled:
+        except (Settled, JobWaits):
             await self._report.keep_log(slot, context)
             return None
         except NotStarted:

@@ -6,11 +6,13 @@ was cut, keeps the transaction open. Whatever happens before the server commits,
 the attempt ends in an error like any other: recording that is fenced too, and refused where the commit has succeeded.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from uuid import UUID
 
-from atlas.db.pool import Connection, commit_with
+from atlas.db.pool import Connection, borrow, commit_with
+from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.jobs.attempt_commit import AttemptTransaction, CommitCall, finishing
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.ending_transaction import REFUSED, ending
@@ -21,6 +23,11 @@ from atlas.errors import AtlasError, LeaseLost
 from atlas.workers.application_pool import ApplicationPool
 from atlas.workers.attempt_report import success
 from atlas.workers.worker_lease import WorkerLease
+
+# How long recording an effect may take.
+LEDGER_SECONDS = 10.0
+
+R = TypeVar("R")
 
 
 class WorkerTransactions:
@@ -54,6 +61,15 @@ class WorkerTransactions:
         first = contexts[0]
         key = self.key_of(first.worker_id, first.job_id, first.attempt)
         return finishing(first.worker_id, key, [_finish(context) for context in contexts])
+
+    def ledger(self, context: AttemptContext) -> EffectLedger:
+        """Where the effects of an attempt are recorded: in the database of Atlas."""
+
+        async def work(call: Callable[[Connection], Awaitable[R]]) -> R:
+            async with borrow(context.pool, within=LEDGER_SECONDS) as conn:
+                return await call(conn)
+
+        return EffectLedger(work, context.worker_id, context.job_id, context.attempt, redactor=context.redactor)
 
     def key_of(self, worker_id: str, job_id: UUID, attempt: int) -> bytes:
         """The key of the worker that has claimed a job under this id; LeaseLost if it goes under another now."""

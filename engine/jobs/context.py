@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple, Unpack
 from uuid import UUID
 
 from atlas.db.pool import Connection, Pool
@@ -20,6 +20,11 @@ from atlas.logs import job_logger
 if TYPE_CHECKING:
     import structlog
 
+    from atlas.engine.effects.effect_call import EffectCall, OpenEffect
+    from atlas.engine.effects.ledger import Ledger
+    from atlas.engine.effects.outcomes import EffectOptions
+
+Arguments = TypeVarTuple("Arguments")
 Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
 
 
@@ -84,6 +89,22 @@ class JobContext:
         """
         raise NotImplementedError
 
+    def effect(
+        self,
+        name: str,
+        function: "Callable[[OpenEffect, *Arguments], Awaitable[str | None]] | None" = None,
+        *arguments: *Arguments,
+        **options: "Unpack[EffectOptions]",
+    ) -> "EffectCall":
+        """Call a provider outside of this database, and never repeat the call blindly.
+
+        `reference = await ctx.effect("stripe.charge", charge, order)`: the function gets the effect first, whose `key`
+        is for the provider, and returns the provider's reference. Once the effect is done the function is not called
+        again. After a loss the provider is asked by `lookup`, or called with the same key if it is `repeatable`;
+        else a person is asked. Without a function: `async with ctx.effect("stripe.charge") as effect:`.
+        """
+        raise NotImplementedError
+
     @property
     def connection(self) -> Connection:
         """The connection of the open transaction, also that of a handler with `transactional=True`."""
@@ -116,6 +137,9 @@ class Transactions(Protocol):
 
     def commit_call(self, *contexts: "AttemptContext") -> CommitCall:
         """The call that ends these attempts, as the last statement of their transaction."""
+
+    def ledger(self, context: "AttemptContext") -> "Ledger":
+        """Where the effects of an attempt outside of the database are recorded."""
 
 
 class AttemptContext(JobContext):
@@ -197,6 +221,23 @@ class AttemptContext(JobContext):
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
         return self.transactions.begin(self)
+
+    def effect(
+        self,
+        name: str,
+        function: "Callable[[OpenEffect, *Arguments], Awaitable[str | None]] | None" = None,
+        *arguments: *Arguments,
+        **options: "Unpack[EffectOptions]",
+    ) -> "EffectCall":
+        # Jobs without effects do not load it.
+        from atlas.engine.effects.effect_call import EffectCall
+
+        if self.own_transaction is not None and not self.own_transaction.is_committed:
+            raise AtlasError(
+                f"The effect {name} would be made within the transaction that ends the job.",
+                remedy="Make it before the transaction: the effect stays if the commit is refused.",
+            )
+        return EffectCall(self.transactions.ledger(self), name, options, function, arguments)
 
     @property
     def connection(self) -> Connection:

@@ -55,6 +55,10 @@ class Settled(Exception):
     """The handler has recorded what becomes of the job itself, fenced by its attempt."""
 
 
+class JobWaits(BaseException):
+    """The job waits for a person, which is recorded. No handler that catches exceptions goes on after it."""
+
+
 class JobTimeout(AtlasError):
     """The handler did not end within its time."""
 

@@ -94,7 +94,15 @@ async def test_everything_of_a_tenant_goes_and_the_audit_log_proves_it(conn, tra
 
     facts = await last_event(conn, "TENANT_REMOVED")
     assert (facts["slug"], facts["asked_by"], facts["reason"], facts["state"]) == ("acme", "dana", "they left", None)
-    with_jobs = {"job_secrets", "mail_ledger", "workflow_runs", "workflow_steps", "job_counts", "dead_letters"}
+    with_jobs = {
+        "job_secrets",
+        "mail_ledger",
+        "effects",
+        "workflow_runs",
+        "workflow_steps",
+        "job_counts",
+        "dead_letters",
+    }
     with_jobs |= {"dead_letter_causes"}
     assert facts["rows"] == {table: count for table, count in had.items() if count and table not in STAYS | with_jobs}
     assert await removed_rows(conn, acme.id) == facts["rows"]

@@ -21,7 +21,7 @@ from atlas.workers.email.provider_responses import (
     server_failure,
     shown_message,
 )
-from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent
+from atlas.workers.email.providers import MailUnknown, MaybeSent, NotSent
 
 WHO = "Microsoft Graph"
 # The time limit of one call, however slowly the response comes.
@@ -110,14 +110,14 @@ class Graph:
         except FAILURES as error:
             raise MaybeSent(f"{WHO} could not be asked about an earlier request: {self._describe(error)}.") from error
         except NotSent as error:
-            raise (CannotTell if error.permanent else MaybeSent)(error.message) from error
+            raise (MailUnknown if error.permanent else MaybeSent)(error.message) from error
         is_draft = response.body.get("isDraft") if isinstance(response.body, dict) else None
         if response.status == 200 and isinstance(is_draft, bool):
             return "draft" if is_draft else "sent"
         if response.is_gone:
             return "gone"
         if response.status in (401, 403, 404):
-            raise CannotTell(f"{WHO} does not say what became of an earlier request: {self._said(response)}.")
+            raise MailUnknown(f"{WHO} does not say what became of an earlier request: {self._said(response)}.")
         raise MaybeSent(
             f"{WHO} did not say what became of an earlier request ({response.status}): {self._said(response)}.",
             retry_after=retry_after(response.headers),

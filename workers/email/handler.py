@@ -27,7 +27,7 @@ from atlas.workers.email.outcomes import (
     still_open,
     unknown,
 )
-from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing, Provider
+from atlas.workers.email.providers import MailUnknown, MaybeSent, NotSent, Outgoing, Provider
 from atlas.workers.email.routing import NEEDS, Routes, TenantRoute
 
 
@@ -114,7 +114,7 @@ class Mailer:
                 return self._sent(attempt.mail, attempt.ctx, entry, found="provider")
         open_ones = [entry.provider for entry in asked if entry.state.is_open]
         if len(open_ones) > 1:
-            raise unknown(CannotTell(f"The providers {', '.join(open_ones)} were all asked to send this mail."))
+            raise unknown(MailUnknown(f"The providers {', '.join(open_ones)} were all asked to send this mail."))
         order = self._order(attempt)
         first = open_ones or [entry.provider for entry in asked if entry.repeatable and entry.provider in order]
         return await self._send_by_any(attempt, [*first, *(name for name in order if name not in first)])
@@ -132,7 +132,7 @@ class Mailer:
             message_id = await self._provider(entry.provider).resolve(entry)
         except MaybeSent as error:
             raise maybe_sent(error) from error
-        except (CannotTell, NotSent) as error:
+        except (MailUnknown, NotSent) as error:
             if not entry.state.is_ordered:
                 raise unknown(error) from error
             return None
@@ -184,7 +184,7 @@ class Mailer:
             message_id = await provider.send(outgoing, entry)
         except MaybeSent as error:
             message_id = await self._look_once_more(provider, entry, error)
-        except CannotTell as error:
+        except MailUnknown as error:
             raise unknown(error) from error
         await entry.sent(message_id)
         return entry
@@ -198,7 +198,7 @@ class Mailer:
             raise OutcomeUnknown(error.message) from error
         try:
             message_id = await provider.resolve(entry)
-        except (MaybeSent, CannotTell):
+        except (MaybeSent, MailUnknown):
             raise unknown(error) from error
         if message_id is None:
             raise maybe_sent(error) from error
@@ -214,7 +214,7 @@ class Mailer:
                 message_id = await self._provider(entry.provider).discard(entry)
             except MaybeSent as error:
                 raise maybe_sent(error) from error
-            except (CannotTell, NotSent) as error:
+            except (MailUnknown, NotSent) as error:
                 if entry.state.is_ordered:
                     continue
                 if isinstance(error, NotSent) and not error.permanent:

@@ -12,7 +12,7 @@ from atlas.workers.email.addresses import Address, parse_address
 from atlas.workers.email.graph import Found, Graph
 from atlas.workers.email.ledger import LedgerEntry
 from atlas.workers.email.mail_state import MailState
-from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
+from atlas.workers.email.providers import MailUnknown, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
 # Right after a request to send, Graph may show the message neither as a draft nor in Sent Items.
@@ -59,7 +59,7 @@ class Microsoft:
     async def resolve(self, entry: LedgerEntry) -> str | None:
         """Look the draft up. A draft that is gone may have been removed by a person, before or after it was sent."""
         if entry.draft_id is None:
-            raise CannotTell("The draft that an earlier attempt left with Microsoft Graph is no longer known.")
+            raise MailUnknown("The draft that an earlier attempt left with Microsoft Graph is no longer known.")
         found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
         if found == "gone":
             raise _gone(entry)
@@ -95,7 +95,7 @@ class Microsoft:
         assert entry.draft_id is not None
         try:
             found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
-        except CannotTell:
+        except MailUnknown:
             if not entry.state.is_ordered:
                 raise
             return "gone"
@@ -110,7 +110,7 @@ class Microsoft:
             return False
         removed = await self._graph.delete_draft(_mailbox(entry), entry.draft_id)
         if removed == "gone" and not entry.state.is_ordered:
-            raise CannotTell(GONE)
+            raise MailUnknown(GONE)
         if removed != "there":
             await entry.draft_gone()
         return removed != "there"
@@ -120,13 +120,13 @@ class Microsoft:
         await self._graph.close()
 
 
-def _gone(entry: LedgerEntry, refusal: NotSent | None = None) -> MaybeSent | CannotTell:
+def _gone(entry: LedgerEntry, refusal: NotSent | None = None) -> MaybeSent | MailUnknown:
     """The error for a draft that is not found: soon after a request to send, it may still appear in Sent Items."""
     is_young = refusal is not None or entry.age is None or entry.age < SETTLING_SECONDS
     message = GONE if refusal is None else f"{refusal.message} {GONE}"
     if is_young and entry.ctx.job.has_retries_left:
         return MaybeSent(message, retry_after=None if refusal is None else refusal.retry_after)
-    return CannotTell(message)
+    return MailUnknown(message)
 
 
 def _mailbox(entry: LedgerEntry) -> str:

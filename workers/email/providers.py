@@ -36,7 +36,7 @@ class MaybeSent(AtlasError):
         self.retry_after = retry_after
 
 
-class CannotTell(AtlasError):
+class MailUnknown(AtlasError):
     """Whether an earlier attempt sent the mail can no longer be found out. An operator decides."""
 
 
@@ -54,13 +54,13 @@ class Provider(Protocol):
     """Sends mails, and notes in the ledger how far it came, for the next attempt."""
 
     async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
-        """Send it and return the provider's id of the message; raises NotSent, MaybeSent or CannotTell."""
+        """Send it and return the provider's id of the message; raises NotSent, MaybeSent or MailUnknown."""
         ...
 
     async def resolve(self, entry: LedgerEntry) -> str | None:
         """Find out what became of an earlier request whose outcome is unknown.
 
-        Returns the id of the message if it is out, None if sending again cannot make two of it. Raises CannotTell
+        Returns the id of the message if it is out, None if sending again cannot make two of it. Raises MailUnknown
         otherwise.
         """
         ...

@@ -23,7 +23,7 @@ from atlas.workers.email.provider_responses import (
     server_failure,
     shown_message,
 )
-from atlas.workers.email.providers import CannotTell, MaybeSent, NotSent, Outgoing
+from atlas.workers.email.providers import MailUnknown, MaybeSent, NotSent, Outgoing
 
 WHO = "Resend"
 DEFAULT_URL = "https://api.resend.com"
@@ -58,7 +58,7 @@ class Resend:
         """The key makes it safe to ask again, for as long as Resend keeps it."""
         if entry.age is None or entry.age < KEY_SECONDS:
             return None
-        raise CannotTell(
+        raise MailUnknown(
             f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never responded;"
             " its idempotency key has expired."
         )
@@ -89,7 +89,7 @@ class Resend:
             raise server_failure(WHO, 200, "the response holds no id", {})
         return message_id
 
-    def _verdict(self, error: ResendError) -> NotSent | MaybeSent | CannotTell:
+    def _verdict(self, error: ResendError) -> NotSent | MaybeSent | MailUnknown:
         """What the SDK's error says about the mail. It reports a broken connection as a 500; the cause says more."""
         cause = error.__context__
         if error.error_type == "HttpClientError":
@@ -100,7 +100,7 @@ class Resend:
         status = int(error.code) if str(error.code).isdecimal() else 0
         said = shown_message(f"{error.error_type}: {error.message}", self._secrets).strip(" .:")
         if error.error_type == _OTHER_CONTENT:
-            return CannotTell(f"{WHO} was asked before to send another mail under this job's id: {said}.")
+            return MailUnknown(f"{WHO} was asked before to send another mail under this job's id: {said}.")
         if status in _MAYBE_SENT or not 400 <= status < 500:
             return server_failure(WHO, status, said, error.headers)
         return refusal(WHO, status, said, error.headers)

@@ -18,7 +18,7 @@ from atlas.settings import Settings
 from atlas.workers.email.ledger import LedgerEntry
 from atlas.workers.email.mime import render
 from atlas.workers.email.provider_responses import describe, secrets_of, shown_message
-from atlas.workers.email.providers import CannotTell, NotSent, Outgoing
+from atlas.workers.email.providers import MailUnknown, NotSent, Outgoing
 
 REPLY_SECONDS = 60.0
 # A server scans the content before it accepts it. RFC 5321 asks for ten minutes: who stops waiting knows nothing.
@@ -57,7 +57,7 @@ class Smtp:
 
     async def resolve(self, entry: LedgerEntry) -> str | None:
         """An SMTP server does not tell what became of a mail."""
-        raise CannotTell(f"{self._who} was given this mail, and its reply never came.")
+        raise MailUnknown(f"{self._who} was given this mail, and its reply never came.")
 
     async def discard(self, entry: LedgerEntry) -> str | None:
         """An SMTP server keeps no drafts."""
@@ -74,12 +74,12 @@ class Smtp:
         except aiosmtplib.SMTPDataError as error:
             # Only these replies say that the server does not have it.
             if not 400 <= error.code < 600:
-                raise CannotTell(f"{self._who} responded to the mail with {error.code}.") from error
+                raise MailUnknown(f"{self._who} responded to the mail with {error.code}.") from error
             await entry.refused()
             raise
         except BROKEN as error:
             reason = self._said(error)
-            raise CannotTell(f"{self._who} was given the mail, and the connection broke: {reason}.") from error
+            raise MailUnknown(f"{self._who} was given the mail, and the connection broke: {reason}.") from error
 
     def _refusal(self, error: aiosmtplib.SMTPResponseException) -> NotSent:
         said = shown_message(error.message, self._secrets).strip(" .:") or "no reason given"

@@ -36,7 +36,7 @@ begin
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, running_programs, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
         'job_limits, limit_events, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
-        'policy_rules, mail_ledger, mail_pace, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
+        'policy_rules, mail_ledger, mail_pace, effects, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
         'job_counts, job_totals, job_series, dead_letters, dead_letter_causes, webhooks, inbound_hooks, bulk_actions, bulk_previews, pauses, '
         'job_groups, enqueue_grants',
         'select, insert, update, delete'),
@@ -48,6 +48,7 @@ begin
       (tenant_role, 'job_types, job_definitions, job_workers, system_state, pauses, job_runs, shown_jobs, listed_jobs, workflow_run_states', 'select'),
       (tenant_role, 'tenants, job_attempts, usage_hourly, job_counts, job_series, dead_letters, dead_letter_causes, recurring_jobs, recurring_runs', 'select'),
       (tenant_role, 'events, trigger_fires', 'select, insert'),
+      (tenant_role, 'effects', 'select, update (state, reference, ended_at, settled_by, settled_at)'),
       (tenant_role, 'api_tokens', 'select, insert, update (revoked_at)'),
       (tenant_role, 'job_groups', 'select, insert, update (total)'),
       (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions, bulk_previews', 'select, insert'),

@@ -1,5 +1,5 @@
 -- Removes up to p_limit rows of a tenant that is being removed, all of one table, with an audit row that counts them: JOBS_PRUNED for
--- jobs, TENANT_ROWS_REMOVED for others. Ended jobs come first, with their attempts, secrets, mail ledger, runs and steps, and the
+-- jobs, TENANT_ROWS_REMOVED for others. Ended jobs come first, with their attempts, secrets, mail ledger, effects, runs and steps, and the
 -- personal values in their events; of a tenant that moved, also those that are queued. Then comes every other table with a tenant_id; those that others refer to come last.
 -- Returns the table and the count: 0 jobs are jobs that have not ended. No row: only what remove_tenant.sql deletes is left.
 -- The caller holds the tenant's row. Locks: job rows in ascending id. Called by engine/tenants/removal.py.
@@ -42,7 +42,7 @@ begin
         -- history goes with the jobs
         and not exists (select from pg_inherits i where i.inhrelid = c.oid)
         -- what went with the jobs, and what is counted from the audit log until the end
-        and c.relname <> all ('{jobs,job_secrets,mail_ledger,workflow_runs,workflow_steps,job_counts,dead_letters,dead_letter_causes}')
+        and c.relname <> all ('{jobs,job_secrets,mail_ledger,effects,workflow_runs,workflow_steps,job_counts,dead_letters,dead_letter_causes}')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)
       order by (select count(*) from pg_constraint f where f.confrelid = c.oid and f.contype = 'f'), c.relname
     loop
