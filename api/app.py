@@ -63,7 +63,7 @@ from atlas.api.resources import (
     workers,
     workflows,
 )
-from atlas.api.routing import PREFIX
+from atlas.api.routing import PREFIX, GuardedRoute
 from atlas.db.pool import Pool
 from atlas.db.prisma import load_client
 from atlas.engine.access.sessions import delete_expired_sessions
@@ -175,6 +175,10 @@ def _add_routes(app: FastAPI) -> None:
     # Flat, not included: a router within a router is searched more slowly.
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
+    for route in app.routes:
+        if isinstance(route, GuardedRoute):
+            # Not by the first request to it.
+            route.build()
     describe(app)
 
 

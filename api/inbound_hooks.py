@@ -1,11 +1,15 @@
 """Inbound hooks by their keys, from a cache, with rate limits of their own."""
 
+from typing import TYPE_CHECKING
+
 from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.db import READ_SECONDS, Database
 from atlas.api.limits.rates import Buckets, FailedSignIns, Rates
 from atlas.api.problems import TooManyRequests
-from atlas.engine.webhooks.inbound import HookSecret, load_secret
 from atlas.errors import AtlasError, NotFound
+
+if TYPE_CHECKING:
+    from atlas.engine.webhooks.inbound import HookSecret
 
 # A hook that was removed is refused everywhere after this time.
 CACHED_SECONDS = 10.0
@@ -21,10 +25,13 @@ class InboundHooks:
         self._failures = FailedSignIns(rates)
         self._buckets = Buckets()
 
-    async def find(self, key: str, address: str | None) -> HookSecret:
+    async def find(self, key: str, address: str | None) -> "HookSecret":
         """The hook of a key, within its rate. One that does not exist is NotFound, and counted by address."""
 
-        async def look_up() -> HookSecret:
+        # Imported here: a command has the same state, and receives no messages.
+        from atlas.engine.webhooks.inbound import load_secret
+
+        async def look_up() -> "HookSecret":
             async with self._failures.lookup(address), self._db.connection(within=READ_SECONDS) as conn:
                 found = await load_secret(conn, key)
             if found is None:

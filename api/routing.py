@@ -1,7 +1,9 @@
 """Routes that authenticate and authorize their callers, limit their rates, and read and write JSON."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +16,7 @@ from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from atlas.api.access.authentication import require_own_page
 from atlas.api.app_state import AppState
@@ -31,6 +34,7 @@ from atlas.strict_json import MOST_NODES, read_json
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX = "/api/v1"
+PYDANTIC_1 = "pydantic.v1"
 BODY_LIMIT = 1024 * 1024
 # For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
@@ -91,7 +95,8 @@ def rules_of(endpoint: Callable[..., Any]) -> RouteRules:
 class GuardedRoute(APIRoute):
     """A route that admits its callers by its rules, reads their bodies strictly, and is called once with a key.
 
-    HEAD is GET without the body.
+    HEAD is GET without the body. Models of parameters and responses are built when one of their attributes is first
+    read: a command in its own process calls one route of many.
     """
 
     # Whether an Idempotency-Key makes it respond once, and whether If-Match says which state it edits.
@@ -99,11 +104,30 @@ class GuardedRoute(APIRoute):
     takes_match: bool
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
-        methods = self.methods or set()
-        if "GET" in methods and not rules_of(endpoint).takes:
+        # All that is needed to find a route by its address and method.
+        self.path, self.endpoint = path, endpoint
+        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self.methods = {method.upper() for method in options["methods"]}
+        if "GET" in self.methods and not rules_of(endpoint).takes:
             # The server leaves out the body.
-            self.methods = methods | {"HEAD"}
+            self.methods.add("HEAD")
+        self._options: dict[str, Any] | None = options
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for attributes that are not set, so no longer once the route is built.
+        if self.__dict__.get("_options") is None:
+            raise AttributeError(name)
+        self.build()
+        return getattr(self, name)
+
+    def build(self) -> None:
+        """Build the models of parameters and responses, unless that was done before."""
+        options, methods = self._options, self.methods
+        if options is not None:
+            self._options = None
+            with _without_pydantic_1():
+                super().__init__(self.path, self.endpoint, **options)
+            self.methods = methods
 
     def get_route_handler(self) -> Handle:
         rules = rules_of(self.endpoint)
@@ -134,6 +158,17 @@ class GuardedRoute(APIRoute):
             return await respond_once(request, call, key, lambda: inner(request), helper=rules.helper)
 
         return noted_write(handle) if changes and rules.roles else handle
+
+
+@contextmanager
+def _without_pydantic_1() -> Iterator[None]:
+    """Keep FastAPI from importing `pydantic.v1` to refuse its models: that takes longer than to build a route."""
+    sys.modules.setdefault(PYDANTIC_1, None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        if sys.modules[PYDANTIC_1] is None:
+            del sys.modules[PYDANTIC_1]
 
 
 def naming_model(handle: Handle, body: Any) -> Handle:

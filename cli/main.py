@@ -30,7 +30,7 @@ _WrongUsage: Any = typer.BadParameter.__base__
 def main() -> None:
     """Run one command. Exit status: 0 done, 1 refused with a reason, 2 wrong usage, 130 interrupted."""
     # What a command imports is no garbage: looking for some while it starts and ends would take a fifth of its time.
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(200_000, 20, 50)
     try:
         _run()
     finally:

@@ -4,8 +4,8 @@ Where the database has no free connection, not even a reserved one, the API of a
 connects is imported when it is needed: help and completion do not need it, and no command needs both backends.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -96,12 +96,25 @@ def _for_token(settings: "Settings", *, by_token: bool) -> "Settings":
 
 def _client(settings: "Settings", tenant: str | None) -> "AbstractAsyncContextManager[AtlasClient]":
     if settings.atlas_url is None:
-        from atlas.cli.connection.in_process import reach_in_process
+        with _deferred_models():
+            from atlas.cli.connection.in_process import reach_in_process
 
         return reach_in_process(settings, tenant)
     from atlas.cli.connection.over_http import reach_api
 
     return reach_api(settings, tenant)
+
+
+@contextmanager
+def _deferred_models() -> Iterator[None]:
+    """Build the models that are imported in the block when they are used. FastAPI has some for OpenAPI."""
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True
+    try:
+        yield
+    finally:
+        del BaseModel.model_config["defer_build"]
 
 
 def _api_here(settings: "Settings") -> "Settings":
