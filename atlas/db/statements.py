@@ -1,7 +1,7 @@
 """Loads SQL from `.sql` files, binds its `:name` parameters and runs it."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -28,14 +28,21 @@ class Statement:
     Its file is read when it is first used: a command imports many statements and runs few.
     """
 
-    def __init__(self, path: str, text: str | None = None, nulls: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, path: str, text: str | None = None, nulls: frozenset[str] = frozenset(), columns: Sequence[str] = ()
+    ) -> None:
         self.path = path
         self._text = text
         self._nulls = nulls
+        self._columns = columns
 
     def without(self, *names: str) -> "Statement":
         """The same statement where these parameters are null: fewer values to send, and less to plan and compute."""
-        return Statement(self.path, self._text, self._nulls | set(names))
+        return Statement(self.path, self._text, self._nulls | set(names), self._columns)
+
+    def of_columns(self, names: Sequence[str]) -> "Statement":
+        """The same statement with these columns in place of `:columns`. A new field is entered in its class alone."""
+        return Statement(self.path, self._text, self._nulls, names)
 
     @cached_property
     def sql(self) -> str:
@@ -58,6 +65,8 @@ class Statement:
                 return match[0]
             if name in self._nulls:
                 return "null"
+            if name == "columns" and self._columns:
+                return ", ".join(self._columns)
             return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
         return _TOKENS.sub(number, text).strip().rstrip(";"), tuple(numbers)

@@ -5,13 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.connection.backend import EnqueueOptions
 from atlas.cli.runtime import caller
 from atlas.cli.terminal.ids import find_by_name_or_id
 from atlas.db.pool import Connection
 from atlas.engine.admission import ENGINE_RUN, admit
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
-from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 async def enqueue_or_request(conn: Connection, options: EnqueueOptions) -> Enqueued:
     """Enqueue a job. One of type ENGINE_RUN is a request for a workflow, as in the API."""
-    tenant_id = (await find_tenant(conn, "system" if options.tenant is None else options.tenant)).id
+    owner = await tenant_id(conn, "system" if options.tenant is None else options.tenant)
     if options.job.job_type == ENGINE_RUN:
         from atlas.engine.workflows.intents import request_workflows
 
-        [run_id] = await request_workflows(conn, tenant_id, [_intent_of(options)], requested_by=caller())
+        [run_id] = await request_workflows(conn, owner, [_intent_of(options)], requested_by=caller())
         return Enqueued(run_id)
-    host_id = None if options.host is None else await _host_id(conn, options.host, tenant_id)
-    job = replace(options.job, tenant_id=tenant_id, host_id=host_id)
+    host_id = None if options.host is None else await _host_id(conn, options.host, owner)
+    job = replace(options.job, tenant_id=owner, host_id=host_id)
     return await enqueue(conn, await admit(conn, job), actor=caller())
 
 
-async def _host_id(conn: Connection, named: str, tenant_id: UUID) -> UUID:
+async def _host_id(conn: Connection, named: str, owner: UUID) -> UUID:
     # Imported here: few jobs name a host.
     from atlas.engine.hosts.hosts import find_host
 
-    return (await find_by_name_or_id(conn, "host", named, partial(find_host, conn, tenant_id=tenant_id))).id
+    return (await find_by_name_or_id(conn, "host", named, partial(find_host, conn, tenant_id=owner))).id
 
 
 def _intent_of(options: EnqueueOptions) -> "NewIntent":

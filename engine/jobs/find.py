@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+import orjson
 
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
-from atlas.models.rows import from_rows, prisma_name
+from atlas.models.rows import from_rows
 from atlas.models.system import QueueDepth
 
 if TYPE_CHECKING:
@@ -80,17 +81,18 @@ class JobRow:
 
 
 _NAMES = tuple(field.name for field in fields(JobRow))
-_LISTED_NAMES = tuple(name for name in _NAMES if name not in ("input", "output"))
-_IDS = tuple(field.name for field in fields(JobRow) if field.type in (UUID, UUID | None))
-_read, _read_listed = (attrgetter(*map(prisma_name, names)) for names in (_NAMES, _LISTED_NAMES))
+_NOT_LISTED = ("input", "output")
+_DOCUMENTS = ("input", "output", "error", "progress")
+READ = statement("engine/jobs/sql/read_jobs.sql").of_columns(_NAMES)
+READ_LISTED = statement("engine/jobs/sql/read_listed_jobs.sql").of_columns(
+    [name for name in _NAMES if name not in _NOT_LISTED]
+)
 
 
 async def get_job(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobRow | None:
     """One job, or None if there is none, or none in that tenant."""
-    row = await prisma_on(conn).shownjob.find_unique(where={"id": str(job_id)})
-    if row is None or (tenant_id is not None and row.tenantId != str(tenant_id)):
-        return None
-    return _job_row(row)
+    jobs = await read_jobs(conn, [job_id], tenant_id=tenant_id)
+    return jobs[0] if jobs else None
 
 
 async def read_jobs(
@@ -102,15 +104,10 @@ async def read_jobs(
     """
     if not ids:
         return []
-    names = [str(id) for id in ids]
-    prisma = prisma_on(conn)
-    rows: Sequence[models.ShownJob | models.ListedJob]
-    if whole:
-        rows = await prisma.shownjob.find_many(where={"id": {"in": names}})
-    else:
-        rows = await prisma.listedjob.find_many(where={"id": {"in": names}})
-    found = {row.id: row for row in rows if tenant_id is None or row.tenantId == str(tenant_id)}
-    return [_job_row(found[name], whole=whole) for name in names if name in found]
+    query = READ if whole else READ_LISTED
+    rows = await conn.fetch(query.sql, *query.bind({"ids": list(ids), "tenant_id": tenant_id}))
+    jobs = {row["id"]: row for row in rows}
+    return [_job_row(jobs[id]) for id in ids if id in jobs]
 
 
 async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
@@ -150,12 +147,11 @@ async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_
     return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
 
 
-def _job_row(row: "models.ShownJob | models.ListedJob", *, whole: bool = True) -> JobRow:
-    names, read = (_NAMES, _read) if whole else (_LISTED_NAMES, _read_listed)
-    values: dict[str, Any] = {"input": {}, "output": {}, **dict(zip(names, read(row), strict=True))}
-    for name in _IDS:
-        if values[name] is not None:
-            values[name] = UUID(values[name])
+def _job_row(row: Any) -> JobRow:
+    values: dict[str, Any] = {"input": {}, "output": {}, **row}
+    for name in _DOCUMENTS:
+        if isinstance(values[name], str):
+            values[name] = orjson.loads(values[name])
     if values["next_retry_at"] is not None and values["next_retry_at"].year == FOREVER:
         values["next_retry_at"] = None
     return JobRow(**values)
