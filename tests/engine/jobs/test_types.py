@@ -1,9 +1,13 @@
 """What a decorator may say."""
 
+from dataclasses import replace
+
 import pytest
 
+from atlas.audit.crosscheck import cross_check
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.types import job, registered
 from atlas.errors import InvalidInput
 from tests.support import DANA
@@ -54,3 +58,25 @@ async def test_the_retries_of_each_type_are_stored_in_a_batch_of_several(conn):
     found = await conn.fetch("select * from atlas.jobs order by dedupe_key")
     stored = [(row["max_retries"], row["retries_chosen"]) for row in found]
     assert stored == [(9, False), (6, False), (3, False), (0, True)]
+
+
+async def test_types_that_did_not_change_are_published_in_one_statement_and_the_others_with_an_event_each(conn):
+    first = replace(registered()["types.patient"], key="types.first", rate="5/minute", input_schema={"type": "object"})
+    types = [first, *(replace(first, key=f"types.{n}") for n in range(20))]
+    await publish_types(conn, types)
+    await conn.execute("update atlas.job_types set last_seen_at = '2000-01-01'")
+
+    sent = []
+    with conn.query_logger(lambda query: sent.append(query.query)):
+        await publish_types(conn, types)
+    changed = replace(first, concurrency=7)
+    await publish_types(conn, [*types[1:], changed, replace(first, key="types.new")])
+
+    assert len(sent) == 1
+    assert await conn.fetchval("select count(*) from atlas.job_types where last_seen_at > '2001-01-01'") == 22
+    events = await conn.fetch(
+        "select entity_id, meta #>> '{changes,concurrency,after}' as changed from atlas.audit_log"
+        " where action = 'JOB_TYPE_PUBLISHED' order by id offset 21"
+    )
+    assert [tuple(event) for event in events] == [("types.new", None), ("types.first", "7")]
+    assert await cross_check(conn, limit=1000, rows=1000) == []
