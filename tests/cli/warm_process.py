@@ -6,17 +6,21 @@ own arguments, environment, folder, streams and exit status.
     python -m tests.cli.warm_process FD [MODULE]…     commands come through this socket, each with four open files
 """
 
+import gc
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from atlas.api.local import INNER, MODULES
 from atlas.db.prisma import load_client
 from tests.support import ROOT
 
@@ -28,6 +32,9 @@ LOADED = (
     *("jobs.explain", "jobs.enqueue", "jobs.jobs", "jobs.event", "jobs.definition"),
     *("access.tenant", "access.token"),
 )
+# The routes that commands call in their own process, and what checks inputs there.
+ROUTES = sorted({name for names in (*MODULES.values(), *INNER.values()) for name in names})
+INPUTS = ("atlas.workers.email", "atlas.workers.http_call")
 
 
 class WarmProcess:
@@ -69,31 +76,53 @@ class WarmProcess:
 
 def serve(requests: socket.socket, *modules: str) -> None:
     """Fork for each command until the tests are over."""
-    for name in ("typer.rich_utils", *(f"atlas.cli.{name}" for name in LOADED), *modules):
+    commands = [f"atlas.cli.{name}" for name in LOADED]
+    routes = [f"atlas.api.resources.{name}" for name in ROUTES]
+    for name in ("typer.rich_utils", *commands, *routes, *INPUTS, *modules):
         import_module(name)
     load_client()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # What is loaded is no garbage, and looking for some would copy its pages into every fork.
+    gc.freeze()
+    woken, by_signal = socket.socketpair()
+    by_signal.setblocking(False)
+    signal.set_wakeup_fd(by_signal.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    # By the id of a command's process, where its exit status is written.
+    statuses: dict[int, int] = {}
     while True:
-        request, files, _, _ = socket.recv_fds(requests, LONGEST, 4)
-        if not request:
+        ready, _, _ = select.select([requests, woken], [], [])
+        if woken in ready:
+            woken.recv(LONGEST)
+            report_ends(statuses)
+        if requests in ready:
+            request, files, _, _ = socket.recv_fds(requests, LONGEST, 4)
+            if not request:
+                return
+            child = os.fork()
+            if child == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for file in (requests, woken, by_signal):
+                    file.close()
+                for status in (files[3], *statuses.values()):
+                    os.close(status)
+                run_command(json.loads(request), files[:3])
+            statuses[child] = files[3]
+            for stream in files[:3]:
+                os.close(stream)
+
+
+def report_ends(statuses: dict[int, int]) -> None:
+    """Write the exit status of every command that has ended, however it did: its caller waits for that."""
+    while statuses:
+        child, ended = os.waitpid(-1, os.WNOHANG)
+        if child == 0:
             return
-        if os.fork() == 0:
-            requests.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            report_end(json.loads(request), files[:3], files[3])
-        for file in files:
-            os.close(file)
-
-
-def report_end(request: dict[str, object], streams: list[int], status: int) -> None:
-    """Run the command in one more fork, so that however it ends there is a status to report."""
-    child = os.fork()
-    if child == 0:
+        status = statuses.pop(child)
+        # The caller may have gone.
+        with suppress(BrokenPipeError):
+            os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
         os.close(status)
-        run_command(request, streams)
-    _, ended = os.waitpid(child, 0)
-    os.write(status, str(os.waitstatus_to_exitcode(ended)).encode())
-    os._exit(0)
 
 
 def run_command(request: dict[str, object], streams: list[int]) -> None:
