@@ -38,7 +38,9 @@ class _OnDemand(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in self._known:
             return self._known[name]
-        if name.startswith("__") or sys.modules.get(self.__name__) is not self:
+        # pytest asks everything that a test module has for `_mock_name`.
+        is_missing = name.startswith("__") or name == "_mock_name"
+        if is_missing or sys.modules.get(self.__name__) is not self:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         for other in [one for one in sys.modules.values() if isinstance(one, _OnDemand)]:
             if other.__name__.startswith(self.__name__) or self.__name__.startswith(other.__name__):

@@ -65,7 +65,8 @@ def test_what_only_type_checkers_and_the_generator_read_is_imported_when_it_is_a
     code = """
 import sys
 from atlas.prisma import types
-before = [len(vars(types)) > 1000, "jinja2" in sys.modules, "prisma" in sys.modules]
+asked_by_pytest = hasattr(types, "_mock_name")
+before = [asked_by_pytest, len(vars(types)) > 1000, "jinja2" in sys.modules, "prisma" in sys.modules]
 from atlas.generated.types import TenantWhereInput
 again = types.TenantWhereInput is TenantWhereInput is sys.modules["atlas.generated.types"].TenantWhereInput
 import atlas.generated.generator.models
@@ -74,7 +75,7 @@ kind = atlas.generated.generator.models.EngineType.__mro__[1]
 print(*before, again, hasattr(types, "Nothing"), Generator.__name__, kind.__name__)
 """
     printed = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    assert printed == ["False", "False", "False", "True", "False", "Generator", "str"]
+    assert printed == ["False", "False", "False", "False", "True", "False", "Generator", "str"]
 
 
 def test_a_client_that_the_application_generated_stays_its_own(tmp_path):
