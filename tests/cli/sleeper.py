@@ -32,7 +32,10 @@ signal.signal(signal.SIGTERM, stop)
 follow_parent(grace=5)
 mark = Path(folder) / f"{name}.started"
 is_first = not mark.exists()
-mark.write_text(str(os.getpid()))
+# Whoever finds it finds the id in it.
+unnamed = mark.with_suffix(".starting")
+unnamed.write_text(str(os.getpid()))
+unnamed.rename(mark)
 if manner[:1] == ["ends"] and is_first:
     while not (Path(folder) / "go").exists():
         threading.Event().wait(0.02)
