@@ -118,12 +118,14 @@ def test_the_wheel_brings_one_package(venv):
     assert sorted(name.split("-")[0] for name in names) == ["atlas", "atlas_jobs"]
 
 
+@pytest.mark.long
 def test_the_wheel_brings_the_web_pages(venv):
     pages = site_packages(venv) / "atlas" / "web" / "dist"
     assert (pages / "index.html").exists()
     assert {path.suffix for path in (pages / "assets").iterdir()} >= {".js", ".css", ".br", ".gz"}
 
 
+@pytest.mark.long
 def test_the_wheel_brings_every_statement(venv):
     sources = [path.read_text() for floor in ("atlas", *FLOORS) for path in (ROOT / floor).rglob("*.py")]
     paths = sorted({name for source in sources for name in re.findall(r'statement\("([^"]+)"\)', source)})

@@ -39,6 +39,7 @@ async def test_a_group_of_dead_letters_is_retried_by_its_filter(admin, dead):
     assert (event["actor_id"], event["meta"]["reason"]) == ("tenant_admin@acme", "The port is open.")
 
 
+@pytest.mark.long
 async def test_the_number_of_a_preview_is_the_number_changed_while_more_arrive(world, admin, conn):
     await conn.execute(MANY, world.acme.id, 7_000)
     assert await count_jobs(conn)

@@ -112,6 +112,7 @@ async def test_an_edit_is_refused_if_another_came_after_its_date(ids, editors):
         assert (await edit(operator, kind, ids, 2, **{"If-Unmodified-Since": latest})).is_success
 
 
+@pytest.mark.long
 async def test_of_concurrent_versions_of_one_workflow_one_is_saved(ids, conn, editors):
     def document(n):
         return {"document": {"key": "greet-acme", "steps": [{"id": f"s{n}", "sleep": "10m"}]}}

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import httpx
+import pytest
 
 import atlas.api.limits.helpers
 from atlas.engine.templates import check_expressions
@@ -21,6 +22,7 @@ def document(expressions):
     return {"document": {"key": "worst", "steps": [{"id": "a", "job": "x.work", "with": {"of": expressions}}]}}
 
 
+@pytest.mark.long
 async def test_health_stays_responsive_beside_four_worst_documents(server):
     assert not any(check_expressions(worst, "") for worst in (FILTERS, SUMS, SMALL))
     holds, tasks = [], []

@@ -1,6 +1,7 @@
 """HEAD is GET without the body, at every address."""
 
 import httpx
+import pytest
 
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.hosts.hosts import find_host
@@ -15,6 +16,7 @@ __all__ = ["things"]
 FETCH = "GET /agent/hosts/{host_id}/jobs"
 
 
+@pytest.mark.long
 async def test_head_works_wherever_get_does(world, things, pool, settings, spec):
     world.app.openapi_schema = spec
     await seal_and_sign(pool, settings)

@@ -319,6 +319,7 @@ async def test_the_steps_of_a_running_run_are_sent_as_they_change(server, pool):
         assert await foreign.silent(0.5)
 
 
+@pytest.mark.long
 async def test_ten_thousand_jobs_are_a_handful_of_frames(server, pool):
     async with watching(server) as seen:
         for _ in range(10):

@@ -36,6 +36,7 @@ async def own_server(tmp_path_factory):
     server.release()
 
 
+@pytest.mark.long
 async def test_a_killed_database_is_503_with_retry_after_and_recovers(own_server, settings):
     home, url = own_server
     pool = await open_pool(url, size=4)

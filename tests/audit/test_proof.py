@@ -39,6 +39,7 @@ async def test_bytes_that_are_no_text_are_proved_too(conn, owner, installation):
     assert check_proof(proof, installation.keys).findings == []
 
 
+@pytest.mark.long
 async def test_rows_of_a_large_audit_log_can_be_proved(conn, installation):
     for count in (9000, 3, 700):
         await write_many(conn, count)

@@ -83,6 +83,7 @@ async def test_rows_after_a_savepoint_belong_to_their_transaction_and_rolled_bac
     assert await sealed_ids(conn) == [[], [1, 2, 4]]
 
 
+@pytest.mark.long
 async def test_a_large_window_takes_several_batches_and_leaves_out_none(conn, installation):
     await write_many(conn, BATCH + 10)
     assert await seal(conn) == BATCH + 10

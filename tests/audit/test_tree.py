@@ -98,6 +98,7 @@ def test_the_paths_of_the_rfcs_example_come_out():
         assert consistent(size, mth(KNOWN[:size]), 7, root, steps)
 
 
+@pytest.mark.long
 def test_two_implementations_agree_on_ten_thousand_random_trees():
     random = Random(9162)
     for _ in range(10_000):

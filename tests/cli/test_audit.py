@@ -485,6 +485,7 @@ async def test_a_new_key_is_made_once_its_epoch_has_begun(audit, key, database_u
     assert (await audit("verify")).code == 0
 
 
+@pytest.mark.long
 async def test_signatures_of_a_replaced_key_are_still_valid(audit, key, tmp_path):
     await audit("verify")
     for count in (2, 3):
@@ -502,6 +503,7 @@ async def test_signatures_of_a_replaced_key_are_still_valid(audit, key, tmp_path
     assert (len(keys), (await audit("verify", "--export", str(file), *named)).code) == (3, 0)
 
 
+@pytest.mark.long
 async def test_an_old_key_signs_the_new_one_and_the_log_keeps_its_name(audit, key, owner, tmp_path):
     await audit("verify")
     old = key.read_text().strip()

@@ -1,11 +1,13 @@
 """`atlas audit forward`, as its users run it."""
 
 import orjson
+import pytest
 
 from atlas.audit.seal import seal
 from tests.audit.given import write
 
 
+@pytest.mark.long
 async def test_what_is_sealed_is_forwarded_once_and_the_status_shows_it(atlas, conn, tmp_path):
     await write(conn, 5)
     await seal(conn)

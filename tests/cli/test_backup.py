@@ -92,6 +92,7 @@ async def test_a_restore_makes_the_roles_that_the_backup_grants_rights_to(atlas,
     server.release()
 
 
+@pytest.mark.long
 async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_left_out(atlas, backup, conn, tmp_path):
     manifest = orjson.loads((backup / "backup.json").read_bytes())
     assert {"database.dump", "keys/audit.key", "keys/audit.pub", "keys/audit.state"} <= manifest["files"].keys()
@@ -116,6 +117,7 @@ async def test_a_backup_holds_the_keys_for_their_owner_alone_unless_they_are_lef
     ]
 
 
+@pytest.mark.long
 async def test_a_restore_refuses_what_is_not_a_backup_was_changed_or_would_replace_something(atlas, backup, tmp_path):
     nothing = await atlas("restore", str(tmp_path / "nothing"))
     assert "is not a backup" in nothing.refusal

@@ -26,7 +26,7 @@ from atlas.settings import Settings
 from atlas.test_databases import TEST_SETTINGS
 from tests.cli.conftest import MAKE_GUEST, as_guest, environment
 from tests.programs import require_program
-from tests.support import DANA, NO_SPACE, fill_disk, kept_down, until
+from tests.support import DANA, NO_SPACE, fill_disk, kept_down, some, until
 from tests.workers.processes import start_worker
 
 # What programs log when they have begun.
@@ -35,7 +35,10 @@ BEGUN = (b"worker started", b"scheduler leads", b"the API listens")
 
 @pytest.mark.parametrize(
     ("arguments", "table"),
-    [(("enqueue", "x.work"), "jobs"), (("tenant", "add", "acme"), "tenants"), (("offline",), "system_state")],
+    some(
+        [(("enqueue", "x.work"), "jobs"), (("tenant", "add", "acme"), "tenants"), (("offline",), "system_state")],
+        every=3,
+    ),
 )
 async def test_a_full_disk_is_named(atlas, owner, arguments, table):
     await fill_disk(owner, table)

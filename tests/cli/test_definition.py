@@ -81,6 +81,7 @@ async def test_a_host_is_added_with_its_server_instances(atlas):
     assert all(f"{one['name']} {one['id']}" in words for one in listed["instances"])
 
 
+@pytest.mark.long
 async def test_a_server_instance_is_renamed_moved_and_removed(atlas):
     await atlas("host", "add", "rack-1", "--instance", "db-1")
     other = (await atlas("host", "add", "rack-2", "--json")).document["id"]
@@ -133,6 +134,7 @@ def test_every_example_is_a_definition_whose_program_is_there(key):
     assert program.stat().st_mode & 0o111
 
 
+@pytest.mark.long
 async def test_the_demo_runs_its_commands_and_its_trigger(atlas, conn):
     await atlas("online")
     await load_demo(conn, actor=DANA)

@@ -19,6 +19,7 @@ def where(standby, database_url):
     return {"ATLAS_READ_DATABASE_URL": standby.url(database_url), "ATLAS_READ_STALENESS_SECONDS": "300"}
 
 
+@pytest.mark.long
 async def test_lists_exports_and_verifications_read_there_what_was_just_written(
     atlas, where, standby, pool, database_url, tmp_path
 ):
@@ -52,6 +53,7 @@ async def test_without_the_replica_the_primary_is_read(atlas, where):
     assert "the primary is" in listed.stderr
 
 
+@pytest.mark.long
 async def test_the_doctor_says_whether_it_is_used(atlas, where, database_url):
     async def check(**settings):
         return by_name((await atlas("doctor", "--json", **settings)).document)["replica"]

@@ -21,6 +21,7 @@ POWERS = (
 )
 
 
+@pytest.mark.long
 async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does_what_they_may_not(tmp_path):
     settings = Settings(atlas_home=tmp_path / "home")
     async with open_atlas(settings, migrate=True) as atlas:

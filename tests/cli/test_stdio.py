@@ -52,6 +52,7 @@ async def test_a_reader_that_closes_the_pipe_causes_no_message(atlas, shell, arg
     assert (ran.stdout, ran.stderr) == ("", "")
 
 
+@pytest.mark.long
 async def test_a_slow_reader_gets_all_of_a_long_output(atlas, shell, tmp_path):
     (tmp_path / "input.json").write_text(f'{{"x": "{"y" * 250_000}"}}')
     made = (await atlas("enqueue", "a.work", "--input", "@input.json", "--json")).document

@@ -230,6 +230,7 @@ async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, databa
     await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path, database_url, monkeypatch):
     async def broken(*_: object) -> bool:
         raise RuntimeError("the proxy of this machine is broken")

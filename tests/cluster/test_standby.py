@@ -72,6 +72,7 @@ async def test_of_several_servers_the_one_that_takes_writes_is_used(ports):
     await pool.close()
 
 
+@pytest.mark.long
 async def test_a_server_that_is_silent_keeps_no_one_from_the_next(ports):
     ports[0].silent = True
     conn = await connect(both(*ports))
@@ -86,6 +87,7 @@ async def test_servers_of_which_none_takes_writes_are_said_so(ports):
     ports[1].refuses = False
 
 
+@pytest.mark.long
 async def test_without_the_wish_for_the_primary_doctor_says_which_it_is(ports):
     url = both(*ports, query="")
     conn = await connect(url)
@@ -106,6 +108,7 @@ async def test_a_pool_does_not_keep_a_connection_to_a_standby(ports, primary):
     await pool.close()
 
 
+@pytest.mark.long
 async def test_a_pool_that_reads_from_a_standby_keeps_its_connections(standby):
     pool = await open_pool(standby.url("postgres", "postgres"), size=1, standby=True)
     assert len({await pool.fetchval("select pg_backend_pid()") for _ in range(3)}) == 1

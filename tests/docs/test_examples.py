@@ -16,14 +16,14 @@ RUN_ELSEWHERE = {
     "prisma.md": ROOT / "tests" / "engine" / "jobs" / "test_prisma_page.py",
     "testing.md": ROOT / "tests" / "testing" / "test_page.py",
 }
-# The pages that people read first; `make proof` runs all.
-READ_FIRST = {"README.md", "jobs.md"}
+# The page that has most of what others show. `make proof` runs all; tests/cli/test_up.py starts what the README does.
+QUICK = {"jobs.md"}
 # Pages for programs in Python, which a newcomer tries beside `atlas up`.
 UNDER_UP = ("jobs.md", "prisma.md", "scheduler.md", "workflows.md")
 # One shows what a login sees that does not exist.
 MARKS = {"troubleshooting.md": [without_pooler("it maps every login to one of its own")]}
 RUNNABLE = [
-    pytest.param(page, marks=[*MARKS.get(page.name, ()), *([] if page.name in READ_FIRST else [pytest.mark.long])])
+    pytest.param(page, marks=[*MARKS.get(page.name, ()), *([] if page.name in QUICK else [pytest.mark.long])])
     for page in PAGES
     if blocks_of(page, *RUN) and page.name not in RUN_ELSEWHERE
 ]

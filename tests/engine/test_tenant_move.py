@@ -178,6 +178,7 @@ async def states(conn):
     ]
 
 
+@pytest.mark.long
 async def test_a_canceled_move_lets_the_tenant_go_on_and_a_repeated_export_is_the_same(cells, tmp_path):
     old, _ = cells
     acme = await given_full_tenant(old.conn)

@@ -264,6 +264,7 @@ async def last_rows(conn):
     return (await last_event(conn, "TENANT_REMOVED"))["rows"]
 
 
+@pytest.mark.long
 async def test_two_removals_at_once_take_turns_and_one_of_them_ends_it(conn, transaction):
     acme = await given_full_tenant(conn)
     had = await rows_of(conn, acme.id)

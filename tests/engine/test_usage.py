@@ -130,6 +130,7 @@ async def test_a_job_that_was_deleted_before_it_was_metered_still_counts(conn):
     assert [one.job_type for one in await read_usage(conn)] == ["report.build"]
 
 
+@pytest.mark.long
 async def test_meters_at_once_and_meters_that_die_count_nothing_twice(pool, conn):
     worker = await given_worker(conn)
     for _ in range(60):

@@ -184,6 +184,7 @@ async def test_handlers_with_a_pool_of_asyncpg_do(results, database_url):
     assert states == ["succeeded"] * THREADS
 
 
+@pytest.mark.long
 async def test_a_query_that_outlasts_its_async_job_does_not_hold_the_event_loop(results, django, pool, monkeypatch):
     monkeypatch.setattr(executor, "CANCEL_AGAIN_SECONDS", 0.2)
     around_job.around_job(use_thread_of_its_own)

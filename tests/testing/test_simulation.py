@@ -14,6 +14,7 @@ from atlas.errors import NotFound
 from atlas.testing import LostAnswer, Simulation, SimulationFailed, crash_everywhere, replay_schedule, simulate
 from atlas.testing.simulation.explore import explore
 from atlas.testing.simulation.memory import contains
+from tests.support import some
 from tests.testing.seeded_bugs import BUGS, World, charge_without_a_key
 
 SCHEDULES = 2000
@@ -39,7 +40,7 @@ def test_a_bug_is_found_and_repeats(name):
         assert str(again.value).partition("\n")[0] == str(found.value).partition("\n")[0]
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", some(sorted(BUGS), every=4))
 def test_nothing_is_found_in_what_is_right(name):
     explore(BUGS[name](True), 40)
 
@@ -155,6 +156,7 @@ def test_what_is_not_registered_is_refused_by_name():
     scenario()
 
 
+@pytest.mark.long
 def test_a_job_that_never_ends_is_a_failure():
     @job("sim.endless")
     async def endless(input, ctx: JobContext):

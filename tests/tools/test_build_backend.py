@@ -41,11 +41,13 @@ def test_a_checkout_asks_for_what_generates_the_client(checkout):
     assert "prisma==0.15.0" in build_backend.get_requires_for_build_sdist()
 
 
+@pytest.mark.long
 def test_a_machine_without_node_gets_one_for_the_build(checkout, monkeypatch):
     monkeypatch.setattr(setup, "has_node", lambda: False)
     assert any(name.startswith("nodejs") for name in build_backend.get_requires_for_build_wheel())
 
 
+@pytest.mark.long
 def test_an_unpacked_source_distribution_asks_for_nothing(checkout):
     (checkout / "PKG-INFO").touch()
     assert build_backend.get_requires_for_build_wheel() == []

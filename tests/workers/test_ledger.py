@@ -104,6 +104,7 @@ async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
     return killed
 
 
+@pytest.mark.long
 async def test_workers_killed_around_commits_write_each_row_once(pool, owner, database_url):
     await given_ledger(pool, owner)
     killed = await kill_and_finish(pool, database_url, database_url)

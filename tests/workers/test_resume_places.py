@@ -100,6 +100,7 @@ def test_many_places_are_looked_at_by_several_claims(places):
     assert [turn.again for turn in nothing] == [True, True, False]
 
 
+@pytest.mark.long
 async def test_what_commits_late_runs_beside_a_held_snapshot(pool, owner, given, serving):
     async with owner.transaction(isolation="repeatable_read"):
         await owner.fetch("select count(*) from atlas.jobs")

@@ -164,6 +164,7 @@ async def test_a_machine_that_cannot_start_a_process_fails_the_job_and_not_the_a
     assert failed.error["message"] == "The command could not be run: Resource temporarily unavailable."
 
 
+@pytest.mark.long
 async def test_a_canceled_job_is_stopped_with_all_its_processes(brief):
     job_id = await brief.job("a", "wait")
     async with brief.agent() as agent:
@@ -175,6 +176,7 @@ async def test_a_canceled_job_is_stopped_with_all_its_processes(brief):
     assert agent.counts == {"failed": 1}
 
 
+@pytest.mark.long
 async def test_a_command_that_takes_too_long_is_killed(box):
     job_id = await box.job("a", "wait", timeout_seconds=1, max_retries=0)
     async with box.agent():
@@ -297,6 +299,7 @@ async def test_a_command_is_killed_when_its_heartbeats_end_in_an_error(brief, mo
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 
+@pytest.mark.long
 async def test_a_command_is_killed_when_its_lease_was_lost(brief):
     job_id = await brief.job("a", "wait")
     async with brief.agent() as agent:
@@ -309,6 +312,7 @@ async def test_a_command_is_killed_when_its_lease_was_lost(brief):
     assert agent.counts == {"dropped": 1, "succeeded": 1}
 
 
+@pytest.mark.long
 async def test_a_result_is_kept_until_it_can_be_delivered(box):
     job_id = await box.job("a", "wait")
     async with FaultyProxy(box.server.address) as proxy, box.agent(proxy.address) as agent:
@@ -372,6 +376,7 @@ async def test_a_job_survives_a_restart_of_the_api(box, database_url, settings):
     assert (job.attempt_count, len(box.starts("a"))) == (1, 1)
 
 
+@pytest.mark.long
 async def test_a_killed_agents_command_dies_and_its_job_is_requeued(box):
     job_id = await box.job("a", "wait")
     async with box.process() as agent:
@@ -387,6 +392,7 @@ async def test_a_killed_agents_command_dies_and_its_job_is_requeued(box):
     assert [one["status"] for one in await list_attempts(box.conn, job_id)] == ["lost", "succeeded"]
 
 
+@pytest.mark.long
 async def test_a_stopped_agent_lets_its_command_end_and_reports(box):
     job_id = await box.job("a", "wait")
     async with box.process() as agent:

@@ -132,6 +132,7 @@ async def test_without_a_direct_address_programs_poll_and_say_so(pooler_url, dat
     await direct.stop()
 
 
+@pytest.mark.long
 async def test_a_database_is_migrated_through_it(databases: TestDatabases, tmp_path):
     async with databases.database(migrated=False) as empty, pgbouncer(empty, tmp_path, mode="transaction") as url:
         done = await asyncio.gather(migrate(url), migrate(url))

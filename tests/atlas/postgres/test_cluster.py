@@ -73,6 +73,7 @@ async def home(tmp_path: Path):
     await until(lambda: not pid_file(tmp_path / "home").exists())
 
 
+@pytest.mark.long
 async def test_processes_that_start_at_once_share_one_server(home):
     users = await asyncio.gather(*(use_in_a_process(home) for _ in range(4)))
     starts = {await query(url, "select pg_postmaster_start_time()") for _, url in users}

@@ -131,6 +131,7 @@ COMPARED: list[dict[str, Any]] = [{"statuses": ("succeeded",)}, {"job_type": "un
 BY_END: list[dict[str, Any]] = [{}, {"statuses": ("canceled",)}, {"job_type": "unknown"}, {"error_text": "unknown"}]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 async def test_a_page_reads_a_bounded_number_of_entries_however_jobs_are_spread(conn, owner, database_url):
     """Over tenants of very different sizes, on the embedded server and on one with the settings of Postgres itself, before

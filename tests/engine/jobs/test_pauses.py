@@ -201,6 +201,7 @@ async def test_the_gate_and_the_pauses_are_switched_apart(conn):
     assert await claim(conn, worker, limit=5) == []
 
 
+@pytest.mark.long
 async def test_no_claim_takes_what_was_paused_when_the_pause_had_returned(pool):
     """Claims and pauses race on many connections: not one claim starts within a pause."""
     async with pool.acquire() as conn:

@@ -170,6 +170,7 @@ async def test_a_delete_that_waits_for_one_who_waits_for_it_is_done_all_the_same
     assert await load(conn, job.id) is None
 
 
+@pytest.mark.long
 async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, owner):
     """Eight connections throw random verbs at 60 jobs; a trigger writes down every move that may not be."""
     await owner.execute(RECORDER)

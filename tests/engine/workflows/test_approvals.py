@@ -229,6 +229,7 @@ async def test_a_canceled_run_closes_its_question(kit):
     assert asked.status == "canceled"
 
 
+@pytest.mark.long
 async def test_a_decision_and_a_run_that_suspends_at_the_same_time_always_meet(kit):
     runs = [await kit.ask("wf.asks") for _ in range(12)]
     await kit.tick()

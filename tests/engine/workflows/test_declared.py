@@ -403,6 +403,7 @@ def heavy(times: int) -> dict[str, Any]:
     return {"id": "a", "each": "{{ input.items }}", "job": "wf.double", "with": {"x": expression}}
 
 
+@pytest.mark.long
 async def test_templates_that_take_too_much_together_end_their_own_run(kit, monkeypatch, holds):
     monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": 7}}
@@ -416,6 +417,7 @@ async def test_templates_that_take_too_much_together_end_their_own_run(kit, monk
     assert max(holds) < 1.5
 
 
+@pytest.mark.long
 async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_much(kit, monkeypatch):
     monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": "{{ item }}"}}

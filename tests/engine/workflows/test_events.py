@@ -90,6 +90,7 @@ async def test_nothing_of_an_event_is_seen_when_its_transaction_is_rolled_back(k
     assert await kit.pool.fetchval("select count(*) from atlas.events") == 0
 
 
+@pytest.mark.long
 async def test_a_run_that_begins_to_wait_while_an_event_is_being_published_finds_it(kit):
     run_id = await kit.ask("wf.waits", {"order": 1})
     await kit.tick()
@@ -196,6 +197,7 @@ async def test_a_bad_event_is_refused_with_its_field(kit):
             await publish_event(conn, new_id(), "paid", {}, actor=REQUESTER)
 
 
+@pytest.mark.long
 async def test_events_that_arrive_in_the_instant_in_which_runs_begin_to_wait_are_never_lost(kit):
     asked = [NewIntent("wf.waits", {"order": number}) for number in range(RUNS)]
     async with kit.pool.acquire() as conn:

@@ -20,7 +20,7 @@ from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import Conflict
 from tests.engine.workflows.kit import APPROVER, REQUESTER
-from tests.support import PROOF
+from tests.support import PROOF, some
 
 TARGET = "start.target"
 started: list[UUID] = []
@@ -132,7 +132,7 @@ async def rule(kit, label="rule", **facts):
         await add_rule(conn, label=label, actor=APPROVER, workflow=TARGET, **facts)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", some(WAYS, every=3))
 async def test_a_start_that_no_rule_is_against_begins(kit, starts, way):
     await starts.prepare(way)
     await rule(kit, effect="allow")
@@ -148,7 +148,7 @@ BLOCKED = [(way, "a rule") for way in WAYS] + [
 ]
 
 
-@pytest.mark.parametrize(("way", "forbidden_by"), BLOCKED)
+@pytest.mark.parametrize(("way", "forbidden_by"), some(BLOCKED, every=2))
 async def test_a_start_that_is_blocked_does_not_begin(kit, starts, way, forbidden_by):
     await starts.prepare(way)
     if forbidden_by == "a rule":
@@ -167,7 +167,7 @@ async def test_a_start_that_is_blocked_does_not_begin(kit, starts, way, forbidde
     assert "INTENT_BLOCKED" in await kit.actions() or "CHILD_BLOCKED" in await kit.actions() or way in RETRIES
 
 
-@pytest.mark.parametrize("way", [*REQUESTS, *CHILDREN])
+@pytest.mark.parametrize("way", some([*REQUESTS, *CHILDREN], every=3))
 async def test_a_start_under_review_begins_when_a_person_approves_it(kit, starts, way):
     await starts.prepare(way)
     await rule(kit, effect="review")

@@ -98,6 +98,7 @@ async def test_the_beginning_and_the_end_of_a_flood_are_kept(define, order, run_
     assert attempt["result"]["stdout_bytes"] == 20_000_011
 
 
+@pytest.mark.long
 async def test_other_jobs_go_on_while_a_program_floods(define, order, given, serving, pool, eventually):
     await define("flood", FLOOD, timeout_seconds=20, max_retries=0)
     job_id = await order("flood")
@@ -170,6 +171,7 @@ async def test_a_program_that_is_stopped_before_it_begins_never_does(program, tm
     assert not (tmp_path / "begun").exists()
 
 
+@pytest.mark.long
 async def test_a_program_goes_with_a_worker_that_is_killed(define, order, pool, database_url, eventually):
     await define("long", "setsid sleep 60 & sleep 60", timeout_seconds=60)
     job_id = await order("long")

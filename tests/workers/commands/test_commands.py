@@ -197,6 +197,7 @@ async def test_a_job_claimed_just_before_its_definition_was_disabled_waits(defin
     assert (job.status, job.retry_count, attempt["outcome"]) == ("queued", 0, "snoozed")
 
 
+@pytest.mark.long
 async def test_no_more_run_at_once_than_a_definition_allows(define, order, serving, eventually, pool):
     await define("one", "sleep 0.15", concurrency=2)
     jobs = [await order("one") for _ in range(8)]
@@ -273,6 +274,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.long
 async def test_a_worker_runs_commands_without_importing_the_generated_client(define, order, database_url):
     await define("say", "true")
     await order("say")

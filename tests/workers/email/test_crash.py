@@ -54,7 +54,7 @@ async def reaped(post) -> None:
             ("resend", "resend", False),
             ("resend", "resend", True),
         ],
-        every=2,
+        every=3,
     ),
 )
 async def test_a_worker_killed_in_the_middle_of_sending_sends_nothing_twice(

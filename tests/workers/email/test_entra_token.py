@@ -9,6 +9,7 @@ from tests.workers.email.given import SECRET
 from tests.workers.email.server import GARBAGE, Play
 
 
+@pytest.mark.long
 async def test_many_mails_share_a_token_and_connections(post, server):
     jobs = [await post.enqueue() for _ in range(30)]
 
