@@ -1,8 +1,10 @@
 """The places of ATLAS_CHECKPOINT_COPIES: folders, HTTPS servers, buckets with object lock, time stamp authorities."""
 
 import os
+from base64 import b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -10,10 +12,10 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from atlas.audit.keys import checkpoint_folder
-from atlas.audit.outside.s3 import S3Credentials, signed_headers
 from atlas.audit.outside.timestamps import BadTimestamp, accepted_token, timestamp_request
 from atlas.errors import AtlasError
 from atlas.http import FAILURES, http_client
+from atlas.s3_signature import S3Credentials, signed_headers
 from atlas.settings import Settings
 
 
@@ -109,12 +111,15 @@ class BucketPlace:
         """Put the object, locked in compliance mode."""
         url, body = f"{self._endpoint}/{self._path}/{quote(copy.name)}", copy.note.encode()
         now = datetime.now(UTC)
+        # A bucket with object lock asks for a checksum.
+        checksum = {"x-amz-checksum-sha256": b64encode(sha256(body).digest()).decode()}
         locked = {
             "content-type": "text/plain; charset=utf-8",
             "x-amz-object-lock-mode": "COMPLIANCE",
             "x-amz-object-lock-retain-until-date": f"{now + self._lock:%Y-%m-%dT%H:%M:%SZ}",
         }
-        headers = signed_headers(self._credentials, url, body, {} if not self._lock else locked, now)
+        headers = checksum | (locked if self._lock else {})
+        headers = signed_headers(self._credentials, "PUT", url, headers, body, now)
         _require_success(self.address, await _send("PUT", url, body, headers))
 
 
