@@ -1,1 +1,1 @@
-"""Enqueues in the transactions of other libraries: asyncpg, psycopg, SQLAlchemy and Django."""
+"""Enqueues in the transactions of other libraries (asyncpg, psycopg, SQLAlchemy, Django), and adapters for effects."""
