@@ -56,6 +56,7 @@ COMMANDS = {
     "group": ("jobs.group:app", "Groups of jobs: list, show, cancel and retry them."),
     "workflow": ("workflow:app", "Ask for workflow runs, look at them and steer them."),
     "outbox": ("jobs.outbox:app", "The mails that were written as files instead of being sent."),
+    "effects": ("effects:app", "The effects of jobs outside of the database, and what is known of them."),
     "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),
     "event": ("jobs.event:app", "Publish events."),
     "recurring": ("jobs.recurring:app", "The functions that programs run at intervals, and their runs."),
@@ -76,7 +77,7 @@ COMMANDS = {
 # Groups are found in the singular and in the plural.
 GROUPS = (
     *("jobs", "group", "workflow", "trigger", "event", "webhooks", "hooks"),
-    *("tenant", "token", "host", "definition", "worker"),
+    *("tenant", "token", "host", "definition", "worker", "effects"),
 )
 ALIASES = {name.removesuffix("s") if name.endswith("s") else f"{name}s": name for name in GROUPS}
 

@@ -25,6 +25,8 @@ PUBLIC_MODULES = {
     "atlas.prisma",
     "atlas.testing",
     *(f"atlas.integrations.{name}" for name in LIBRARIES),
+    "atlas.integrations.effects",
+    *(f"atlas.integrations.effects.{name}" for name in ("graph", "http", "resend", "s3", "stripe")),
 }
 
 

@@ -21,6 +21,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.db.versions import running_versions
 from atlas.engine.alerts import read_findings
+from atlas.engine.effects.reports import list_reports
 from atlas.engine.jobs.find import queue_depth
 from atlas.engine.jobs.gate import LONGEST_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
 from atlas.engine.jobs.pauses import list_pauses
@@ -28,6 +29,7 @@ from atlas.engine.jobs.types import input_limit
 from atlas.engine.metering.usage import UsagePosition, read_usage
 from atlas.engine.workflows.engine_state import read_engine
 from atlas.models import Page
+from atlas.models.effect_reports import EffectReport
 from atlas.models.jobs import PublishedJobType
 from atlas.models.rows import from_row, from_rows
 from atlas.models.system import (
@@ -50,6 +52,7 @@ JOB_TYPES = statement("api/resources/sql/job_types.sql")
 # The most workers in the status; `/workers` lists the others.
 MOST_SHOWN = 200
 WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
+PROVIDER_POSITION: TypeAdapter[str] = TypeAdapter(str)
 FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])
 USAGE_POSITION: TypeAdapter[UsagePosition] = TypeAdapter(tuple[AwareDatetime | None, UUID, str])
 
@@ -179,6 +182,25 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
         return [one for one in found if after is None or _position(one) > after][:limit]
 
     return await read_page(read, after=after, limit=limit, key=_position)
+
+
+@router.get(
+    "/system/effect-reports",
+    operation_id="list_effect_reports",
+    summary="The last reconciliation of the effect ledger with each provider",
+)
+@requires("operator", "auditor", whole=True)
+async def show_effect_reports(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[EffectReport]:
+    """By provider. The rows are in the audit log, in the event EFFECTS_RECONCILED."""
+    async with call.transaction(read_only=True) as conn:
+        reports = await list_reports(conn)
+
+    async def read(after: str | None, limit: int) -> list[EffectReport]:
+        return [report for report in reports if after is None or report.provider > after][:limit]
+
+    return await read_page(
+        read, after=read_cursor(cursor, PROVIDER_POSITION), limit=limit, key=lambda report: report.provider
+    )
 
 
 @router.get(

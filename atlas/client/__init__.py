@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         VerificationResult,
     )
     from atlas.models.base import Listed, Page, ProblemField
+    from atlas.models.effect_reports import EffectDifference, EffectReport
     from atlas.models.explain import (
         Explanation,
         JobExplanation,
@@ -152,6 +153,8 @@ __all__ = [
     "CreatedWebhook",
     "CurrentSession",
     "Decided",
+    "EffectDifference",
+    "EffectReport",
     "EngineStatus",
     "EnqueueGrant",
     "EnqueuedJob",
@@ -255,6 +258,7 @@ _MODULES = (
     "atlas.models.approvals",
     "atlas.models.audit",
     "atlas.models.base",
+    "atlas.models.effect_reports",
     "atlas.models.explain",
     "atlas.models.grants",
     "atlas.models.hosts",

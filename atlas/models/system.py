@@ -12,7 +12,7 @@ FindingKind: TypeAlias = Annotated[
     str,
     known(
         *("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise"),
-        *("audit_lost_end", "audit_damaged", "checkpoint_not_copied", "horizon_held"),
+        *("audit_lost_end", "audit_damaged", "checkpoint_not_copied", "horizon_held", "effects_differ"),
     ),
 ]
 

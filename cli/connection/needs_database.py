@@ -20,6 +20,10 @@ REASONS = {
     "sign-in": ("the link is made on the database", "Sign in with a token on the pages of the API."),
     "tenant export": ("it reads the tables and the keys of the audit log", _THERE),
     "tenant import": ("it writes the tables of a whole tenant", _THERE),
+    "effects reconcile": (
+        "the adapter of the provider and its keys are where the command runs",
+        "Run it where the database is, with DATABASE_URL, or enqueue a job of the type effects.reconcile.",
+    ),
     "audit forward": ("it reads the seals of the whole log and stores its place", _THERE),
     "audit erase": ("the API erases nothing from the audit log", _THERE),
     "audit archive": ("only the owner of the tables records archives", _THERE),

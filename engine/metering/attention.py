@@ -35,6 +35,7 @@ ADDRESSES = {
     "failures_rise": "/jobs?status=failed",
     **dict.fromkeys(("audit_lost_end", "audit_damaged", "checkpoint_not_copied"), "/audit/status"),
     "horizon_held": "/system/findings",
+    "effects_differ": "/system/effect-reports",
 }
 
 

@@ -38,6 +38,14 @@ where atlas.is_open(g)
     or exists (select from only atlas.jobs j where atlas.is_ready(j)
                and job_type = 'ENGINE_RUN'))
 union all
+-- The last reconciliation with a provider: engine/effects/reconcile.py.
+select 'effects_differ', s.value->>'provider',
+  'The effect ledger and ' || (s.value->>'provider') || ' differ in ' || (s.value->>'differences')
+    || case when s.value->>'differences' = '1' then ' effect' else ' effects' end || '. See `atlas effects reconcile ' || (s.value->>'provider') || '`.'
+from atlas.system_state s
+where s.key like 'effects\_report:%'
+  and (s.value->>'differences')::int > 0
+union all
 -- Found by the signer, which compares with what it has signed, outside of the database.
 select 'audit_lost_end', 'audit log', value->>'message'
 from atlas.system_state

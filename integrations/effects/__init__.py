@@ -9,6 +9,7 @@ from atlas.engine.effects.adapters import (
     register_adapter,
 )
 from atlas.engine.effects.outcomes import Answer, CannotTell, Done, EffectRefused, NotDone
+from atlas.engine.effects.reconcile_job import register_reconciliation
 
 __all__ = [
     "Answer",
@@ -22,4 +23,5 @@ __all__ = [
     "ProviderEntry",
     "ProviderUnavailable",
     "register_adapter",
+    "register_reconciliation",
 ]

@@ -136,6 +136,7 @@ TABLE = {
     "GET /overview/tenants": WHOLE,
     "GET /system/status": WHOLE,
     "GET /system/findings": WHOLE,
+    "GET /system/effect-reports": WHOLE,
     "GET /workers": WHOLE,
     "GET /workers/{worker_id}": WHOLE,
     "GET /workers/{worker_id}/explain": WHOLE,

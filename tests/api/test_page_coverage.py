@@ -28,6 +28,7 @@ EXCEPTIONS = {
     "find_ids": "completes ids on the command line; the palette finds jobs and runs by the beginning of their id",
     "retry_dead_letters": "the page retries dead letters by an action on many jobs, which shows how far it is",
     "disable_definition": "the page disables a command by a change of it, which enables it again too",
+    "list_effect_reports": "the pages show its differences as an alert, and the report as an event of the audit log",
     "get_bulk_action": SAME_ROW,
     "get_recurring_function": SAME_ROW,
     "get_event": SAME_ROW,

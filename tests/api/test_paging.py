@@ -1,6 +1,7 @@
 """Lists come in pages: every item once, in one order, also while new ones arrive."""
 
 import re
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -9,8 +10,10 @@ import atlas.api.paging
 from atlas.api.resources.verifications import _Verification
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.alerts import save_findings
+from atlas.engine.effects.reports import save_report
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
+from atlas.models.effect_reports import EffectReport
 from atlas.models.system import Alert
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.support import DANA, PROOF
@@ -93,8 +96,18 @@ async def things(pool, world, settings, operator):
         silent = [Alert(kind="host_silent", subject=f"h{n}", message="It is silent.") for n in range(THINGS)]
         await save_findings(conn, silent, by="tests")
         for n in range(THINGS):
+            await save_report(conn, report_about(f"provider-{n}"), actor=DANA)
             await _Verification(new_id(), None, DANA, {"status": "whole", "done": n, "total": n}).keep(conn)
     return found
+
+
+def report_about(provider):
+    """A reconciliation without differences."""
+    now = datetime.now(UTC)
+    figures = dict.fromkeys(("effects", "entries", "in_doubt", "differences", "settled"), 0)
+    return EffectReport(
+        provider=provider, since=now, visible_before=now, finished_at=now, counts={}, rows=[], **figures
+    )
 
 
 def lists(spec):

@@ -20,6 +20,7 @@ from atlas.models.audit import (
     NewEntries,
 )
 from atlas.models.base import Document
+from atlas.models.effect_reports import EffectReport
 from atlas.models.explain import WorkerExplanation
 from atlas.models.insights import Insights, StepTimes
 from atlas.models.outbox import MailDetails, MailRoute, OutboxMail
@@ -126,6 +127,10 @@ class SystemOperations(ApiCaller):
     @listing("/system/findings", by_tenant=False)
     def list_findings(self) -> Alert:
         """What a person should look at: silent workers, stuck requests, rising failures."""
+
+    @listing("/system/effect-reports", by_tenant=False)
+    def list_effect_reports(self) -> EffectReport:
+        """The last reconciliation of the effect ledger with each provider, by provider."""
 
     @listing("/workers", by_tenant=False)
     def list_workers(self, *, alive_only: bool = ...) -> WorkerStatus:

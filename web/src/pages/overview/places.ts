@@ -21,6 +21,7 @@ const PLACES: Record<string, Where> = {
   worker_lost: { label: "Workers", to: "/workers" },
   host_silent: { label: "Workers", to: "/workers" },
   horizon_held: { label: "Workers", to: "/workers" },
+  effects_differ: { label: "Audit", to: "/audit" },
   engine_silent: { label: "Workers", to: "/workers" },
   intents_stuck: { label: "Workflows", to: "/runs" },
   failures_rise: { label: "Failed jobs", to: "/jobs", jobs: { status: ["failed", "dead_letter"] } },

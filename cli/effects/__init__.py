@@ -1,0 +1,11 @@
+"""`atlas effects`: the effects of jobs outside of the database."""
+
+from atlas.cli.command_table import ModuleGroup
+
+__all__ = ["app"]
+
+app = ModuleGroup(
+    "atlas.cli.effects",
+    {"reconcile": "reconcile:reconcile_effects"},
+    help="The effects of jobs outside of the database, and what is known of them.",
+)
