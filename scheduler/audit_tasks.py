@@ -18,7 +18,7 @@ from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
 from atlas.audit.verifier.format import Report, counted
 from atlas.audit.verify import verify
-from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Connection, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.lease import new_worker_id
@@ -59,7 +59,7 @@ class AuditTasks:
         """Copy the newest checkpoint to the places where a copy is due."""
         every = timedelta(minutes=self._settings.atlas_checkpoint_copy_minutes)
         pause = timedelta(seconds=LOOK_SECONDS / 2)
-        async with self._pool.acquire() as conn:
+        async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             await copy_checkpoints(conn, self._places, every=every, pause=pause, by=self._name)
 
     async def verify(self) -> None:

@@ -94,7 +94,7 @@ class Recurring:
         if not self.is_running:
             raise Conflict("The recurring functions are not running.", remedy="Call start() before register().")
         _check(id, start_at, repeat_every, timeout, fn)
-        async with self._pool.acquire() as conn:
+        async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key in self._functions:
                 raise Conflict(f"{id!r} is registered in this process already.", remedy="Unregister it first.")
@@ -116,7 +116,7 @@ class Recurring:
 
     async def unregister(self, tenant: str | UUID, id: str) -> None:
         """Remove a function and its schedule, here and in the database. A run in progress goes on to its end."""
-        async with self._pool.acquire() as conn:
+        async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key not in self._functions:
                 raise NotFound("recurring function", id, remedy="It is not registered in this process, or ran once.")

@@ -16,7 +16,7 @@ import asyncpg
 
 from atlas.db.failures import shown
 from atlas.db.notifications import Listener
-from atlas.db.pool import UNREACHABLE, Pool, borrow, open_aside
+from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
 from atlas.engine.jobs.lease import canceled, serve_types
 from atlas.engine.jobs.local_wakeup import on_new_jobs
@@ -154,9 +154,11 @@ class Worker:
     async def run(self) -> None:
         """Serve until stopped or drained."""
         job_types = [registered()[key] for key in self._options.job_types if key in registered()]
-        async with self._pool.acquire() as conn:
-            await publish_types(conn, job_types)
-        await self._served.refresh(self._pool)
+        # A connection that goes silent here would keep the worker from beginning, and from being stopped.
+        async with asyncio.timeout(TRANSACTION_SECONDS):
+            async with self._pool.acquire() as conn:
+                await publish_types(conn, job_types)
+            await self._served.refresh(self._pool)
         with keeping_logs():
             async with self._resources.opened(job_types):
                 await self._serve()

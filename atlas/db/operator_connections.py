@@ -5,9 +5,11 @@ A program asks after each connection that it opens how many are left, and closes
 them: docs/settings.md says how to have the server itself reserve some.
 """
 
+import asyncio
+
 import asyncpg
 
-from atlas.db.pool import Connection
+from atlas.db.pool import CONNECT_SECONDS, Connection
 from atlas.db.statements import fetch_value, statement
 
 FREE_CONNECTIONS = statement("atlas/db/sql/free_connections.sql")
@@ -17,6 +19,7 @@ OPERATOR_CONNECTIONS = 3
 
 async def leave_some_free(conn: Connection) -> None:
     """Refuse a new connection of a program as the server would, if it is one of the last."""
-    free = await fetch_value(conn, FREE_CONNECTIONS)
+    async with asyncio.timeout(CONNECT_SECONDS):
+        free = await fetch_value(conn, FREE_CONNECTIONS)
     if free < OPERATOR_CONNECTIONS:
         raise asyncpg.TooManyConnectionsError(f"the last {OPERATOR_CONNECTIONS} connections are left to operators")

@@ -74,9 +74,20 @@ async def open_pool(
     """Open a pool on a supported server. Its connections act as the role atlas_engine if the login may.
 
     Connections to a standby are not kept, unless one is to be read from: `standby`. `check` may refuse a new one by
-    what it raises; it is not called for those of a pooler.
+    what it raises; it is not called for those of a pooler. A server that stops responding meanwhile is unreachable.
     """
     limits: dict[str, Any] = {"lock_timeout": lock_timeout, "statement_seconds": statement_seconds}
+    try:
+        async with asyncio.timeout(TRANSACTION_SECONDS):
+            pooled, options = await _options_for(url, application, limits)
+            init = None if pooled else check
+            return await _make_pool(url, least=1, most=size, standby=standby, init=init, **options)
+    except (*UNREACHABLE, asyncpg.PostgresError) as error:
+        raise explained(url, error) from error
+
+
+async def _options_for(url: str, application: str, limits: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Whether a pooler is at this address, and the options of a pool there. Refuses a server that is too old."""
     conn = await connect(url, application=application, **limits)
     try:
         version = conn.get_server_version().major
@@ -89,16 +100,12 @@ async def open_pool(
             f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
-    options = _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
-    try:
-        return await _make_pool(url, least=1, most=size, standby=standby, init=None if pooled else check, **options)
-    except (*UNREACHABLE, asyncpg.PostgresError) as error:
-        raise explained(url, error) from error
+    return pooled, _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
 
 
 async def open_aside(pool: Pool, url: str, *, size: int, application: str = "atlas") -> Pool:
     """Open a second pool with the same role as `pool`. It makes connections only when they are needed."""
-    async with pool.acquire() as conn:
+    async with borrow(pool, within=TRANSACTION_SECONDS) as conn:
         role = await conn.fetchval("select nullif(current_setting('role'), 'none')")
         pooled = is_behind_pooler(conn)
     return await _make_pool(url, least=0, most=size, **_options(application, pooled=pooled, role=role))

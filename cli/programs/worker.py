@@ -17,7 +17,7 @@ from atlas.cli.programs.long_running import copies, run_program
 from atlas.cli.programs.process_group import run_group
 from atlas.cli.runtime import Atlas, execute
 from atlas.cli.terminal.output import Json, say
-from atlas.db.pool import Pool
+from atlas.db.pool import TRANSACTION_SECONDS, Pool
 from atlas.engine.commands.terms import load_definitions
 from atlas.engine.jobs.find import count_due
 from atlas.engine.jobs.gate import read_gate
@@ -80,7 +80,8 @@ def worker(
         register_http_call(atlas.settings)
         load_apps(app or [])
         await sync_code_schedules(atlas.pool)
-        served, commands = await _served(atlas.pool, types, except_)
+        async with asyncio.timeout(TRANSACTION_SECONDS):
+            served, commands = await _served(atlas.pool, types, except_)
         options = options_of(atlas.settings, served, drain=drain)
         options = replace(options, load_types=commands, owns_process=True)
         running = await _serve(atlas, stop, options, show=drain and not json)

@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.actors import Actor
-from atlas.db.pool import UNREACHABLE, Connection, Pool
+from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.db.statements import fetch, statement
 from atlas.engine.schedules.code_schedules import CodeSchedule, declared_schedules
 from atlas.engine.tenants.tenants import find_tenant
@@ -34,7 +34,7 @@ Key = tuple[UUID, str, str]
 async def sync_code_schedules(pool: Pool) -> None:
     """Add, change and remove triggers as the code of this process says. What cannot be done is logged."""
     try:
-        async with pool.acquire() as conn:
+        async with borrow(pool, within=TRANSACTION_SECONDS) as conn:
             stored = {(one.tenant_id, *one.target): one for one in map(trigger_of, await fetch(conn, FROM_CODE))}
             wanted = {await _set(conn, schedule, stored) for schedule in declared_schedules().values()}
             for key, trigger in stored.items():

@@ -1,11 +1,13 @@
 """What every command needs: above all, a login on the embedded server that owns nothing."""
 
+import asyncio
+
 import asyncpg
 import pytest
 
 from atlas.cli import runtime
 from atlas.cli.runtime import connected, open_atlas
-from atlas.db import migrations, pool
+from atlas.db import migrations, operator_connections, pool
 from atlas.db.pool import connect
 from atlas.errors import DatabaseUnreachable
 from atlas.settings import Settings
@@ -37,6 +39,26 @@ async def test_the_programs_of_an_embedded_server_own_nothing_and_its_owner_does
         await owner.close()
     async with open_atlas(settings, migrate=True):  # once more, with nothing to do
         pass
+
+
+async def test_a_program_whose_first_statements_get_no_response_ends_with_an_error(tmp_path, database_url, monkeypatch):
+    monkeypatch.setattr(pool, "TRANSACTION_SECONDS", 0.5)
+    monkeypatch.setattr(operator_connections, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(pool, "RELEASE_SECONDS", 0.2)
+    for module, name in ((pool, "_options_for"), (operator_connections, "fetch_value")):
+        ask = getattr(module, name)
+
+        async def freeze(*arguments, ask=ask):
+            proxy.silent = True
+            return await ask(*arguments)
+
+        async with FaultyProxy(database_url) as proxy, asyncio.timeout(30):
+            settings = Settings(atlas_home=tmp_path / "home", database_url=proxy.url)
+            with monkeypatch.context() as frozen:
+                frozen.setattr(module, name, freeze)
+                with pytest.raises(DatabaseUnreachable):
+                    async with open_atlas(settings, program=True):
+                        raise AssertionError("it has begun")
 
 
 async def test_a_server_that_freezes_after_it_was_connected_ends_the_command(tmp_path, database_url, monkeypatch):

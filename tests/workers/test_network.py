@@ -9,6 +9,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from atlas.db import pool as pool_module
 from atlas.db.pool import open_pool
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim
@@ -17,6 +18,7 @@ from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
 from atlas.engine.jobs.new_job import NewJob
+from atlas.workers import worker as worker_module
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.pgbouncer import without_pooler
 from tests.proxy import FaultyProxy
@@ -87,6 +89,23 @@ async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, 
     worker.stop()
     await asyncio.wait_for(running, 60)
     await through.close()
+
+
+async def test_a_worker_that_gets_no_response_while_it_begins_ends_with_an_error(pool, proxy, monkeypatch):
+    monkeypatch.setattr(worker_module, "TRANSACTION_SECONDS", 0.3)
+    monkeypatch.setattr(pool_module, "RELEASE_SECONDS", 0.2)
+    publish_types = worker_module.publish_types
+
+    async def freeze(conn, job_types):
+        proxy.silent = True
+        await publish_types(conn, job_types)
+
+    monkeypatch.setattr(worker_module, "publish_types", freeze)
+    through = await open_pool(proxy.url, size=2)
+    async with asyncio.timeout(30):
+        with pytest.raises(TimeoutError):
+            await Worker(through, proxy.url, WorkerOptions(["test.noop"])).run()
+    through.terminate()
 
 
 @pytest.mark.slow
