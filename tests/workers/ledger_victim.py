@@ -2,7 +2,8 @@
 
 For every point read from stdin a worker is forked, and its exit code is printed. A point is `before N` (the handler of
 its N-th transaction has written, and nothing is committed), `during N` (it dies within two milliseconds of sending the
-commit), `after N` (it is committed, and the worker does not know it yet), or `never`.
+commit), `after N` (it is committed, and the worker does not know it yet), `lease N` (it lives, and its lease is over
+before that commit), or `never`.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import time
 from typing import Any
 
 import atlas.workers.workflows
-from atlas.db.pool import Connection, open_pool
+from atlas.db.pool import Connection, connect, open_pool
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.workflows.registry import workflow
@@ -49,6 +50,14 @@ def reach() -> None:
         threading.Thread(target=die_soon).start()
 
 
+async def lose_lease() -> None:
+    """As if no heartbeat had reached the server in time."""
+    if chosen == ("lease", count):
+        conn = await connect(sys.argv[1])
+        await conn.execute("update atlas.job_workers set lease_expires_at = clock_timestamp() where dead_at is null")
+        await conn.close()
+
+
 def leave(number: int) -> None:
     """Its transaction has committed."""
     if chosen[0] == "after" and number >= chosen[1]:
@@ -60,12 +69,14 @@ async def book(input: dict[str, Any], ctx: JobContext) -> None:
     async with ctx.transaction() as conn:
         await conn.execute("insert into ledger values ($1, $2)", str(ctx.job_id), ctx.attempt)
         reach()
+        await lose_lease()
     leave(count)
 
 
 async def book_step(conn: Connection, run_id: str, name: str) -> None:
     await conn.execute("insert into ledger values ($1, 0)", f"{run_id} {name}")
     reach()
+    await lose_lease()
 
 
 @workflow("ledger.run")

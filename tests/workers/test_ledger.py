@@ -1,23 +1,30 @@
-"""Workers killed around every commit: one row in the application's ledger for each job and each step, never two, never none."""
+"""Workers killed and servers crashed around commits: one row in the application's ledger for each job and each step."""
 
 import asyncio
 import random
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
+from atlas.db.migrations import migrate
+from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow, take_intents
+from atlas.errors import DatabaseNotReady, DatabaseUnreachable
+from atlas.postgres.cluster import start_embedded
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
-from tests.support import DANA, PROOF, ROOT, until
+from tests.support import DANA, PROOF, ROOT, crash_server, until
 from tests.workers.ledger_victim import STEPS
 
 JOBS, RUNS, KILLS = (5_000, 500, 60) if PROOF else (40, 4, 3)
 WORDS = ("before", "during", "after")
+CRASHES = 20 if PROOF else 2
+MAX_DRAINS = 20
 
 pytestmark = pytest.mark.timeout(1800 if PROOF else 300)
 
@@ -100,8 +107,22 @@ async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
             code = await work(f"{WORDS[number % len(WORDS)]} {at}")
             killed += code == -9
             await bury(pool)
-        assert await work("never") == 0
+        await finish_all(pool, work)
     return killed
+
+
+async def finish_all(pool: Any, work: Callable[[str], Awaitable[int]]) -> int:
+    """Let workers drain until every job is finished. Returns how many that took.
+
+    A drain ends when nothing is due. What a worker held when it lost its lease is not due yet then, and neither is a
+    job whose attempt failed and waits for its retry: the next worker finds both.
+    """
+    for number in range(1, MAX_DRAINS + 1):
+        assert await work("never") == 0
+        if not await pool.fetchval("select exists (select from atlas.jobs where status in ('queued', 'running'))"):
+            return number
+        await bury(pool)
+    raise AssertionError(f"jobs are unfinished after {MAX_DRAINS} drains")
 
 
 @pytest.mark.long
@@ -110,6 +131,72 @@ async def test_workers_killed_around_commits_write_each_row_once(pool, owner, da
     killed = await kill_and_finish(pool, database_url, database_url)
     await check_ledger(pool, f"{killed} kills around commits")
     assert killed == KILLS
+
+
+@pytest.mark.long
+async def test_a_drain_that_lost_its_lease_leaves_what_it_held_to_the_next(pool, owner, database_url):
+    await given_ledger(pool, owner)
+    async with victims(database_url, database_url) as work:
+        assert await work("lease 5") == 0
+        assert await pool.fetchval("select exists (select from atlas.jobs where status = 'running')")
+        assert await pool.fetchval("select count(distinct entry) from ledger") < JOBS + RUNS * STEPS
+        await bury(pool)
+        await finish_all(pool, work)
+    await check_ledger(pool, "a lease lost before a commit")
+
+
+@pytest.mark.long
+async def test_a_server_that_crashes_under_commits_keeps_each_row_once(tmp_path):
+    server = await start_embedded(tmp_path)
+    owner = await connect(server.url("postgres"))
+    await owner.execute("create database ledger")
+    await owner.close()
+    url = server.url("ledger")
+    await migrate(url)
+    try:
+        owner = await connect(url)
+        async with pool_on(url) as pool, pool.acquire() as conn:
+            await switch(conn, online=True, actor=DANA)
+            await given_ledger(pool, owner)
+        await owner.close()
+        async with victims(url, url) as work:
+            for number in range(CRASHES):
+                working = asyncio.create_task(work("never"))
+                await until_booked(url, (number + 1) * JOBS // (CRASHES + 2), working)
+                await crash_server(tmp_path, down=0.3)
+                await working
+                async with pool_on(url) as pool:
+                    await bury(pool)
+            async with pool_on(url) as pool:
+                await finish_all(pool, work)
+                await check_ledger(pool, f"{CRASHES} crashes of the server under commits")
+    finally:
+        server.release()
+
+
+@asynccontextmanager
+async def pool_on(url: str) -> AsyncIterator[Any]:
+    """A pool on a server that may be recovering from a crash."""
+    opened: Any = None
+    async with asyncio.timeout(60):
+        while opened is None:
+            with suppress(DatabaseNotReady, DatabaseUnreachable):
+                opened = await open_pool(url, size=4)
+            await asyncio.sleep(0.05)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def until_booked(url: str, rows: int, working: "asyncio.Task[int]") -> None:
+    """Wait until the ledger has so many rows, or the worker has ended."""
+    conn = await connect(url)
+    try:
+        while not working.done() and await conn.fetchval("select count(*) from ledger") < rows:
+            await asyncio.sleep(0.005)
+    finally:
+        await conn.close()
 
 
 @pytest.mark.long
