@@ -2,6 +2,7 @@
 
 python -m tests.faults points PROGRAM        the statements of a program, in their order
 python -m tests.faults run [PROGRAM]… [--fault FAULT]… [--occurrences N]
+python -m tests.faults run [PROGRAM]… --seed N [--most N]    each statement once, with a fault that the seed chooses
 python -m tests.faults replay CASE           a case that was printed, again
 python -m tests.faults storm SEED            several faults of one program, chosen by the seed; a failure is shrunk
 """
@@ -18,7 +19,7 @@ from atlas.test_databases import TestDatabases
 from tests.faults.points import FAULTS, read_case
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner, Verdict
-from tests.faults.selection import cases_of, storm
+from tests.faults.selection import cases_of, one_fault_each, storm
 
 
 async def show_points(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
@@ -37,7 +38,10 @@ async def run_cases(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]
     for name in chosen.programs or PROGRAMS:
         counted = await runner.count(name)
         show(counted)
-        cases = cases_of(name, counted.points, faults=chosen.fault or FAULTS, occurrences=chosen.occurrences)
+        if chosen.seed is None:
+            cases = cases_of(name, counted.points, faults=chosen.fault or FAULTS, occurrences=chosen.occurrences)
+        else:
+            cases = one_fault_each(name, counted.points, chosen.seed, chosen.most)
         verdicts += [counted, *await runner.run_all(cases, at_once=chosen.at_once, report=show)]
     return verdicts
 
@@ -80,6 +84,8 @@ def read_arguments() -> argparse.Namespace:
     cases.add_argument(
         "--occurrences", type=int, help="how many executions of each statement to strike; all by default"
     )
+    cases.add_argument("--seed", type=int, help="strike each statement once, with a fault that the seed chooses")
+    cases.add_argument("--most", type=int, help="strike so many statements of each program, chosen by the seed")
     cases.add_argument("--at-once", type=int, default=4)
     command("replay", replay).add_argument("case")
     command("storm", run_storm).add_argument("seed", type=int)

@@ -88,6 +88,13 @@ async def give_due_schedules(conn: Any) -> None:
     await conn.execute("update atlas.job_triggers set next_fire_at = date_trunc('hour', clock_timestamp())")
 
 
+async def give_missed(conn: Any) -> None:
+    """Schedules that catch up with the last hours, when nothing ran."""
+    await give_due_schedules(conn)
+    hours = "date_trunc('hour', clock_timestamp()) - interval '2 hours'"
+    await conn.execute(f"update atlas.job_triggers set next_fire_at = {hours}")
+
+
 async def give_removal(conn: Any) -> None:
     acme = await given_tenant(conn)
     await enqueue_many(
@@ -158,6 +165,17 @@ MAINTENANCE = (
         f"select count(*) >= {COUNT} from atlas.trigger_fires",
         equals("select count(*) from atlas.jobs where job_type = 'report.build'", COUNT, "fired jobs"),
         equals("select count(distinct (trigger_id, due_at)) from atlas.trigger_fires", COUNT, "firings"),
+    ),
+    Program(
+        "catch-up",
+        ("fire",),
+        give_missed,
+        f"select count(*) >= {3 * COUNT} from atlas.trigger_fires",
+        (
+            equals(JOBS.format("report.build"), 3 * COUNT, "fired jobs"),
+            equals("select count(distinct (trigger_id, due_at)) from atlas.trigger_fires", 3 * COUNT, "firings"),
+        ),
+        main="tests.faults.steps:main",
     ),
     maintenance(
         "remove",

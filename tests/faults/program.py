@@ -1,10 +1,15 @@
 """What a program under faults is: what it is given to do, when that is done, and the laws that it must keep."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.faults.judge import Law
+
+EXPIRE_WORKERS = """
+update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where dead_at is null"""
 
 
 @dataclass(frozen=True)
@@ -29,5 +34,9 @@ class Program:
     expire: str | None = None
     # What it writes beside the database, in the folder of the case.
     file: str | None = None
+    # The program whose file it reads: that of a run without faults is copied to the folder of the case.
+    reads: str | None = None
+    # What runs beside it during a case, such as a server that it calls: given the database and the folder of the case.
+    beside: Callable[[Any, Path], AbstractAsyncContextManager[None]] | None = None
     main: str = "atlas.cli.main:main"
     settings: dict[str, str] = field(default_factory=dict)

@@ -1,9 +1,13 @@
 """The programs that faults strike. A new one adds itself to PROGRAMS."""
 
 from tests.faults.commands import COMMANDS
+from tests.faults.deliveries import DELIVERIES
 from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import MIX, TYPES, give_everything
-from tests.faults.program import Program
+from tests.faults.moves import MOVES
+from tests.faults.program import EXPIRE_WORKERS, Program
+from tests.faults.requests import REQUESTS
+from tests.faults.scheduler import SCHEDULER
 
 WORKER = Program(
     "worker",
@@ -15,8 +19,10 @@ WORKER = Program(
     tuple(law for capability in MIX for law in capability.laws),
     serves=True,
     closes_gate=True,
-    expire="update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where dead_at is null",
+    expire=EXPIRE_WORKERS,
     settings={"ATLAS_LEASE_SECONDS": "30", "ATLAS_GRACE_SECONDS": "1", "OUTBOUND_EMAIL_PROVIDER": "outbox"},
 )
 
-PROGRAMS = {program.name: program for program in (WORKER, *COMMANDS, *MAINTENANCE)}
+PROGRAMS = {
+    program.name: program for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMANDS, *MOVES, *REQUESTS, *MAINTENANCE)
+}

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Runner:
         self._programs = programs
         self._folder = folder
         self._templates: dict[str, asyncio.Task[str]] = {}
+        self._writing = asyncio.Lock()
         env = {name: value for name, value in os.environ.items() if not name.startswith(("ATLAS_", "DATABASE_URL"))}
         self._env = {**env, "PYTHONPATH": str(ROOT), "ATLAS_LOG_LEVEL": "warning"}
         self._warm = WarmProcess(self._env, *MODULES, *modules)
@@ -72,19 +74,24 @@ class Runner:
         program = self._programs[case.program]
         template = EMPTY if program.give is None else await self._template(program)
         folder = Path(tempfile.mkdtemp(dir=self._folder))
+        if program.reads is not None:
+            await self._copy_file(program.reads, folder)
         began = time.monotonic()
         async with self._databases.copy(template) as url, WireProxy(url, case.strikes, delay=FROZEN_SECONDS) as proxy:
             conn = await connect(url)
             try:
-                running = RunningCase(program, conn, url, folder, self._warm, self._settings(proxy, folder))
-                proxy.victim = running
-                broken = await running.run()
+                async with nullcontext() if program.beside is None else program.beside(conn, folder):
+                    running = RunningCase(program, conn, url, folder, self._warm, self._settings(proxy, folder))
+                    proxy.victim = running
+                    broken = await running.run()
                 evidence = Evidence(conn, read_effects(folder / "effects"), folder / "home", proxy.url)
                 broken += await judge(evidence, program.laws)
             finally:
                 await conn.close()
         seconds = time.monotonic() - began
         if not broken:
+            if not case.strikes and program.file is not None:
+                self._keep_file(program.name, folder / Path(program.file).parts[0])
             shutil.rmtree(folder, ignore_errors=True)
         return Verdict(case, broken, proxy.struck, proxy.points, proxy.texts, proxy.commits, running.starts, seconds)
 
@@ -110,6 +117,21 @@ class Runner:
             if again.broken:
                 return await self.shrink(again)
         return verdict
+
+    async def _copy_file(self, name: str, folder: Path) -> None:
+        """Copy what another program wrote in a run without faults, which is made now if there was none."""
+        kept = self._folder / "files" / name
+        async with self._writing:
+            if not kept.exists():
+                verdict = await self.count(name)
+                assert verdict.broken == []
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+
+    def _keep_file(self, name: str, file: Path) -> None:
+        kept = self._folder / "files" / name
+        if not kept.exists():
+            kept.mkdir(parents=True)
+            shutil.move(file, kept)
 
     def _settings(self, proxy: WireProxy, folder: Path) -> dict[str, str]:
         return {

@@ -18,6 +18,14 @@ def cases_of(
     return [Case(program, (Strike(fault, point),)) for point in chosen for fault in faults]
 
 
+def one_fault_each(program: str, points: Sequence[Point], seed: int, most: int | None = None) -> list[Case]:
+    """A case for each statement, or for `most` of them: its first execution, with a fault that the seed chooses."""
+    firsts = [point for point in points if point.occurrence == 1]
+    if most is not None and most < len(firsts):
+        firsts = Random(seed).sample(sorted(firsts), most)
+    return [Case(program, (Strike(Random(f"{seed} {point}").choice(sorted(FAULTS)), point),)) for point in firsts]
+
+
 async def storm(runner: Runner, seed: int) -> Case:
     """Several faults of one program. The statements are chosen by their names, so that their order does not matter."""
     dice = Random(seed)

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from atlas.audit.sealer import seal_and_sign
-from atlas.db.pool import BATCH_SECONDS, Pool, borrow, open_pool
+from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow, open_pool
 from atlas.engine.jobs.bulk_actions import due_bulk_actions, take_step
 from atlas.engine.triggers.fire_schedules import fire_due
-from atlas.scheduler.maintenance import Maintenance
+from atlas.scheduler import maintenance
 from atlas.settings import load_settings
+
+# When a task gives up a connection that went silent: the scheduler does so after ten minutes, which no case waits for.
+SILENT_SECONDS = 45.0
 
 
 async def seal(pool: Pool) -> None:
@@ -24,13 +27,13 @@ async def seal(pool: Pool) -> None:
 async def take_bulk_steps(pool: Pool) -> None:
     """Go on with bulk actions, ten jobs at a time."""
     while due := await due_bulk_actions(pool):
-        async with borrow(pool, within=BATCH_SECONDS) as conn:
+        async with borrow(pool, within=SILENT_SECONDS) as conn:
             await take_step(conn, due[0], most=10)
 
 
 async def fire(pool: Pool) -> None:
     """Fire the schedules that are due."""
-    async with borrow(pool, within=BATCH_SECONDS) as conn:
+    async with borrow(pool, within=TRANSACTION_SECONDS) as conn:
         await fire_due(conn)
 
 
@@ -38,7 +41,7 @@ def _task(name: str) -> Callable[[Pool], Awaitable[None]]:
     """A task of the scheduler's maintenance, once."""
 
     async def run(pool: Pool) -> None:
-        await getattr(Maintenance(pool, asyncio.Event()), name)()
+        await getattr(maintenance.Maintenance(pool, asyncio.Event()), name)()
 
     return run
 
@@ -53,6 +56,7 @@ STEPS = {
 
 def main() -> None:
     """Run one turn on the database of DATABASE_URL."""
+    maintenance.BATCH_SECONDS = SILENT_SECONDS
     asyncio.run(_run(STEPS[sys.argv[1]]))
 
 

@@ -1,0 +1,80 @@
+"""The delivery of webhooks under faults: a worker, and the server that it calls."""
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.secrets.key import load_key, use_secret_key
+from atlas.engine.webhooks.deliver import deliver_events
+from atlas.engine.webhooks.store import add_webhook
+from tests.faults.commands import give_little
+from tests.faults.effects import note
+from tests.faults.judge import Evidence
+from tests.faults.program import EXPIRE_WORKERS, Program
+from tests.support import DANA
+from tests.workers.http_call.receiver import Receiver
+
+COUNT = 3
+KEY = "0" * 64
+NETWORKS = {"ATLAS_HTTP_ALLOWED_NETWORKS": "127.0.0.0/8"}
+
+
+@asynccontextmanager
+async def receive(conn: Any, folder: Path) -> AsyncIterator[None]:
+    """A server that notes what it gets, and deliveries to it that wait."""
+    (folder / "secret.key").write_text(KEY)
+    receiver = Receiver()
+    async with receiver.running():
+        use_secret_key(load_key(folder / "secret.key"))
+        try:
+            with patch.dict(os.environ, NETWORKS):
+                await add_webhook(conn, SYSTEM_TENANT, receiver.url, ("job.created",), actor=DANA)
+        finally:
+            use_secret_key(None)
+        jobs = [NewJob("a.work", {"n": n}) for n in range(COUNT)]
+        await enqueue_many(conn, jobs, actor=DANA)
+        while await deliver_events(conn):
+            pass
+        yield
+    for request in receiver.received:
+        note("received", path=folder / "effects", key=request.headers["webhook-id"])
+
+
+async def each_is_delivered(evidence: Evidence) -> list[str]:
+    """Every delivery arrives, and arrives again only with another attempt."""
+    received = Counter(effect.key for effect in evidence.effects if effect.what == "received")
+    rows = await evidence.conn.fetch(
+        "select id::text, status::text, attempt_count from atlas.jobs where job_type = 'HTTP_CALL'"
+    )
+    broken = [] if len(rows) == COUNT else [f"{len(rows)} deliveries of {COUNT} events"]
+    return broken + [
+        f"delivery {row['id']} is {row['status']} at attempt {row['attempt_count']} and arrived {received[row['id']]} times"
+        for row in rows
+        if row["status"] != "succeeded" or not 1 <= received[row["id"]] <= row["attempt_count"]
+    ]
+
+
+DELIVERIES = (
+    Program(
+        "webhooks",
+        ("worker", "--types", "HTTP_CALL", "--concurrency", "2", "--poll-ms", "100"),
+        give_little,
+        "select not exists (select from atlas.jobs where job_type = 'HTTP_CALL' and status in ('queued', 'running'))",
+        (each_is_delivered,),
+        serves=True,
+        expire=EXPIRE_WORKERS,
+        beside=receive,
+        settings={
+            **NETWORKS,
+            "ATLAS_SECRET_KEY_FILE": "secret.key",
+            "ATLAS_LEASE_SECONDS": "30",
+            "ATLAS_GRACE_SECONDS": "1",
+        },
+    ),
+)
