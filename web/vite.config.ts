@@ -26,7 +26,8 @@ function compressed(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [react(), compressed()],
+  // Elements are made by src/jsx, which shows hidden characters.
+  plugins: [react({ jsxImportSource: "@/jsx" }), compressed()],
   resolve: { alias: { "@": join(import.meta.dirname, "src") } },
   build: {
     // Nothing is inlined: the content security policy allows files of our own only.

@@ -229,17 +229,29 @@ def test_hostile_content_in_every_field_runs_no_script(site: Site, visit: Visit)
         rows(page).nth(row).click(position={"x": 60, "y": 18})
         expect(page.get_by_role("dialog").get_by_role("region", name="Error", exact=True)).to_be_visible()
     assert ran(page) == []
+    assert hidden(page) == []
     page.goto(f"/jobs/{everything.id}")
     for tab in ("Input", "Output", "Attempts and logs", "Audit"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel", name=tab)).not_to_be_empty()
         assert ran(page) == []
-        site.run(count(site))
+        assert hidden(page) == []
+    site.run(count(site))
     page.goto("/dead-letters")
     expect(page.get_by_role("grid").get_by_role("row")).not_to_have_count(0)
     page.get_by_role("button", name=re.compile("^Retry 1 of")).first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     assert ran(page) == []
+    assert hidden(page) == []
+
+
+def hidden(page: Page) -> list[str]:
+    """The texts and tooltips of the page that hold an invisible or bidirectional character."""
+    found: list[str] = page.evaluate(
+        """() => [document.title, document.body.innerText, ...[...document.querySelectorAll("[title]")].map((element) => element.title)]
+          .filter((text) => /[\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]/.test(text))"""
+    )
+    return found
 
 
 def printable(text: str) -> str:

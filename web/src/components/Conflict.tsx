@@ -2,7 +2,6 @@ import { TriangleAlert } from "lucide-react";
 import { type EditConflict, shown } from "@/api/edits";
 import { capitalized, spaced } from "@/format/words";
 import styles from "./Conflict.module.css";
-import { visible } from "./JsonView";
 import { Time } from "./Time";
 
 /** Who changed what while it was being edited, with both values. What was typed stays in the form. */
@@ -31,8 +30,8 @@ export function Conflict({ error }: { error: EditConflict }) {
           {error.fields.map(({ name, theirs, mine }) => (
             <tr key={name}>
               <th scope="row">{capitalized(spaced(name))}</th>
-              <td>{visible(shown(theirs))}</td>
-              <td>{visible(shown(mine))}</td>
+              <td>{shown(theirs)}</td>
+              <td>{shown(mine)}</td>
             </tr>
           ))}
         </tbody>

@@ -1,6 +1,7 @@
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { exactTime } from "@/format/time";
+import { visible } from "@/format/visible";
 import { cx } from "@/format/words";
 import { CopyButton } from "./Id";
 import styles from "./JsonView.module.css";
@@ -12,14 +13,6 @@ const MOST_TEXT = 100_000;
 const PAGE = 100;
 /** So many levels are open at first. */
 const OPEN_LEVELS = 2;
-/** Characters that would turn or hide what follows them: they are shown by their number. */
-// eslint-disable-next-line no-control-regex
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
-
-/** Text in which nothing is invisible and nothing is reordered. */
-export function visible(text: string): string {
-  return text.replace(HIDDEN, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
 
 /** Any JSON value as a tree that can be folded. Everything is shown as text, whatever it contains. */
 export function JsonView({ value, label }: { value: unknown; label: string }) {
@@ -82,7 +75,7 @@ function Branch({ name, value, level }: { name: string | undefined; value: objec
 }
 
 function Name({ name }: { name: string | undefined }) {
-  return name === undefined ? null : <span className={styles.name}>{visible(name)}: </span>;
+  return name === undefined ? null : <span className={styles.name}>{name}: </span>;
 }
 
 function Leaf({ value }: { value: unknown }) {
@@ -98,7 +91,7 @@ function Text({ value }: { value: string }) {
   const shown = !long ? value : value.slice(0, whole ? MOST_TEXT : LONG_TEXT);
   return (
     <span className={styles.text}>
-      {`"${visible(shown)}`}
+      {`"${shown}`}
       {shown.length < value.length ? "…" : '"'}
       {long && (
         <button type="button" className={styles.more} onClick={() => setWhole(!whole)}>

@@ -1,4 +1,5 @@
 import { useEffect, type ReactNode } from "react";
+import { visible } from "@/format/visible";
 import { cx } from "@/format/words";
 import styles from "./Page.module.css";
 
@@ -20,7 +21,7 @@ interface PageProps {
 /** A page: title line, filter line, content. */
 export function Page({ title, about, actions, tabs, filters, fill = false, children }: PageProps) {
   useEffect(() => {
-    document.title = `${title} · Atlas`;
+    document.title = `${visible(title)} · Atlas`;
   }, [title]);
   return (
     <div className={cx(styles.page, fill && styles.fill)}>

@@ -1,7 +1,6 @@
 import { CirclePause, CirclePlay } from "lucide-react";
 import { useState } from "react";
 import { Button, IconButton } from "@/components/Button";
-import { visible } from "@/components/JsonView";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { PauseDialog, ResumeDialog } from "./PauseDialog";
@@ -31,7 +30,7 @@ export function PauseButton({ name, small = false, ...target }: Target & { name:
   return (
     <>
       {small ? (
-        <IconButton label={`${verb} ${visible(name)}`} onClick={() => setOpen(true)}>
+        <IconButton label={`${verb} ${name}`} onClick={() => setOpen(true)}>
           <Icon size={14} aria-hidden />
         </IconButton>
       ) : (
@@ -49,10 +48,9 @@ export function PauseButton({ name, small = false, ...target }: Target & { name:
 export function PauseSentence({ pause }: { pause: Pause }) {
   return (
     <span>
-      The {nounOf(pause.kind)} <strong>{visible(nameOf(pause))}</strong>
-      {pause.kind === "workflow" && pause.tenant !== null && ` of ${pause.tenant}`} is paused since <Time at={pause.since} /> by{" "}
-      {visible(pause.by)}
-      {pause.reason !== null && <>: {visible(pause.reason)}</>}.
+      The {nounOf(pause.kind)} <strong>{nameOf(pause)}</strong>
+      {pause.kind === "workflow" && pause.tenant !== null && ` of ${pause.tenant}`} is paused since <Time at={pause.since} /> by {pause.by}
+      {pause.reason !== null && <>: {pause.reason}</>}.
       {pause.until !== null && (
         <>
           {" "}

@@ -4,7 +4,6 @@ import { Problem } from "@/api/problem";
 import { ConfirmDialog } from "@/components/Dialog";
 import { DurationField } from "@/components/DurationField";
 import { Field, Input, Select } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { plural } from "@/format/numbers";
 import { capitalized } from "@/format/words";
 import { useChange } from "@/pages/settings/useChange";
@@ -47,7 +46,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
     <ConfirmDialog
       open
       onClose={onClose}
-      title={given === undefined ? "Pause" : `Pause the ${nounOf(kind)} ${visible(called)}?`}
+      title={given === undefined ? "Pause" : `Pause the ${nounOf(kind)} ${called}?`}
       description={`Nothing of it${scope} starts until it is resumed. Running jobs finish, and jobs can still be enqueued.`}
       action="Pause"
       danger
@@ -141,8 +140,8 @@ export function ResumeDialog({ pause, onClose }: { pause: Pause; onClose: () => 
     <ConfirmDialog
       open
       onClose={onClose}
-      title={`Resume the ${visible(words)}?`}
-      description={`${pause.by} paused it${pause.reason === null ? "" : `: ${visible(pause.reason)}`}. What waits starts again, in its order.`}
+      title={`Resume the ${words}?`}
+      description={`${pause.by} paused it${pause.reason === null ? "" : `: ${pause.reason}`}. What waits starts again, in its order.`}
       action="Resume"
       busy={resume.isPending}
       error={resume.error}

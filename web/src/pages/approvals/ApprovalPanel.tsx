@@ -1,7 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { SidePanel } from "@/components/Dialog";
 import { Id } from "@/components/Id";
-import { visible } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
@@ -30,7 +29,7 @@ function Body({ approval, onDone }: { approval: Approval; onDone: () => void }) 
   return (
     <div className={styles.body}>
       <Facts>
-        <Fact name="Requested by">{visible(approval.requested_by)}</Fact>
+        <Fact name="Requested by">{approval.requested_by}</Fact>
         <Fact name="Requested">
           <Time at={approval.created_at} />
         </Fact>
@@ -57,8 +56,8 @@ function Subject({ approval }: { approval: Approval }) {
     <>
       <h2>What is being approved</h2>
       <p>
-        {approval.kind === "intent" ? "A run of" : "The next step of"} <strong>{visible(approval.workflow ?? "a deleted workflow")}</strong>{" "}
-        with this input:
+        {approval.kind === "intent" ? "A run of" : "The next step of"} <strong>{approval.workflow ?? "a deleted workflow"}</strong> with
+        this input:
       </p>
       <Content approval={approval} />
       <p className="quiet">

@@ -5,7 +5,7 @@ import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input } from "@/components/Form";
-import { JsonView, visible } from "@/components/JsonView";
+import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useToast } from "@/components/Toast";
@@ -79,7 +79,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
     <ConfirmDialog
       open
       onClose={onClose}
-      title={`${verb} “${visible(approval.title)}”?`}
+      title={`${verb} “${approval.title}”?`}
       description={
         approve ? "Check what you approve. The decision cannot be taken back." : "The run gets the refusal. It cannot be taken back."
       }
@@ -90,10 +90,10 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
       onConfirm={() => decide.mutate()}
     >
       <Facts>
-        <Fact name="Tenant">{visible(approval.tenant ?? approval.tenant_id)}</Fact>
-        <Fact name="Workflow">{visible(approval.workflow ?? "deleted")}</Fact>
+        <Fact name="Tenant">{approval.tenant ?? approval.tenant_id}</Fact>
+        <Fact name="Workflow">{approval.workflow ?? "deleted"}</Fact>
         <Fact name="Version">{approval.version === 0 || approval.version === null ? "in code" : `v${approval.version}`}</Fact>
-        <Fact name="Requested by">{visible(approval.requested_by)}</Fact>
+        <Fact name="Requested by">{approval.requested_by}</Fact>
         <Fact name="May spend">{money(approval.spend_cents ?? 0)}</Fact>
         <Fact name="Expires">
           <Time at={approval.expires_at} />

@@ -4,7 +4,6 @@ import { api, type Schemas } from "@/api/client";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -21,14 +20,14 @@ const CREDENTIALS: readonly Column<Credential>[] = [
     key: "subject",
     header: "Subject",
     width: "minmax(140px, 2fr)",
-    cell: (one) => <span className="truncate">{visible(one.subject)}</span>,
+    cell: (one) => <span className="truncate">{one.subject}</span>,
   },
   { key: "role", header: "Role", width: "minmax(100px, 1fr)", cell: (one) => <span className="truncate">{one.role}</span> },
   {
     key: "scope",
     header: "Narrowed to",
     wideOnly: true,
-    cell: (one) => <span className="truncate quiet">{visible(one.scope ?? "")}</span>,
+    cell: (one) => <span className="truncate quiet">{one.scope ?? ""}</span>,
   },
   {
     key: "used",
@@ -48,7 +47,7 @@ const CREDENTIALS: readonly Column<Credential>[] = [
 ];
 
 const ACTIVITY: readonly Column<Activity>[] = [
-  { key: "actor", header: "Actor", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{visible(one.actor_id)}</span> },
+  { key: "actor", header: "Actor", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.actor_id}</span> },
   { key: "action", header: "Action", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.action}</span> },
   { key: "count", header: "Times", width: "80px", align: "end", cell: (one) => whole(one.count) },
   { key: "last", header: "Last", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.last_at} /> },

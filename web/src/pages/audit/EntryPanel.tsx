@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { api, type Schemas } from "@/api/client";
 import { SidePanel } from "@/components/Dialog";
 import { Id } from "@/components/Id";
-import { JsonView, visible } from "@/components/JsonView";
+import { JsonView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
@@ -42,7 +42,7 @@ function Entry({ entry }: { entry: Details }) {
     <div className={styles.panel}>
       {entry.message !== "" && (
         <p>
-          <Sentence text={visible(entry.message)} />
+          <Sentence text={entry.message} />
         </p>
       )}
       <Facts>
@@ -56,7 +56,7 @@ function Entry({ entry }: { entry: Details }) {
           )}
         </Fact>
         <Fact name="Actor">
-          {visible(entry.actor_id)} <span className="quiet">{entry.actor_type}</span>
+          {entry.actor_id} <span className="quiet">{entry.actor_type}</span>
         </Fact>
         <Fact name="Subject">
           <Subject entry={entry} />

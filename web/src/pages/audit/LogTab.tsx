@@ -5,7 +5,6 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
-import { visible } from "@/components/JsonView";
 import { NO_RANGE } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { Moment } from "@/components/Time";
@@ -149,7 +148,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         wideOnly: true,
         cell: cell((one) => (
           <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>
-            {visible(one.actor_id)}
+            {one.actor_id}
           </span>
         )),
       },
@@ -170,7 +169,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         wideOnly: true,
         cell: cell((one) => (
           <span className="truncate" title={one.entity_id}>
-            <span className="quiet">{one.entity_type}</span> <span className="mono">{visible(shortId(one.entity_id))}</span>
+            <span className="quiet">{one.entity_type}</span> <span className="mono">{shortId(one.entity_id)}</span>
           </span>
         )),
       },
@@ -179,7 +178,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         header: "Message",
         width: "minmax(160px, 2fr)",
         wideOnly: true,
-        cell: cell((one) => <span className="truncate">{visible(one.message)}</span>),
+        cell: cell((one) => <span className="truncate">{one.message}</span>),
       },
       tenants !== null && {
         key: "tenant",

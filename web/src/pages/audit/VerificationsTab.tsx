@@ -3,7 +3,7 @@ import { useState } from "react";
 import { api, type Schemas } from "@/api/client";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { JsonView, visible } from "@/components/JsonView";
+import { JsonView } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { ProblemLine } from "@/components/ProblemView";
 import { StatusChip } from "@/components/StatusChip";
@@ -26,7 +26,7 @@ const CHIPS: Record<Verification["status"], string> = {
 const COLUMNS: Column<Verification>[] = [
   { key: "status", header: "Result", width: "110px", cell: (one) => <StatusChip status={CHIPS[one.status]} label={one.status} /> },
   { key: "progress", header: "Rows", width: "minmax(140px, 1fr)", cell: (one) => <Progress one={one} /> },
-  { key: "by", header: "Started by", wideOnly: true, cell: (one) => <span className="truncate">{visible(one.started_by)}</span> },
+  { key: "by", header: "Started by", wideOnly: true, cell: (one) => <span className="truncate">{one.started_by}</span> },
   { key: "at", header: "Updated", width: "110px", cell: (one) => <Time at={one.updated_at} /> },
 ];
 
@@ -111,15 +111,15 @@ function Result({ one, ofAll }: { one: Verification; ofAll: boolean }) {
         <ul className={styles.findings}>
           {one.findings.map((finding, at) => (
             <li key={at}>
-              <StatusChip status="failed" label={visible(String(finding["kind"]))} />
-              <span>{visible(String(finding["message"]))}</span>
+              <StatusChip status="failed" label={String(finding["kind"])} />
+              <span>{String(finding["message"])}</span>
             </li>
           ))}
         </ul>
       )}
       {one.notices.map((notice) => (
         <p key={notice} className="quiet">
-          {visible(notice)}
+          {notice}
         </p>
       ))}
       {Object.keys(one.report).length > 0 && <JsonView value={one.report} label="figures" />}

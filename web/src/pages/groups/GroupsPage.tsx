@@ -9,7 +9,6 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
-import { visible } from "@/components/JsonView";
 import { Fact, Facts, Page } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
@@ -41,13 +40,13 @@ const COLUMNS: readonly Column<Group>[] = [
     header: "Followed by",
     width: "minmax(100px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="truncate">{visible(one.then_type ?? "")}</span>,
+    cell: (one) => <span className="truncate">{one.then_type ?? ""}</span>,
   },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
 ];
 
 function nameOf(group: Group): string {
-  return group.name === "" ? shortId(group.id) : visible(group.name);
+  return group.name === "" ? shortId(group.id) : group.name;
 }
 
 /** "3 succeeded, 1 failed": at its end where it has ended. */
@@ -128,7 +127,7 @@ function GroupPanel({ id, onClose }: { id: string; onClose: () => void }) {
           <Fact name="Created">
             <Time at={group.created_at} />
           </Fact>
-          <Fact name="By">{visible(group.created_by)}</Fact>
+          <Fact name="By">{group.created_by}</Fact>
           {group.ended_at !== null && (
             <Fact name="Finished">
               <Time at={group.ended_at} />
@@ -136,7 +135,7 @@ function GroupPanel({ id, onClose }: { id: string; onClose: () => void }) {
           )}
           {group.then_type !== null && (
             <Fact name="Followed by">
-              {visible(group.then_type)}{" "}
+              {group.then_type}{" "}
               {group.then_job_id !== null && (
                 <Link to="/jobs/$jobId" params={{ jobId: group.then_job_id }} search={({ tenant }) => ({ tenant })}>
                   <Id value={group.then_job_id} />

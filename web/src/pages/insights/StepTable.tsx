@@ -3,7 +3,6 @@ import { api, type Schemas } from "@/api/client";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { FilterChip, TextFilter } from "@/components/FilterChips";
-import { visible } from "@/components/JsonView";
 import { percent, plural, whole } from "@/format/numbers";
 import { duration } from "@/format/time";
 import { useTenant } from "@/session/tenant";
@@ -20,7 +19,7 @@ interface StepTableProps {
 }
 
 const COLUMNS: readonly Column<StepTime>[] = [
-  { key: "step", header: "Step", width: "minmax(120px, 2fr)", cell: (one) => <span className="truncate">{visible(one.step)}</span> },
+  { key: "step", header: "Step", width: "minmax(120px, 2fr)", cell: (one) => <span className="truncate">{one.step}</span> },
   {
     key: "workflow",
     header: "Workflow",
@@ -28,7 +27,7 @@ const COLUMNS: readonly Column<StepTime>[] = [
     wideOnly: true,
     cell: (one) => (
       <Link to="/workflows/$key" params={{ key: one.workflow }} search={({ tenant }) => ({ tenant })} className="truncate">
-        {visible(one.workflow)}
+        {one.workflow}
       </Link>
     ),
   },

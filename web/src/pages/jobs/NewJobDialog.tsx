@@ -104,7 +104,9 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
           {(control) => (
             <Select {...control} value={type.key} onChange={(event) => onType(event.target.value)}>
               {types.map((key) => (
-                <option key={key}>{key}</option>
+                <option key={key} value={key}>
+                  {key}
+                </option>
               ))}
             </Select>
           )}

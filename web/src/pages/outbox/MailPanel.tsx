@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
 import { api, type Schemas } from "@/api/client";
 import { SidePanel } from "@/components/Dialog";
-import { TextView, visible } from "@/components/JsonView";
+import { TextView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
@@ -29,7 +29,7 @@ export function MailPanel({ jobId, part, onPart, onClose }: MailPanelProps) {
   const query = api.useQuery("get", "/api/v1/outbox/{job_id}", { params: { path: { job_id: jobId }, query: { tenant } } });
   const mail = query.data;
   return (
-    <SidePanel title={mail === undefined || mail.subject === "" ? "Mail" : visible(mail.subject)} onClose={onClose}>
+    <SidePanel title={mail === undefined || mail.subject === "" ? "Mail" : mail.subject} onClose={onClose}>
       {query.isPending && <Skeleton height={200} />}
       {query.isError && <ProblemView error={query.error} onRetry={() => void query.refetch()} />}
       {mail !== undefined && <Mail mail={mail} part={part ?? (mail.has_html ? "html" : "text")} onPart={onPart} />}
@@ -43,8 +43,8 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
   return (
     <div className={styles.panel}>
       <Facts>
-        <Fact name="From">{visible(mail.sender)}</Fact>
-        <Fact name="To">{visible(mail.to)}</Fact>
+        <Fact name="From">{mail.sender}</Fact>
+        <Fact name="To">{mail.to}</Fact>
         <Fact name="Written">
           <Time at={mail.written_at} />
         </Fact>
@@ -59,8 +59,7 @@ function Mail({ mail, part, onPart }: { mail: Details; part: Part; onPart: (part
           {mail.attachments.map((file, at) => (
             <li key={at}>
               <Paperclip size={12} aria-hidden />
-              {visible(file.name === "" ? "without a name" : file.name)}{" "}
-              <span className="quiet">{`${visible(file.content_type)}, ${bytes(file.size)}`}</span>
+              {file.name === "" ? "without a name" : file.name} <span className="quiet">{`${file.content_type}, ${bytes(file.size)}`}</span>
             </li>
           ))}
         </ul>

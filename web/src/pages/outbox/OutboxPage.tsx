@@ -6,7 +6,6 @@ import { usePages } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
-import { visible } from "@/components/JsonView";
 import { Page } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { bytes } from "@/format/numbers";
@@ -73,21 +72,21 @@ function useColumns(): Column<Mail>[] {
   const seesAll = useSeesAll();
   return useMemo(() => {
     const columns: (Column<Mail> | false)[] = [
-      { key: "to", header: "To", width: "minmax(140px, 1.2fr)", cell: (mail) => <span className="truncate">{visible(mail.to)}</span> },
+      { key: "to", header: "To", width: "minmax(140px, 1.2fr)", cell: (mail) => <span className="truncate">{mail.to}</span> },
       { key: "subject", header: "Subject", width: "minmax(140px, 2fr)", cell: (mail) => <Subject mail={mail} /> },
       {
         key: "from",
         header: "From",
         width: "minmax(140px, 1fr)",
         wideOnly: true,
-        cell: (mail) => <span className="truncate quiet">{visible(mail.sender)}</span>,
+        cell: (mail) => <span className="truncate quiet">{mail.sender}</span>,
       },
       seesAll && {
         key: "tenant",
         header: "Tenant",
         width: "110px",
         wideOnly: true,
-        cell: (mail) => <span className="truncate">{visible(mail.tenant)}</span>,
+        cell: (mail) => <span className="truncate">{mail.tenant}</span>,
       },
       { key: "job", header: "Job", width: "150px", wideOnly: true, cell: (mail) => <Id value={mail.job_id} /> },
       {
@@ -106,11 +105,11 @@ function useColumns(): Column<Mail>[] {
 
 function Subject({ mail }: { mail: Mail }) {
   if (mail.problem === null)
-    return <span className="truncate">{mail.subject === "" ? <span className="quiet">no subject</span> : visible(mail.subject)}</span>;
+    return <span className="truncate">{mail.subject === "" ? <span className="quiet">no subject</span> : mail.subject}</span>;
   return (
     <>
       <CircleAlert size={14} aria-hidden />
-      <span className="truncate">{visible(mail.problem)}</span>
+      <span className="truncate">{mail.problem}</span>
     </>
   );
 }

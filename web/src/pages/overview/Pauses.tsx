@@ -2,7 +2,6 @@ import { Link } from "@tanstack/react-router";
 import { CirclePause } from "lucide-react";
 import { useState } from "react";
 import { Button } from "@/components/Button";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { PauseSentence } from "@/pauses/PauseControls";
 import { ResumeDialog } from "@/pauses/PauseDialog";
@@ -27,7 +26,7 @@ export function Pauses() {
               <PauseSentence pause={pause} />
             </span>
             {mayResume(pause) && (
-              <Button aria-label={`Resume ${visible(nameOf(pause))}`} onClick={() => setResumed(pause)}>
+              <Button aria-label={`Resume ${nameOf(pause)}`} onClick={() => setResumed(pause)}>
                 Resume
               </Button>
             )}

@@ -5,7 +5,6 @@ import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { visible } from "@/components/JsonView";
 import { Page } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { capitalized } from "@/format/words";
@@ -40,7 +39,7 @@ export function PausesPage() {
       key: "name",
       header: "Which",
       width: "minmax(140px, 2fr)",
-      cell: (one) => <span className="truncate">{visible(nameOf(one))}</span>,
+      cell: (one) => <span className="truncate">{nameOf(one)}</span>,
     },
     {
       key: "for",
@@ -54,14 +53,14 @@ export function PausesPage() {
       header: "Reason",
       width: "minmax(140px, 2fr)",
       wideOnly: true,
-      cell: (one) => <span className="truncate">{visible(one.reason ?? "")}</span>,
+      cell: (one) => <span className="truncate">{one.reason ?? ""}</span>,
     },
     {
       key: "by",
       header: "Paused by",
       width: "minmax(120px, 1fr)",
       wideOnly: true,
-      cell: (one) => <span className="truncate">{visible(one.by)}</span>,
+      cell: (one) => <span className="truncate">{one.by}</span>,
     },
     { key: "since", header: "Since", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.since} /> },
     {
@@ -78,7 +77,7 @@ export function PausesPage() {
       align: "end",
       cell: (one) =>
         mayResume(one) && (
-          <Button kind="ghost" aria-label={`Resume ${visible(nameOf(one))}`} onClick={() => set({ resume: one.id })}>
+          <Button kind="ghost" aria-label={`Resume ${nameOf(one)}`} onClick={() => set({ resume: one.id })}>
             Resume
           </Button>
         ),

@@ -6,7 +6,6 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
 import { Id } from "@/components/Id";
-import { visible } from "@/components/JsonView";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -30,14 +29,14 @@ const COLUMNS: readonly Column<Request>[] = [
     key: "workflow",
     header: "Workflow",
     width: "minmax(100px, 1fr)",
-    cell: (one) => <span className="truncate">{visible(one.workflow)}</span>,
+    cell: (one) => <span className="truncate">{one.workflow}</span>,
   },
   {
     key: "reason",
     header: "Decision",
     width: "minmax(160px, 2fr)",
     wideOnly: true,
-    cell: (one) => <span className="truncate quiet">{visible(one.reason ?? "")}</span>,
+    cell: (one) => <span className="truncate quiet">{one.reason ?? ""}</span>,
   },
   { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (one) => <Id value={one.id} /> },
   {
@@ -45,7 +44,7 @@ const COLUMNS: readonly Column<Request>[] = [
     header: "Requested by",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="truncate">{visible(one.requested_by)}</span>,
+    cell: (one) => <span className="truncate">{one.requested_by}</span>,
   },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
 ];

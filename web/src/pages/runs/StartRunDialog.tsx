@@ -108,7 +108,9 @@ function RunForm({ workflow, keys, onKey, tenant, onTenant, onClose, onStarted }
         {(control) => (
           <Select {...control} value={workflow.key} onChange={(event) => onKey(event.target.value)}>
             {keys.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one} value={one}>
+                {one}
+              </option>
             ))}
           </Select>
         )}

@@ -10,7 +10,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input, TextArea } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
@@ -49,7 +48,7 @@ export function DefinitionsTab() {
       wideOnly: true,
       cell: (one) => (
         <span className="mono truncate quiet">
-          {visible(one.argv.map((part) => (typeof part === "string" ? part : JSON.stringify(part))).join(" "))}
+          {one.argv.map((part) => (typeof part === "string" ? part : JSON.stringify(part))).join(" ")}
         </span>
       ),
     },

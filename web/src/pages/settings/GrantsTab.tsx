@@ -7,7 +7,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { shortId } from "@/format/words";
@@ -42,13 +41,13 @@ export function GrantsTab() {
       key: "login",
       header: "Login",
       width: "minmax(120px, 1fr)",
-      cell: (one) => <span className="mono truncate">{visible(one.login)}</span>,
+      cell: (one) => <span className="mono truncate">{one.login}</span>,
     },
     {
       key: "type",
       header: "Job type",
       width: "minmax(120px, 1fr)",
-      cell: (one) => <span className="mono truncate">{visible(one.job_type)}</span>,
+      cell: (one) => <span className="mono truncate">{one.job_type}</span>,
     },
     {
       key: "tenant",
@@ -57,7 +56,7 @@ export function GrantsTab() {
       wideOnly: true,
       cell: (one) => <span className="truncate">{slugs?.get(one.tenant_id) ?? tenant ?? shortId(one.tenant_id)}</span>,
     },
-    { key: "by", header: "Granted by", wideOnly: true, cell: (one) => <span className="truncate quiet">{visible(one.created_by)}</span> },
+    { key: "by", header: "Granted by", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.created_by}</span> },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "revoke",
@@ -96,8 +95,8 @@ export function GrantsTab() {
           open
           danger
           onClose={() => setRevoking(null)}
-          title={`Revoke the grant of ${visible(revoking.login)}?`}
-          description={`It may no longer enqueue ${visible(revoking.job_type)}. What it enqueued stays.`}
+          title={`Revoke the grant of ${revoking.login}?`}
+          description={`It may no longer enqueue ${revoking.job_type}. What it enqueued stays.`}
           action="Revoke"
           busy={revoke.isPending}
           error={revoke.error}

@@ -8,7 +8,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Command, EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { MANAGERS, useCan } from "@/session/session";
@@ -43,7 +42,7 @@ export function InboundHooks() {
       width: "minmax(120px, 1fr)",
       cell: (one) => (
         <Link to="/schedules" search={(before) => ({ tenant: before.tenant, tab: "events", name: one.event_name })} className="truncate">
-          {visible(one.event_name)}
+          {one.event_name}
         </Link>
       ),
     },
@@ -52,7 +51,7 @@ export function InboundHooks() {
       header: "What for",
       width: "minmax(120px, 1fr)",
       wideOnly: true,
-      cell: (one) => <span className="truncate quiet">{visible(one.description)}</span>,
+      cell: (one) => <span className="truncate quiet">{one.description}</span>,
     },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {

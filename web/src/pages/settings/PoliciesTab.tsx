@@ -8,7 +8,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input, Select } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { whole } from "@/format/numbers";
@@ -48,14 +47,14 @@ export function PoliciesTab() {
     },
   );
   const columns: Column<Rule>[] = [
-    { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{visible(one.label)}</span> },
+    { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
     { key: "effect", header: "Effect", width: "100px", cell: (one) => <StatusChip {...CHIPS[one.effect]} /> },
     {
       key: "workflow",
       header: "Workflow",
       width: "minmax(100px, 1fr)",
       wideOnly: true,
-      cell: (one) => <span className="mono truncate">{visible(one.workflow)}</span>,
+      cell: (one) => <span className="mono truncate">{one.workflow}</span>,
     },
     {
       key: "when",
@@ -116,7 +115,7 @@ export function PoliciesTab() {
           open
           danger
           onClose={() => setRemoving(null)}
-          title={`Remove the rule ${visible(removing.label)}?`}
+          title={`Remove the rule ${removing.label}?`}
           description="Requests that are decided from now on do not meet it any more."
           action="Remove the rule"
           busy={remove.isPending}
@@ -187,7 +186,7 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
     <ConfirmDialog
       open
       onClose={onClose}
-      title={rule === null ? "New rule" : `Edit ${visible(rule.label)}`}
+      title={rule === null ? "New rule" : `Edit ${rule.label}`}
       description={about}
       action="Save"
       busy={save.isPending}

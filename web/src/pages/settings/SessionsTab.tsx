@@ -5,7 +5,6 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useTenant } from "@/session/tenant";
@@ -39,7 +38,7 @@ export function SessionsTab() {
       width: "minmax(140px, 1.4fr)",
       cell: (one) => (
         <>
-          <span className="truncate">{visible(one.subject)}</span>
+          <span className="truncate">{one.subject}</span>
           {one.is_current && <span className="quiet">this browser</span>}
         </>
       ),
@@ -80,7 +79,7 @@ export function SessionsTab() {
           open
           danger
           onClose={() => setEnding(null)}
-          title={ending.is_current ? "Sign out of this browser?" : `End the session of ${visible(ending.subject)}?`}
+          title={ending.is_current ? "Sign out of this browser?" : `End the session of ${ending.subject}?`}
           description="Its next request is refused. The token stays valid: revoke it to keep someone out."
           action={ending.is_current ? "Sign out" : "End the session"}
           busy={end.isPending}

@@ -4,7 +4,6 @@ import { usePages } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Switch } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { spaced } from "@/format/words";
@@ -38,8 +37,8 @@ function Engine() {
           {gate.engine_since != null && (
             <span className="quiet">
               {" "}
-              {visible(gate.engine_by ?? "")}, <Time at={gate.engine_since} />
-              {gate.engine_reason != null && `: ${visible(gate.engine_reason)}`}
+              {gate.engine_by ?? ""}, <Time at={gate.engine_since} />
+              {gate.engine_reason != null && `: ${gate.engine_reason}`}
             </span>
           )}
         </p>
@@ -51,13 +50,13 @@ function Engine() {
 
 const COLUMNS: readonly Column<Schemas["Alert"]>[] = [
   { key: "kind", header: "Finding", width: "160px", cell: (one) => spaced(one.kind) },
-  { key: "message", header: "What", width: "minmax(200px, 3fr)", cell: (one) => <span className="truncate">{visible(one.message)}</span> },
+  { key: "message", header: "What", width: "minmax(200px, 3fr)", cell: (one) => <span className="truncate">{one.message}</span> },
   {
     key: "subject",
     header: "Subject",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="mono truncate">{visible(one.subject)}</span>,
+    cell: (one) => <span className="mono truncate">{one.subject}</span>,
   },
 ];
 

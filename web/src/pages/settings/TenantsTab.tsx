@@ -9,7 +9,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input, TextArea } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -46,16 +45,14 @@ export function TenantsTab() {
   const setEditing = (slug: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: slug }), replace: true });
   const columns: Column<Tenant>[] = [
     { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
-    { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+    { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{one.name}</span> },
     { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
     {
       key: "limits",
       header: "Limits",
       wideOnly: true,
       cell: (one) => (
-        <span className="mono truncate quiet">
-          {Object.keys(one.limits).length === 0 ? "defaults" : visible(JSON.stringify(one.limits))}
-        </span>
+        <span className="mono truncate quiet">{Object.keys(one.limits).length === 0 ? "defaults" : JSON.stringify(one.limits)}</span>
       ),
     },
     { key: "state", header: "State", width: "110px", wideOnly: true, cell: (one) => <TenantState tenant={one} /> },

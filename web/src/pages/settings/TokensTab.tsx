@@ -8,7 +8,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog, Dialog } from "@/components/Dialog";
 import { Command, EmptyState } from "@/components/EmptyState";
 import { Field, Input, Select } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -55,7 +54,7 @@ export function TokensTab() {
       key: "subject",
       header: "Subject",
       width: "minmax(140px, 1.4fr)",
-      cell: (one) => <span className="truncate">{visible(one.subject)}</span>,
+      cell: (one) => <span className="truncate">{one.subject}</span>,
     },
     { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
     {
@@ -65,7 +64,7 @@ export function TokensTab() {
       cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} />,
     },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
-    { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{visible(one.created_by)}</span> },
+    { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.created_by}</span> },
     { key: "made", header: "Made", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "used",
@@ -118,7 +117,7 @@ export function TokensTab() {
           open
           danger
           onClose={() => setRevoking(null)}
-          title={`Revoke the token of ${visible(revoking.subject)}?`}
+          title={`Revoke the token of ${revoking.subject}?`}
           description="It is refused everywhere within seconds, and every session that was opened with it ends. This cannot be undone."
           action="Revoke"
           busy={revoke.isPending}

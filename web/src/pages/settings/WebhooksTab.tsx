@@ -10,7 +10,6 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
@@ -80,7 +79,7 @@ function Webhooks() {
       key: "url",
       header: "Address",
       width: "minmax(160px, 2fr)",
-      cell: (one) => <span className="mono truncate">{visible(one.url)}</span>,
+      cell: (one) => <span className="mono truncate">{one.url}</span>,
     },
     {
       key: "events",
@@ -149,7 +148,7 @@ function Webhooks() {
           danger
           onClose={() => setRemoving(null)}
           title="Remove the webhook?"
-          description={`${visible(removing.url)} gets nothing more, and deliveries that wait fail. The jobs of earlier ones stay.`}
+          description={`${removing.url} gets nothing more, and deliveries that wait fail. The jobs of earlier ones stay.`}
           action="Remove the webhook"
           busy={remove.isPending}
           error={remove.error}

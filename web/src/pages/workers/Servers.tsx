@@ -5,7 +5,6 @@ import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
-import { visible } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useChange } from "@/pages/settings/useChange";
@@ -45,7 +44,7 @@ export function Servers({ host }: { host: Host }) {
     onDone: close,
   });
   const columns: Column<Server>[] = [
-    { key: "name", header: "Server", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+    { key: "name", header: "Server", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{one.name}</span> },
     { key: "since", header: "Added", width: "96px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "actions",
