@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from atlas.actors import system
 from atlas.engine.access.sessions import make_link
 from atlas.engine.access.tokens import authenticate
-from tests.web.conftest import PHONE, Visit, serious_violations
+from tests.web.conftest import PHONE, Visit
 
 PAGES = {
     "/": "Overview",
@@ -152,19 +152,6 @@ def test_a_page_outlives_a_restart_of_the_api(site, visit: Visit):
     expect(live).to_have_attribute("data-live", "live", timeout=30_000)
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
     expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    "theme", [pytest.param("light", marks=pytest.mark.long), pytest.param("dark", marks=pytest.mark.slow)]
-)
-def test_no_page_has_a_serious_violation_of_accessibility(visit: Visit, theme):
-    page = visit("/", theme=theme, axe=True)
-    found = {}
-    for path, title in {**PAGES, **BESIDE}.items():
-        page.goto(path)
-        expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
-        found[path] = serious_violations(page)
-    assert {path: ones for path, ones in found.items() if ones} == {}
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useMemo, useRef, useState, type CSSProperties, type KeyboardEvent, type ReactNode } from "react";
 import { isStale, useLive } from "@/live/live";
 import { toServerTime } from "@/format/clock";
 import { cx } from "@/format/words";
@@ -13,6 +13,8 @@ import { Time } from "./Time";
 import { useNarrow } from "./useNarrow";
 
 const SKELETONS = 12;
+/** The height of a row that is a card, before it is measured. */
+const CARD_HEIGHT = 112;
 /** So many rows before the end the next page is fetched. */
 const AHEAD = 10;
 
@@ -23,7 +25,7 @@ export interface Column<Row> {
   /** A CSS grid track: "120px", "minmax(160px, 2fr)". */
   width?: string;
   align?: "start" | "end";
-  /** Left out on narrow screens. */
+  /** Of less weight: below the others where rows are cards, on narrow screens. */
   wideOnly?: boolean;
 }
 
@@ -97,18 +99,21 @@ function Stale({ query }: { query: TableQuery }) {
   );
 }
 
-/** The columns that are shown, their tracks, and how wide they are at least: head and rows must agree on it. */
+/** The columns in their order, their tracks, and how wide they are at least: head and rows must agree on it. Cards have no tracks. */
 function useColumns<Row>(
   columns: readonly Column<Row>[],
   chooses: boolean,
-): { shown: readonly Column<Row>[]; tracks: string; least: number } {
-  const narrow = useNarrow();
+): { shown: readonly Column<Row>[]; isCards: boolean; grid: CSSProperties; least: number } {
+  const isCards = useNarrow();
   return useMemo(() => {
-    const shown = narrow ? columns.filter((one) => one.wideOnly !== true) : columns;
-    const widths = [...(chooses ? ["32px"] : []), ...shown.map((one) => one.width ?? "minmax(96px, 1fr)")];
+    if (isCards) {
+      const shown = [...columns.filter((one) => one.wideOnly !== true), ...columns.filter((one) => one.wideOnly === true)];
+      return { shown, isCards, grid: {}, least: 0 };
+    }
+    const widths = [...(chooses ? ["32px"] : []), ...columns.map((one) => one.width ?? "minmax(96px, 1fr)")];
     const least = widths.reduce((sum, width) => sum + Number(/\d+/.exec(width)?.[0] ?? 0), 0);
-    return { shown, tracks: widths.join(" "), least };
-  }, [columns, narrow, chooses]);
+    return { shown: columns, isCards, grid: { gridTemplateColumns: widths.join(" ") }, least };
+  }, [columns, isCards, chooses]);
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
@@ -130,10 +135,11 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
-  const { shown, tracks, least } = useColumns(columns, onChoose !== undefined);
+  const { shown, isCards, grid, least } = useColumns(columns, onChoose !== undefined);
   const [activeKey, setActiveKey] = useState<string | null>(openKey ?? null);
   const active = activeKey === null ? -1 : rows.findIndex((row) => rowKey(row) === activeKey);
-  const height = ROW_HEIGHTS[useDensity()];
+  const rowHeight = ROW_HEIGHTS[useDensity()];
+  const height = isCards ? CARD_HEIGHT : rowHeight;
   // The compiler of React leaves this function alone: what the virtualizer returns changes without a new identity.
   // eslint-disable-next-line react-hooks/incompatible-library
   const virtualizer = useVirtualizer({
@@ -196,7 +202,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   return (
     <div
       ref={scroller}
-      className={styles.scroller}
+      className={cx(styles.scroller, isCards && styles.cards)}
       role="grid"
       aria-label={label}
       aria-rowcount={hasMore ? -1 : rows.length + 1}
@@ -204,7 +210,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <div className={cx(styles.row, styles.head)} role="row" aria-rowindex={1} style={{ gridTemplateColumns: tracks, minWidth: least }}>
+      <div className={cx(styles.row, styles.head)} role="row" aria-rowindex={1} style={{ ...grid, minWidth: least }}>
         {onChoose !== undefined && (
           <div role="columnheader" className={styles.cell}>
             <input
@@ -233,6 +239,8 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
                 key={key}
                 role="row"
                 aria-rowindex={item.index + 2}
+                ref={isCards ? virtualizer.measureElement : undefined}
+                data-index={item.index}
                 className={cx(styles.row, styles.band)}
                 style={{ transform: `translateY(${item.start}px)` }}
               >
@@ -248,11 +256,13 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
             <div
               key={key}
               id={`${prefix}${item.index}`}
+              ref={isCards ? virtualizer.measureElement : undefined}
+              data-index={item.index}
               role="row"
               aria-rowindex={item.index + 2}
               aria-selected={key === openKey || chosen?.has(key) === true}
               className={cx(styles.row, onOpen && styles.opens, item.index === active && styles.active, key === openKey && styles.open)}
-              style={{ gridTemplateColumns: tracks, transform: `translateY(${item.start}px)` }}
+              style={{ ...grid, transform: `translateY(${item.start}px)` }}
               onClick={() => {
                 setActiveKey(key);
                 if (window.getSelection()?.isCollapsed !== false) onOpen?.(row);
@@ -270,8 +280,9 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
                   />
                 </div>
               )}
-              {shown.map((column) => (
+              {shown.map((column, at) => (
                 <div key={column.key} role="gridcell" className={cx(styles.cell, column.align === "end" && styles.end)}>
+                  {isCards && at > 1 && column.header !== "" && <span className={styles.label}>{column.header}</span>}
                   {column.cell(row)}
                 </div>
               ))}
@@ -289,10 +300,10 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
 }
 
 function SkeletonTable<Row>({ label, columns, onChoose, inline = false }: DataTableProps<Row>) {
-  const { shown, tracks } = useColumns(columns, onChoose !== undefined);
+  const { shown, grid } = useColumns(columns, onChoose !== undefined);
   return (
     <div className={cx(styles.frame, inline && styles.inline)} role="status" aria-label={`Loading ${label}`}>
-      <div className={cx(styles.row, styles.head)} style={{ gridTemplateColumns: tracks }}>
+      <div className={cx(styles.row, styles.head)} style={grid}>
         {onChoose !== undefined && <div />}
         {shown.map((column) => (
           <div key={column.key} className={styles.cell}>
@@ -301,7 +312,7 @@ function SkeletonTable<Row>({ label, columns, onChoose, inline = false }: DataTa
         ))}
       </div>
       {Array.from({ length: SKELETONS }, (_, index) => (
-        <div key={index} className={cx(styles.row, styles.still)} style={{ gridTemplateColumns: tracks }}>
+        <div key={index} className={cx(styles.row, styles.still)} style={grid}>
           {onChoose !== undefined && <div />}
           {shown.map((column, at) => (
             <div key={column.key} className={styles.cell}>

@@ -1,6 +1,6 @@
 import * as Radix from "@radix-ui/react-dialog";
 import { X } from "lucide-react";
-import type { SyntheticEvent, ReactNode } from "react";
+import { useState, type SyntheticEvent, type ReactNode } from "react";
 import { EditConflict } from "@/api/edits";
 import { cx } from "@/format/words";
 import { usesKeys } from "@/frame/modality";
@@ -117,6 +117,14 @@ interface SidePanelProps {
 
 /** A panel beside a list that shows one of its rows. The list stays usable; Escape closes the panel. */
 export function SidePanel({ title, about, actions, onClose, children }: SidePanelProps) {
+  // What had the focus before, or the list beside the panel: its active row is the one that was open.
+  const [before] = useState(() => document.activeElement);
+  const returnFocus = (event: Event): void => {
+    event.preventDefault();
+    const list = document.querySelector<HTMLElement>("[role=grid]");
+    const isBack = before instanceof HTMLElement && before !== document.body && before.isConnected;
+    (isBack ? before : list)?.focus();
+  };
   return (
     <Radix.Root open modal={false} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
@@ -125,6 +133,7 @@ export function SidePanel({ title, about, actions, onClose, children }: SidePane
           data-panel
           aria-describedby={undefined}
           onInteractOutside={(event) => event.preventDefault()}
+          onCloseAutoFocus={returnFocus}
           onOpenAutoFocus={(event) => {
             event.preventDefault();
             if (usesKeys() && event.target instanceof HTMLElement) event.target.focus();
