@@ -114,6 +114,13 @@ def _one_of(*known: str) -> Callable[[str], str]:
     return read
 
 
+def _currency(text: str) -> str:
+    code = text.strip().upper()
+    if not (len(code) == 3 and code.isascii() and code.isalpha()):
+        raise ValueError("must be a currency of ISO 4217, such as EUR")
+    return code
+
+
 def _number(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
@@ -152,6 +159,8 @@ class Settings:
     atlas_token: str | None = None
     atlas_operator_token: str | None = None
     atlas_log_level: str = "info"
+    # Of everything that is counted in cents.
+    atlas_currency: str = "EUR"
     # Touched for as long as a program's event loop runs, for probes.
     atlas_alive_file: Path | None = None
 
@@ -239,6 +248,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("resend_api_url", "ms_graph_url"), _safe_address),
     "ms_authority_url": _encrypted_address,
     "atlas_log_level": _one_of("debug", "info", "warning", "error"),
+    "atlas_currency": _currency,
     "atlas_lease_seconds": _number(float, 0.2, 3600),
     "atlas_poll_ms": _number(int, 10, 60_000),
     "atlas_fairness": _one_of("on", "off"),

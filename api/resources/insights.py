@@ -13,7 +13,7 @@ from atlas.api.replica.reads import read_on
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.metering.insights import InsightsQuery, read_insights
-from atlas.engine.metering.insights_csv import csv_lines
+from atlas.engine.metering.insights_csv import csv_lines, csv_name
 from atlas.engine.metering.step_times import StepTimesQuery, read_step_times
 from atlas.models.insights import Insights, StepTimes
 
@@ -39,7 +39,7 @@ async def _read_query(
     ] = "type",
 ) -> InsightsQuery:
     """What both addresses take."""
-    return InsightsQuery(call.tenant_id, start, end, step, job_type, by)
+    return InsightsQuery(call.tenant_id, start, end, step, job_type, by, call.api.settings.atlas_currency)
 
 
 Wanted = Annotated[InsightsQuery, Depends(_read_query)]
@@ -88,7 +88,8 @@ async def show_step_times(
 @requires(*READERS, own_pages=True, replica=True)
 async def export_insights(request: Request, call: Calling, wanted: Wanted) -> Response:
     """Steps in which nothing happened have no row. Text that a spreadsheet would run as a formula begins with `'`."""
-    headers = {"Content-Disposition": 'attachment; filename="insights.csv"'}
+    name = await csv_name(lambda: read_on(call), wanted)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if request.method == "HEAD":
         return Response(headers=headers, media_type="text/csv")
     lines = _lines(call, wanted)

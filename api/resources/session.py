@@ -7,6 +7,7 @@ from pydantic import ConfigDict, StringConstraints
 
 from atlas.actors import Actor
 from atlas.api.access.authentication import Caller, address_of, cookie_name, own_origin
+from atlas.api.access.browsers import browser_name
 from atlas.api.app_state import AppState
 from atlas.api.models.common import Body
 from atlas.api.problems import Forbidden, Unauthenticated
@@ -57,7 +58,14 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Current
     actor = Actor("user", caller.subject, commitment, request.scope["atlas.request_id"], caller.token.prefix)
     async with api.db.connection(share=caller.share) as conn:
         before = request.cookies.get(cookie_name(request))
-        session, clear = await open_session(conn, caller.token, actor=actor, before=before, link=body.code)
+        session, clear = await open_session(
+            conn,
+            caller.token,
+            actor=actor,
+            browser=browser_name(request.headers.get("user-agent", "")),
+            before=before,
+            link=body.code,
+        )
     if before is not None:
         api.callers.forget()
     secure = request.url.scheme == "https"
@@ -119,4 +127,5 @@ async def _shown(api: AppState, caller: Caller) -> CurrentSession:
         tenant=tenant,
         csrf_token=caller.csrf,
         expires_at=caller.session.expires_at if caller.session else caller.token.expires_at,
+        currency=api.settings.atlas_currency,
     )

@@ -26,6 +26,7 @@ class Insights(ApiModel):
     start: datetime
     end: datetime
     metered_until: datetime | None = Field(description="What was committed before this time is in it.")
+    currency: str = Field(description="What costs are counted in cents of: a code of ISO 4217.")
     total: Flow = Field(description="The whole time.")
     previous: Flow | None = Field(description="As many steps before it; null if they are not kept any more.")
     points: list[Point] = Field(description="Every step, the oldest first.")

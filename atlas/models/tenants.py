@@ -81,6 +81,7 @@ class CurrentSession(ApiModel):
     tenant: str | None = Field(description="The tenant's slug; null for those who see all.")
     csrf_token: str | None
     expires_at: datetime | None
+    currency: str = Field(description="What costs are counted in cents of: a code of ISO 4217.")
 
 
 class OpenSession(ApiModel):
@@ -96,3 +97,5 @@ class OpenSession(ApiModel):
     last_seen_at: datetime
     expires_at: datetime
     is_current: bool = Field(description="True for the session that asks.")
+    address: str | None = Field(description="The network address that signed in; null once it is erased or pruned.")
+    browser: str | None = Field(description="Such as `Firefox 131 on Linux`; null for programs.")

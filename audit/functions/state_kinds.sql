@@ -8,7 +8,7 @@ set search_path from current as $$
   values
     ('tenant', 'tenants', 't.id', 't.id', 't.id = $1::uuid', 't.created_at', $_$'{updated_at}'$_$),
     ('token', 'api_tokens', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{last_used_at}'$_$),
-    ('session', 'sessions', 't.id', 'null::uuid', 't.id = $1::uuid', 't.created_at', $_$'{last_seen_at}'$_$),
+    ('session', 'sessions', 't.id', 'null::uuid', 't.id = $1::uuid', 't.created_at', $_$'{last_seen_at,ip_commitment,browser}'$_$),
     ('enqueue_grant', 'enqueue_grants', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{}'$_$),
     ('approval', 'approvals', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{}'$_$),
     ('policy_rule', 'policy_rules', 't.id', 't.tenant_id', 't.id = $1::uuid', 't.created_at', $_$'{updated_at}'$_$),

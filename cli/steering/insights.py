@@ -56,7 +56,9 @@ def insights(
 
     async def work(settings: Settings) -> Any:
         async with connected(settings) as conn:
-            wanted = InsightsQuery(await tenant_id(conn, tenant), start, job_type=job_type, by=by)
+            wanted = InsightsQuery(
+                await tenant_id(conn, tenant), start, job_type=job_type, by=by, currency=settings.atlas_currency
+            )
             if csv:
                 async with caught_up(settings, conn) as reading:
                     return await _print_csv(csv_lines(lambda: _open(reading), wanted))
@@ -108,7 +110,7 @@ async def _print_csv(lines: "AsyncIterator[bytes]") -> None:
 
 def _text(found: "Insights", by: str) -> list[str | TextTable]:
     columns = ["JOB TYPE" if by == "type" else "TENANT", "ENQUEUED", "SUCCEEDED", "FAILED", "DEAD", "CANCELED"]
-    columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", "COST"]
+    columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", f"COST {found.currency}"]
     rows = [_row(group.job_type or group.tenant or group.tenant_id, group) for group in found.groups]
     rows.append(_row("all", found.total))
     period = f"{found.start:%Y-%m-%d %H:%M} to {found.end:%Y-%m-%d %H:%M} UTC"

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from atlas.actors import Actor
+from atlas.audit.personal_data import reveal
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
@@ -52,12 +53,14 @@ async def open_session(
     token: Token,
     *,
     actor: Actor,
+    browser: str | None = None,
     before: str | None = None,
     link: str | None = None,
     lifetime: timedelta = LIFETIME,
 ) -> tuple[Session, str]:
     """Sign in: returns the session and its secret, which is not shown again.
 
+    `browser` is its name, for the list of sessions, which shows the address of the actor too, until that is erased.
     `before` is the secret of the session that the browser had until now: it ends. So does the link that was followed.
     """
     async with conn.transaction():
@@ -68,7 +71,8 @@ async def open_session(
         if left is not None:
             await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
-        session, clear = await _insert(conn, token, lifetime)
+        address = actor.ip_commitment
+        session, clear = await _insert(conn, token, lifetime, ip_commitment=address, browser=browser)
         if link_id is not None:
             meta = {"prefix": token.prefix, "session_id": str(session.id)}
             await record(conn, Event("SIGN_IN_LINK_USED", "session", str(link_id), actor, token.tenant_id, meta=meta))
@@ -85,10 +89,18 @@ async def make_link(conn: Connection, token: Token, *, actor: Actor, lifetime: t
     return clear
 
 
-async def _insert(conn: Connection, token: Token, lifetime: timedelta, *, is_link: bool = False) -> tuple[Session, str]:
+async def _insert(
+    conn: Connection,
+    token: Token,
+    lifetime: timedelta,
+    *,
+    is_link: bool = False,
+    ip_commitment: str | None = None,
+    browser: str | None = None,
+) -> tuple[Session, str]:
     clear, seconds = secrets.token_urlsafe(32), lifetime.total_seconds()
     about = {"token_id": token.id, "hash": _hash(clear), "seconds": seconds, "is_link": is_link}
-    row = await fetch_row(conn, OPEN, id=new_id(), **about)
+    row = await fetch_row(conn, OPEN, id=new_id(), **about, ip_commitment=ip_commitment, browser=browser)
     assert row is not None
     return Session(row["id"], token, row["created_at"], row["expires_at"], seconds), clear
 
@@ -131,7 +143,13 @@ async def list_sessions(
     `current` is the id of the session that asks.
     """
     wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": before, "limit": limit}
-    return [from_row(OpenSession, row, is_current=row["id"] == current) for row in await fetch(conn, LIST, **wanted)]
+    rows = await fetch(conn, LIST, **wanted)
+    commitments = {row["ip_commitment"] for row in rows} - {None}
+    addresses = {one["commitment"]: one["value"] for one in await reveal(conn, commitments, of=())}
+    return [
+        from_row(OpenSession, row, is_current=row["id"] == current, address=addresses.get(row["ip_commitment"]))
+        for row in rows
+    ]
 
 
 async def end_other_session(conn: Connection, session: OpenSession, *, actor: Actor) -> None:

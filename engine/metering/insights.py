@@ -46,6 +46,8 @@ class InsightsQuery:
     step: Step | None = None
     job_type: str | None = None
     by: By = "type"
+    # What costs are counted in cents of.
+    currency: str = "EUR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
         start=start,
         end=end,
         metered_until=state.metered_until,
+        currency=wanted.currency,
         total=flow_of(rows, state.bounds),
         previous=flow_of(earlier, state.bounds) if is_kept else None,
         points=points_of(rows, series.step, start, end, state),

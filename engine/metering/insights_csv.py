@@ -19,11 +19,20 @@ STEPS_AT_ONCE = 31
 COLUMNS = (
     *("begins_at", "tenant", "job_type", "enqueued", "finished", "succeeded", "failed", "dead_lettered", "canceled"),
     *("attempts", "retried", "timed_out", "lost", "success_rate", "retry_rate", "dead_letter_rate"),
-    *("wait_p50", "wait_p95", "run_p50", "run_p95", "run_seconds", "cost_cents"),
+    *("wait_p50", "wait_p95", "run_p50", "run_p95", "run_seconds", "cost_cents", "currency"),
 )
 
 # A spreadsheet runs what begins so as a formula.
 _FORMULA = re.compile(r"[\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+
+
+async def csv_name(transaction: Transaction, wanted: InsightsQuery) -> str:
+    """The name of the file: whose figures it has, and from when to when."""
+    async with transaction() as conn:
+        window = await find_window(conn, wanted)
+        slugs = await slugs_of(conn, [] if wanted.tenant_id is None else [str(wanted.tenant_id)])
+    tenant = "all-tenants" if wanted.tenant_id is None else next(iter(slugs.values()), str(wanted.tenant_id))
+    return f"insights_{tenant}_{window.start:%Y-%m-%dT%H%MZ}_{window.end:%Y-%m-%dT%H%MZ}.csv"
 
 
 async def csv_lines(transaction: Transaction, wanted: InsightsQuery) -> AsyncIterator[bytes]:
@@ -54,11 +63,14 @@ async def _rows(
         tenant, job_type = whose["tenant"] or whose["tenant_id"] or own, whose["job_type"] or wanted.job_type
         rows += [(row["begins_at"], tenant, job_type, sums([row], window.state.bounds)) for row in points]
     rows.sort(key=lambda row: (row[0], str(row[1]), str(row[2])))
-    return [[_time(at), text(tenant), text(job_type), *_numbers(flow)] for at, tenant, job_type, flow in rows]
+    return [
+        [_time(at), text(tenant), text(job_type), *_numbers(flow), wanted.currency]
+        for at, tenant, job_type, flow in rows
+    ]
 
 
 def _numbers(flow: dict[str, Any]) -> list[Any]:
-    return [flow[name] for name in COLUMNS[3:]]
+    return [flow[name] for name in COLUMNS[3:-1]]
 
 
 def _time(at: datetime) -> str:

@@ -33,7 +33,6 @@ async def exported(client, **query):
     response = await client.get("/insights/export", params=query)
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("text/csv")
-    assert response.headers["content-disposition"] == 'attachment; filename="insights.csv"'
     return list(csv.DictReader(response.text.splitlines()))
 
 
@@ -62,8 +61,13 @@ async def test_csv_has_the_same_filters_and_no_formula(world, operator, admin, h
     assert {row["job_type"] for row in await exported(admin)} == {"x.work", "y.work"}
     assert {row["tenant"] for row in await exported(operator, by="tenant", job_type="x.work")} == {"acme", "other"}
     assert [row["enqueued"] for row in await exported(operator, tenant="acme", by="all")] == ["3"]
-    head = await operator.head("/insights/export")
+    assert {row["currency"] for row in rows} == {(await read(operator))["currency"]} == {"EUR"}
+    head = await operator.head("/insights/export?start=2026-11-01T00:00:00Z&step=day")
     assert (head.status_code, head.text) == (200, "")
+    name = 'attachment; filename="insights_all-tenants_2026-11-01T0000Z_'
+    assert head.headers["content-disposition"].startswith(name)
+    head = await admin.head("/insights/export")
+    assert head.headers["content-disposition"].startswith('attachment; filename="insights_acme_')
     assert_problem(await operator.get("/insights/export?start=2040-01-01T00:00:00Z"), 422, "query.start")
 
 

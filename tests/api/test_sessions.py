@@ -8,9 +8,11 @@ import pytest
 
 from atlas.actors import system
 from atlas.api.access.authentication import CACHED_SECONDS
+from atlas.api.access.browsers import browser_name
 from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.live.socket import CHECK_SECONDS
 from atlas.audit.crosscheck import cross_check
+from atlas.audit.personal_data import erase
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.access.sessions import delete_expired_sessions, make_link
 from atlas.engine.access.tokens import add_token, authenticate, revoke_token
@@ -296,6 +298,46 @@ async def test_sessions_are_listed_to_those_who_may_see_them(world, page):
     assert await seen(auditor) == {("auditor@acme", True)}
     assert len(await seen(operator)) == 4
     assert await seen(world.client("acme", "enqueuer")) == set()
+
+
+async def test_a_session_shows_its_browser_and_its_address_until_that_is_erased(world, conn):
+    client = browser(world)
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:131.0) Gecko/20100101 Firefox/131.0"
+    client.headers["User-Agent"] = agent
+    await sign_in(client, world)
+
+    async def shown():
+        [session] = (await client.get("/sessions")).json()["items"]
+        return session["browser"], session["address"]
+
+    assert await shown() == ("Firefox 131 on Linux", "10.1.2.3")
+    stored = await conn.fetchval("select s::text from atlas.sessions s")
+    assert "10.1.2.3" not in stored
+    await erase(conn, "10.1.2.3", actor=DANA)
+    assert await shown() == ("Firefox 131 on Linux", None)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (
+            "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/130.0.0.0 Safari/537.36 Edg/130.0",
+            "Edge 130 on Windows",
+        ),
+        (
+            "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 Chrome/129.0.0.0 Mobile Safari/537.36",
+            "Chrome 129 on Android",
+        ),
+        (
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 14_6) AppleWebKit/605.1.15 Version/17.6 Safari/605.1.15",
+            "Safari 17 on macOS",
+        ),
+        ("Mozilla/5.0 (iPhone; CPU OS 17_5 like Mac OS X) Version/17.5 Mobile/15E148 Safari/604.1", "Safari 17 on iOS"),
+        ("python-httpx/0.27", None),
+    ],
+)
+def test_a_browser_is_named(agent, name):
+    assert browser_name(agent) == name
 
 
 async def test_a_session_is_ended_from_outside_at_once(world, page, conn):

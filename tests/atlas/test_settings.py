@@ -82,6 +82,7 @@ def test_providers_are_an_ordered_list(monkeypatch):
         ("ATLAS_LEASE_SECONDS", "0", "must be between 0.2 and 3600"),
         ("ATLAS_LEASE_SECONDS", "nan", "must be between 0.2 and 3600"),
         ("ATLAS_LEASE_SECONDS", "inf", "must be between 0.2 and 3600"),
+        ("ATLAS_CURRENCY", "Euro", "must be a currency of ISO 4217"),
         ("ATLAS_POLL_MS", "1", "must be between 10 and 60000"),
         ("ATLAS_CONCURRENCY", "0", "must be between 1 and 10000"),
         ("ATLAS_CHECKPOINT_COPIES", "file:/a,ftp://b", "must list places: file:/folder"),

@@ -43,7 +43,10 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
     expect(table.get_by_role("row").filter(has_text="report.build").get_by_role("cell").nth(1)).to_contain_text(
         "4", timeout=SLOW
     )
-    # Five hours ago, so that the hour is complete and in the charts.
+    chart = page.get_by_role("slider", name=re.compile("^Jobs that ended, by outcome"))
+    expect(chart).to_have_attribute("aria-valuetext", re.compile("so far: succeeded 3"))
+    expect(figure(page, "Cost")).to_contain_text("EUR")
+    # Five hours ago, so that the hour is complete.
     site.run(site.pool.execute(HOUR_AGO, tenant.id))
     page.reload()
     expect(figure(page, "Jobs ended")).to_contain_text("5none before", timeout=SLOW)
@@ -56,7 +59,6 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
     expect(table.get_by_role("columnheader", name="Dead letters")).to_have_attribute("aria-sort", "descending")
     expect(table.get_by_role("row").nth(1)).to_contain_text("report.once")
 
-    chart = page.get_by_role("slider", name=re.compile("^Jobs that ended, by outcome"))
     box = chart.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.85, box["y"] + 40)
@@ -68,7 +70,7 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
 
     with page.expect_download() as downloading:
         page.get_by_role("link", name="Export as CSV").click()
-    assert downloading.value.suggested_filename == "insights.csv"
+    assert re.fullmatch(r"insights_measured_[-\dTZ]+_[-\dTZ]+\.csv", downloading.value.suggested_filename)
     rows = list(csv.DictReader(downloading.value.path().read_text().splitlines()))
     assert {row["job_type"]: (row["finished"], row["dead_lettered"]) for row in rows} == {
         "report.build": ("4", "1"),

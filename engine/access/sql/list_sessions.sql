@@ -1,7 +1,7 @@
 -- The sessions that are valid now, newest first by their time-ordered ids; one by its id, of a subject, or of a tenant. Sessions
 -- belong to the installation: the caller says which it may see. Called by engine/access/sessions.py. SQL, because they are valid or not
 -- by the database's clock.
-select s.id, t.subject, t.role::text, t.tenant_id, t.id as token_id, t.prefix, s.created_at, s.last_seen_at,
+select s.id, t.subject, t.role::text, t.tenant_id, t.id as token_id, t.prefix, s.created_at, s.last_seen_at, s.ip_commitment, s.browser,
   least(s.expires_at, t.expires_at) as expires_at
 from atlas.sessions s
 join atlas.api_tokens t on t.id = s.token_id

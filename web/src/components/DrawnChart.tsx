@@ -16,6 +16,7 @@ export default function DrawnChart({
   height,
   unit = "count",
   gap = false,
+  isRunning = false,
   onRange,
 }: ChartProps & { height: number }) {
   const box = useRef<HTMLDivElement>(null);
@@ -44,6 +45,7 @@ export default function DrawnChart({
     height,
     cursor: { y: false, drag: { x: onRange !== undefined, y: false, setScale: false, dist: LEAST_PIXELS }, points: { size: 5 } },
     hooks: {
+      drawClear: isRunning ? [shadeLast] : [],
       setCursor: [(self) => setHovered(typeof self.cursor.idx === "number" ? (self.data[0][self.cursor.idx] ?? null) : null)],
       setSelect: [
         (self) => {
@@ -56,7 +58,15 @@ export default function DrawnChart({
     },
   }));
   // Other lines or colours need another drawing; other values do not.
-  const shape = JSON.stringify([series.map((one) => [one.label, one.colour, one.filled]), height, unit, gap, onRange !== undefined, theme]);
+  const shape = JSON.stringify([
+    series.map((one) => [one.label, one.colour, one.filled]),
+    height,
+    unit,
+    gap,
+    isRunning,
+    onRange !== undefined,
+    theme,
+  ]);
 
   useEffect(() => {
     const element = box.current;
@@ -99,7 +109,8 @@ export default function DrawnChart({
   };
 
   const values = series.map((one) => shownValue(one.values[index], show));
-  const bucket = timeSpan(new Date((times[index] ?? 0) * 1000), new Date(((times[index] ?? 0) + step) * 1000));
+  const span = timeSpan(new Date((times[index] ?? 0) * 1000), new Date(((times[index] ?? 0) + step) * 1000));
+  const bucket = isRunning && index === last ? `${span}, so far` : span;
   return (
     <figure className={styles.chart}>
       <figcaption className={styles.caption}>
@@ -134,6 +145,16 @@ export default function DrawnChart({
 }
 
 const NOTHING = { left: 0, top: 0, width: 0, height: 0 };
+
+/** Shades the way to the last bucket, which has not ended. */
+function shadeLast(self: UPlot): void {
+  const times = self.data[0];
+  if (times.length < 2) return;
+  const from = self.valToPos(times[times.length - 2] ?? 0, "x", true);
+  const to = self.valToPos(times[times.length - 1] ?? 0, "x", true);
+  self.ctx.fillStyle = pale(inkOf("--ink-quiet"));
+  self.ctx.fillRect(from, self.bbox.top, to - from, self.bbox.height);
+}
 
 /** Lines, axes and the space between two lines. */
 function drawing(

@@ -96,6 +96,8 @@ export interface ChartProps {
   unit?: Unit;
   /** Shades the gap between the first two lines, in the colour of the upper one. */
   gap?: boolean;
+  /** The last bucket has not ended: it is shaded, and its values are those so far. */
+  isRunning?: boolean;
   /** Called with the seconds of a range that was drawn with the mouse or the keys: whole buckets. */
   onRange?: (from: number, to: number) => void;
 }

@@ -25,14 +25,27 @@ export function bytes(size: number): string {
 }
 
 const PERCENT = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
-const MONEY = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+let amounts = amountsIn("EUR");
+
+function amountsIn(currency: string): { exact: Intl.NumberFormat; short: Intl.NumberFormat } {
+  const options = { style: "currency", currency, currencyDisplay: "code" } as const;
+  return {
+    exact: new Intl.NumberFormat("en", { ...options, minimumFractionDigits: 2, maximumFractionDigits: 2 }),
+    short: new Intl.NumberFormat("en", { ...options, notation: "compact", maximumFractionDigits: 1 }),
+  };
+}
+
+/** The currency that the installation counts costs in. */
+export function setCurrency(currency: string): void {
+  amounts = amountsIn(currency);
+}
 
 /** 12.3 %: a share of one. */
 export function percent(share: number): string {
   return PERCENT.format(share);
 }
 
-/** 12.34, of cents. Atlas knows no currency. */
+/** EUR 12.34, of cents. */
 export function money(cents: number): string {
-  return Math.abs(cents) < 1_000_000 ? MONEY.format(cents / 100) : SHORT.format(cents / 100);
+  return (Math.abs(cents) < 1_000_000 ? amounts.exact : amounts.short).format(cents / 100);
 }

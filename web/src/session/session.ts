@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { client, queryClient, type Schemas, SESSION_KEY, setCsrfToken } from "@/api/client";
 import { isStatus } from "@/api/problem";
+import { setCurrency } from "@/format/numbers";
 
 export type Session = Schemas["CurrentSession"];
 export type Role = Session["role"];
@@ -67,6 +68,7 @@ async function readSession(): Promise<Session | null> {
   try {
     const { data } = await client.GET("/api/v1/session");
     setCsrfToken(data?.csrf_token ?? null);
+    if (data !== undefined) setCurrency(data.currency);
     return data ?? null;
   } catch (error) {
     if (isStatus(error, 401)) return null;
@@ -77,6 +79,7 @@ async function readSession(): Promise<Session | null> {
 /** What one person saw is not shown to the next. */
 function begin(session: Session | null): void {
   setCsrfToken(session?.csrf_token ?? null);
+  if (session !== null) setCurrency(session.currency);
   queryClient.removeQueries({ predicate: (query) => query.queryKey[0] !== SESSION_KEY[0] });
   queryClient.setQueryData(SESSION_KEY, session);
 }

@@ -89,6 +89,7 @@ export function Charts({ points, step, onRange }: { points: readonly Point[]; st
             series={lines.map(({ pick, ...line }): Series => ({ ...line, values: points.map(pick) }))}
             height={148}
             unit={unit}
+            isRunning={points.at(-1)?.is_complete === false}
             onRange={(from, to) => onRange(between(from, to))}
           />
         </section>

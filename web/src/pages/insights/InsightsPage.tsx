@@ -80,8 +80,7 @@ export function InsightsPage() {
         <>
           <About data={data} />
           <KeyFigures data={data} />
-          {/* The step that has begun would look like a drop. */}
-          <Charts points={data.points.filter((one) => one.is_complete)} step={data.step} onRange={setRange} />
+          <Charts points={data.points} step={data.step} onRange={setRange} />
           <Compared data={data} by={by} compares={compares} search={search} set={set} />
         </>
       )}
@@ -145,7 +144,7 @@ function About({ data }: { data: Insights }) {
       {data.step === "day" && (
         <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayStart(new Date(data.end))}, which is 00:00 UTC`}</span>
       )}
-      {begun && <span>The {data.step} that has begun is in the figures, not in the charts</span>}
+      {begun && <span>The {data.step} that has begun is shaded: its figures are those so far</span>}
     </p>
   );
 }
