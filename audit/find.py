@@ -9,13 +9,14 @@ from uuid import UUID
 
 import orjson
 
+from atlas.actors import ActorType
 from atlas.db.pool import Connection, Pool
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from atlas.generated import models
+    from atlas.generated import enums, models
     from atlas.generated.enums import AuditLevel
     from atlas.generated.types import AuditEntryWhereInput, DateTimeFilter, StringFilter
 
@@ -42,11 +43,14 @@ class Query:
     until: datetime | None = None
     text: str | None = None
     levels: tuple[str, ...] | None = None
+    # "user" finds what people did.
+    actor_type: ActorType | None = None
 
     def filters(self) -> dict[str, Any]:
         """The values that every statement of a search takes."""
         return {
             "actor_id": self.actor_id,
+            "actor_type": self.actor_type,
             "actions": None if self.actions is None else list(self.actions),
             "levels": None if self.levels is None else list(self.levels),
             "entity_type": self.entity_type,
@@ -193,6 +197,8 @@ def _filter(wanted: Query, before_id: int) -> "AuditEntryWhereInput":
         where["tenantId"] = str(wanted.tenant_id)
     if wanted.actor_id is not None:
         where["actorId"] = wanted.actor_id
+    if wanted.actor_type is not None:
+        where["actorType"] = cast("enums.ActorType", wanted.actor_type)
     if wanted.actions is not None:
         where["action"] = {"in": list(wanted.actions)}
     if wanted.levels is not None:

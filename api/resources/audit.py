@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
+from atlas.actors import ActorType
 from atlas.api.access.roles import READERS
 from atlas.api.http.export import Export
 from atlas.api.live.changes import PLACE, place_of, write_place
@@ -45,6 +46,7 @@ async def _read_filters(
     actor_id: Text = None,
     action: Annotated[list[Action] | None, Query(max_length=50)] = None,
     level: Annotated[list[Level] | None, Query(max_length=3)] = None,
+    actor_type: Annotated[ActorType | None, Query(description="`user`: only what people did.")] = None,
     entity_type: Text = None,
     entity_id: Text = None,
     text: Annotated[
@@ -60,6 +62,7 @@ async def _read_filters(
         entity_id,
         text=text,
         levels=None if level is None else tuple(level),
+        actor_type=actor_type,
     )
 
 

@@ -21,6 +21,7 @@ where (a.epoch, a.xid, a.id) < (:before_epoch, :before_xid::text::xid8, :before_
       where s.sealed_at < :since - interval '1 minute'
       order by s.sealed_at desc limit 1), '0'))
   and (:actor_id::text is null or a.actor_id = :actor_id)
+  and (:actor_type::text is null or a.actor_type::text = :actor_type)
   and (:actions::text[] is null or a.action = any (:actions))
   and (:levels::text[] is null or a.level::text = any (:levels))
   and (:entity_type::text is null or a.entity_type = :entity_type)

@@ -7,6 +7,7 @@ select w.id, w.epoch, w.xid::text as xid, w.created_at, w.tenant_id, w.actor_typ
 from atlas.audit_window(:epoch, :prev::text::pg_snapshot, :cur::text::pg_snapshot, '0', 0, null, null, null, null) w
 where (:tenant_id::uuid is null or w.tenant_id = :tenant_id)
   and (:actor_id::text is null or w.actor_id = :actor_id)
+  and (:actor_type::text is null or w.actor_type::text = :actor_type)
   and (:actions::text[] is null or w.action = any (:actions))
   and (:levels::text[] is null or w.level::text = any (:levels))
   and (:entity_type::text is null or w.entity_type = :entity_type)

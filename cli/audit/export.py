@@ -44,6 +44,7 @@ def tail(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many events to show first.")] = 20,
     tenant: Tenant = None,
     actor: Annotated[str | None, typer.Option(help="Only events of this actor.")] = None,
+    people: Annotated[bool, typer.Option("--people", help="Only what people did.")] = False,
     action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
     entity: Annotated[
         str | None, typer.Option(help="Only events of what has this id, or key, or the only id that begins so.")
@@ -59,6 +60,7 @@ def tail(
         entity_id=entity,
         since=_since(since),
         text=text,
+        actor_type="user" if people else None,
     )
 
     async def work(settings: Settings) -> tuple[list[AuditRow], TenantNames]:

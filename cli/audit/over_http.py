@@ -37,7 +37,12 @@ async def follow(atlas: "AtlasClient", query: Query, place: str) -> AsyncIterato
     """Rows as they arrive after a place."""
     while True:
         found = await atlas.list_new_audit_rows(
-            place=place, actor_id=query.actor_id, action=query.actions, entity_id=query.entity_id, text=query.text
+            place=place,
+            actor_id=query.actor_id,
+            actor_type=query.actor_type,
+            action=query.actions,
+            entity_id=query.entity_id,
+            text=query.text,
         )
         for one in found.items:
             yield _row(one)
@@ -53,6 +58,7 @@ def _row(shown: "AuditEntry") -> AuditRow:
 def _matching(atlas: "AtlasClient", query: Query) -> "AsyncPages[Any]":
     return atlas.list_audit_rows(
         actor_id=query.actor_id,
+        actor_type=query.actor_type,
         action=query.actions,
         entity_id=query.entity_id,
         since=query.since,

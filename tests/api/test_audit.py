@@ -66,6 +66,12 @@ async def test_the_audit_log_is_searched_by_action_actor_and_entity(audit_log, a
 
     assert await actions(actor_id="tenant_admin@acme") == ["HOST_ADDED"]
     assert await actions(text="searched") == ["HOST_ADDED"]
+    request = (await admin.post("/jobs", json={"job_type": "x.work"})).headers["x-request-id"]
+    assert await actions(text=request, entity_type="job") == ["JOB_CREATED"]
+    assert await actions(text=request, actor_type="user") == ["JOB_CREATED"]
+    assert await actions(text=request, actor_type="agent") == []
+    people = (await world.client("all", "auditor").get("/audit", params={"actor_type": "user", "limit": 200})).json()
+    assert {one["actor_type"] for one in people["items"]} == {"user"}
     assert set(await actions(action="JOB_CREATED", limit=200)) == {"JOB_CREATED"}
     assert await actions(entity_type="host", action=["HOST_ADDED", "TOKEN_ADDED"]) == ["HOST_ADDED"] * 2
     assert await actions(since="2100-01-01T00:00:00Z") == []

@@ -36,6 +36,8 @@ import { useShortcutList } from "./shortcuts";
 const MOST = 200;
 const FRESH_MS = 60_000;
 const MOST_JOBS = 6;
+/** The id of a request, which problems and X-Request-Id name. */
+const REQUEST_ID = /^[0-9a-f]{32}$/i;
 /** What moves within a list is no action to look for; pages are listed as pages. */
 const MOVES = new Set(["j", "k", "o", "x", "Enter", "/", "?"]);
 
@@ -198,7 +200,7 @@ function useThingItems(): PaletteItem[] {
   ];
 }
 
-/** Jobs and runs whose id is, or begins with, what was typed. */
+/** Jobs and runs whose id is, or begins with, what was typed, and jobs that a request changed. */
 export function useIdItems(typed: string): PaletteItem[] {
   const navigate = useNavigate();
   const tenant = useTenant();
@@ -210,7 +212,14 @@ export function useIdItems(typed: string): PaletteItem[] {
   const found =
     api.useQuery("get", "/api/v1/jobs/brief", { params: { query } }, { enabled: prefix !== undefined, placeholderData: (before) => before })
       .data?.items ?? [];
-  if (prefix === undefined) return [];
+  const requestId = reads && REQUEST_ID.test(typed.trim()) ? typed.trim().toLowerCase() : undefined;
+  const ofRequest =
+    api.useQuery(
+      "get",
+      "/api/v1/audit",
+      { params: { query: { text: requestId, entity_type: "job", limit: MOST_JOBS, tenant } } },
+      { enabled: requestId !== undefined },
+    ).data?.items ?? [];
   const job = (id: string, label: string, hint?: string): PaletteItem => ({
     id: `job ${id}`,
     label,
@@ -225,6 +234,18 @@ export function useIdItems(typed: string): PaletteItem[] {
     run: () => navigate({ to: "/runs/$runId", params: { runId: id } }),
     ...(hint !== undefined && { hint }),
   });
+  if (requestId !== undefined) {
+    return [
+      ...[...new Set(ofRequest.map((one) => one.entity_id))].map((id) => job(id, `Job ${shortId(id)}`, "Of this request")),
+      {
+        id: "request",
+        label: `Audit log of the request ${shortId(requestId)}`,
+        icon: Logs,
+        run: () => navigate({ to: "/audit", search: { text: requestId } }),
+      },
+    ];
+  }
+  if (prefix === undefined) return [];
   const items = found
     .filter((one) => one.id.startsWith(prefix))
     .map((one) =>

@@ -57,9 +57,17 @@ export function LogTab() {
         />
         <TextFilter
           label="Action"
-          placeholder="JOB_FAILED"
-          onSet={(action) => set({ action: [...(search.action ?? []), action.toUpperCase()] })}
+          placeholder="JOB_FAILED, JOB_CANCELED"
+          onSet={(typed) => set({ action: [...new Set([...(search.action ?? []), ...actionsOf(typed)])] })}
         />
+        <label className={styles.people}>
+          <input
+            type="checkbox"
+            checked={search.people === true}
+            onChange={(event) => set({ people: event.target.checked || undefined })}
+          />
+          People only
+        </label>
         <TextFilter label="Actor" placeholder="ann@example.com" onSet={(actor_id) => set({ actor_id })} />
         <TextFilter label="Subject" placeholder="its id" onSet={(entity_id) => set({ entity_id })} />
         <TimeRangeFilter range={search} unset="Time" onChange={set} />
@@ -90,6 +98,7 @@ export function LogTab() {
                 text: undefined,
                 action: undefined,
                 level: undefined,
+                people: undefined,
                 actor_id: undefined,
                 entity_type: undefined,
                 entity_id: undefined,
@@ -102,6 +111,14 @@ export function LogTab() {
       {search.row !== undefined && <EntryPanel key={search.row} id={Number(search.row)} onClose={() => set({ row: undefined })} />}
     </div>
   );
+}
+
+/** The actions of a list that was typed, between commas or blanks. */
+function actionsOf(typed: string): string[] {
+  return typed
+    .toUpperCase()
+    .split(/[\s,;]+/)
+    .filter((action) => action !== "");
 }
 
 /** A line before the rows of each seal, which stand together. */
@@ -219,7 +236,7 @@ function SearchField({ value, onSet }: { value: string; onSet: (value: string) =
         type="search"
         data-page-search
         aria-label="Search the audit log"
-        placeholder="Search actions, things, actors, messages"
+        placeholder="Search actions, subjects, actors, messages"
         maxLength={200}
         value={text}
         onChange={(event) => setText(event.target.value)}

@@ -18,14 +18,15 @@ const MOST_SEALS = 200;
 
 /** The filters of the log, as the API takes them. */
 export function filtersOf(search: AuditSearch, tenant: string | undefined) {
-  const { text, action, level, actor_id, entity_type, entity_id } = search;
-  return { tenant, text, action, level, actor_id, entity_type, entity_id };
+  const { text, action, level, people, actor_id, entity_type, entity_id } = search;
+  const actor_type = people === true ? ("user" as const) : undefined;
+  return { tenant, text, action, level, actor_type, actor_id, entity_type, entity_id };
 }
 
 /** Whether the list is all there is, so that rows of one seal stand together. */
 export function isWhole(search: AuditSearch): boolean {
-  const { text, action, level, actor_id, entity_type, entity_id } = search;
-  return !isSet(search) && [text, action, level, actor_id, entity_type, entity_id].every((one) => one === undefined);
+  const { text, action, level, people, actor_id, entity_type, entity_id } = search;
+  return !isSet(search) && [text, action, level, people, actor_id, entity_type, entity_id].every((one) => one === undefined);
 }
 
 /** The pages of the log, and what is recorded meanwhile: none left out, none twice. */

@@ -10,6 +10,8 @@ export interface AuditSearch extends TimeRange {
   text?: string | undefined;
   action?: string[] | undefined;
   level?: (typeof LEVELS)[number][] | undefined;
+  /** Only what people did. */
+  people?: true | undefined;
   actor_id?: string | undefined;
   entity_type?: string | undefined;
   entity_id?: string | undefined;
@@ -23,6 +25,7 @@ export function auditSearch(search: RawSearch): AuditSearch {
     text: text(search, "text"),
     action: texts(search, "action"),
     level: someOf(search, "level", LEVELS),
+    people: search["people"] === true ? true : undefined,
     actor_id: text(search, "actor_id"),
     entity_type: text(search, "entity_type"),
     entity_id: text(search, "entity_id"),
