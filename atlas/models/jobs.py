@@ -14,7 +14,10 @@ AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed"
 AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
 KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
 RetryVerdict: TypeAlias = Annotated[
-    str, known("retried", "conflict", "stopping", "gone", "blocked", "review", "queued", "running", "succeeded")
+    str,
+    known(
+        "retried", "conflict", "stopping", "compensated", "gone", "blocked", "review", "queued", "running", "succeeded"
+    ),
 ]
 KnownBulkVerb: TypeAlias = Annotated[str, known("retry", "cancel", "delete", "discard")]
 

@@ -16,7 +16,9 @@ RETRY = statement("engine/jobs/sql/retry.sql")
 DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
 
 # `blocked` and `review`: a run that policy forbids, or lets start only with an approval.
-RetryVerdict = Literal["retried", "conflict", "stopping", "gone", "blocked", "review", "queued", "running", "succeeded"]
+RetryVerdict = Literal[
+    "retried", "conflict", "stopping", "compensated", "gone", "blocked", "review", "queued", "running", "succeeded"
+]
 _EFFECTS: Mapping[str, RetryVerdict] = {"block": "blocked", "review": "review"}
 
 
@@ -43,6 +45,10 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
             raise Conflict(
                 f"What run {job_id} started was asked to stop and has not stopped yet.",
                 remedy="Retry it shortly, when nothing of it runs any more.",
+            )
+        case "compensated":
+            raise Conflict(
+                f"Run {job_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
             )
         case "gone":
             raise Conflict(

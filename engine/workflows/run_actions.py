@@ -12,7 +12,7 @@ from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.find_runs import get_run
 from atlas.engine.workflows.forks import Source, check_fork
 from atlas.engine.workflows.intents import NewIntent, request_workflows
-from atlas.errors import Conflict, NotFound
+from atlas.errors import NotFound
 from atlas.models.workflows import WorkflowRun
 
 WITHDRAW = statement("engine/workflows/sql/withdraw_intent.sql")
@@ -49,11 +49,7 @@ async def _withdraw(conn: Connection, run_id: UUID, actor: Actor, tenant_id: UUI
 
 async def retry_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
     """Let a failed or canceled run go on from the step that failed; what it has recorded before stands."""
-    run = await _find(conn, run_id, tenant_id)
-    if run.status == "failed" and run.error.get("compensated"):
-        raise Conflict(
-            f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
-        )
+    await _find(conn, run_id, tenant_id)
     await retry_now(conn, run_id, actor=actor, tenant_id=tenant_id)
 
 

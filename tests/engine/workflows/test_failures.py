@@ -7,9 +7,11 @@ import orjson
 import pytest
 from pydantic import BaseModel, Field
 
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.retry import retry_many, retry_now
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows import recorder
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
@@ -90,8 +92,13 @@ async def test_what_was_undone_is_not_retried(kit):
     await kit.pass_time(MINUTE)
     await kit.work()
 
-    with pytest.raises(Conflict, match="has undone what it did"):
-        await verb(kit, retry_run, run.id)
+    for retry in (retry_run, retry_now):
+        with pytest.raises(Conflict, match="has undone what it did"):
+            await verb(kit, retry, run.id)
+    assert await verb(kit, retry_many, [run.id], tenant_id=None) == {run.id: "compensated"}
+    preview = await verb(kit, preview_bulk_action, "retry", JobFilter(job_type="ENGINE_RUN"))
+    assert (preview.count, preview.left_out) == (0, {"compensated": 1})
+    assert (await kit.get(run.id)).status == "failed"
 
 
 async def test_an_undo_that_fails_stops_there_and_retry_goes_on_with_it(kit):

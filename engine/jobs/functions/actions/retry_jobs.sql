@@ -1,6 +1,6 @@
 -- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
--- So does a job whose server instance or host was removed, and one of a tenant that moves.
+-- So does a run that has undone what it did, and a job whose server instance or host was removed, and one of a tenant that moves.
 -- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/retry.py and change_jobs.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
@@ -25,12 +25,17 @@ begin
         and job_type <> 'ENGINE_RUN' then true else false end);
   return query select r, 'retried' from reopen_jobs(plain, p_actor_type, p_actor_id, p_meta) r;
   for one in
-    select id, status, job_type, server_instance_id, host_id from only jobs
+    select id, status, job_type, server_instance_id, host_id, error from only jobs
     where id = any (p_ids) and id <> all (plain) order by id
   loop
     id := one.id;
     if one.status not in ('failed', 'canceled') then
       verdict := one.status::text;
+      return next;
+      continue;
+    end if;
+    if is_compensated(one.job_type, one.status, one.error) then
+      verdict := 'compensated';
       return next;
       continue;
     end if;

@@ -78,6 +78,7 @@ const DONE = new Set(["retried", "canceled", "requested", "deleted", "discarded"
 const PASSED_OVER: Record<string, string> = {
   conflict: "whose dedupe key is taken",
   stopping: "that are stopping",
+  compensated: "that have undone what they did",
   gone: "whose server was removed",
   ended: "ended already",
   missing: "do not exist",
