@@ -1,6 +1,7 @@
 """A faulty network before a server: it can cut lines, refuse them, go silent, and swallow answers that were given."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +20,7 @@ class FaultyProxy:
         self._deaf: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.swallows = False
+        self._swallowed = asyncio.Event()
         self.silent = False
         self.refuses = False
 
@@ -74,6 +76,16 @@ class FaultyProxy:
         self.cut()
         self.swallows = False
 
+    async def swallow_answer(self, then: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Let requests through until the server has answered one; do what comes `then`, and reset instead of passing it on."""
+        self._swallowed.clear()
+        self.swallows = True
+        await self._swallowed.wait()
+        if then is not None:
+            await then()
+        self.cut()
+        self.swallows = False
+
     def break_down(self) -> None:
         """Reset every line, and every new one until `refuses` is False again."""
         self.refuses = True
@@ -114,7 +126,9 @@ class FaultyProxy:
             while data := await source.read(65536):
                 while self.silent or line in self._deaf:
                     await asyncio.sleep(0.01)
-                if not (answers and self.swallows):
+                if answers and self.swallows:
+                    self._swallowed.set()
+                else:
                     target.write(data)
                     await target.drain()
             while line in self._deaf:  # the other end does not hear of this end's close either

@@ -241,7 +241,7 @@ async def test_a_lost_response_is_asked_for_again_where_that_is_safe(server, con
 
             async def swallowing(call: Any) -> Any:
                 task = asyncio.create_task(asyncio.to_thread(call))
-                await proxy.swallow(0.25)
+                await proxy.swallow_answer()
                 return await task
 
             made = await swallowing(lambda: atlas.enqueue(JobRequest(job_type="x.work")))

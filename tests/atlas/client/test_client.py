@@ -199,7 +199,7 @@ async def test_an_address_is_used_as_it_was_normalized(at, server):
 async def swallowing(proxy: FaultyProxy, call: Awaitable[Any]) -> Any:
     """The result of a call whose first response is lost after the server carried it out."""
     task = asyncio.ensure_future(call)
-    await proxy.swallow(0.25)
+    await proxy.swallow_answer()
     return await task
 
 
@@ -221,11 +221,7 @@ async def test_a_call_whose_response_was_lost_is_carried_out_once(at, proxy, con
 async def once_done(proxy: FaultyProxy, call: Awaitable[Any], since: Callable[[], Awaitable[Any]]) -> Any:
     """The same, where something else happens between what the server did and the next try."""
     task = asyncio.ensure_future(call)
-    swallowed = asyncio.ensure_future(proxy.swallow(1.0))
-    await asyncio.sleep(0.4)
-    await since()
-    assert not swallowed.done()
-    await swallowed
+    await proxy.swallow_answer(since)
     return await task
 
 

@@ -28,7 +28,7 @@ from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.errors import InvalidInput
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
-from tests.support import LONGEST_HOLD, forget_compiled, some
+from tests.support import forget_compiled, some
 
 sent: list[dict[str, Any]] = []
 
@@ -467,7 +467,8 @@ async def test_a_large_input_and_a_large_template_leave_the_event_loop_to_others
 
     assert (await kit.get(run_id)).status == "succeeded"
     print(f"longest hold {max(holds) * 1000:.0f} ms")
-    assert max(holds) < LONGEST_HOLD
+    # Half of either: a processor that others use too is slower.
+    assert max(holds) < 0.25
 
 
 async def test_an_input_that_cannot_be_checked_in_time_fails_its_run(kit, monkeypatch):
