@@ -85,6 +85,7 @@ async def test_a_list_shows_the_state_of_the_replica_and_says_how_old_it_is(pool
     assert (one.status_code, DATA_AGE in one.headers) == (200, False)
 
 
+@pytest.mark.long
 async def test_over_the_bound_the_primary_answers(pool, world, replica, paused, auditor):
     new = await enqueue_one(pool, world)
     assert (await listed(auditor))[0] == []
@@ -92,6 +93,7 @@ async def test_over_the_bound_the_primary_answers(pool, world, replica, paused, 
     assert await listed(auditor) == ([new], BY_THE_PRIMARY)
 
 
+@pytest.mark.long
 async def test_an_export_that_has_begun_goes_on_from_the_primary(world, replica, paused, operator, monkeypatch):
     real, reads = replica.age, []
 

@@ -139,6 +139,7 @@ async def test_a_second_sealer_does_nothing_while_the_first_is_at_it(conn, other
     assert await seal(conn) == 3
 
 
+@pytest.mark.long
 async def test_many_sealers_at_once_seal_every_row_once(pool, conn):
     await write_many(conn, 9000)
     stop = asyncio.Event()

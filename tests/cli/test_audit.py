@@ -113,6 +113,7 @@ async def test_every_verification_leaves_its_verdict_in_the_audit_log(audit, key
     ]
 
 
+@pytest.mark.long
 async def test_a_damaged_mark_of_the_last_verification_is_refused_with_its_path(audit, key, tmp_path):
     damaged = ["{", "[1]", '{"seal": 1}', '{"seal": "x", "root": "y"}', '{"seal": 1e3, "root": "y"}']
     for content in (*damaged, *(f'{{"seal": {number}, "root": "y"}}' for number in (-1, 2**63, 10**30))):
@@ -148,6 +149,7 @@ async def test_seals_that_went_without_their_numbers_are_findings_and_no_failure
 LAST = "where n = (select max(n) from atlas.audit_seal)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("waits", "change"),
     some(
@@ -181,6 +183,7 @@ async def test_damage_that_stops_the_sealer_is_among_the_findings(
     assert (await audit("proof", "2")).code in (0, 1)
 
 
+@pytest.mark.long
 async def test_without_an_epochs_row_verify_finds_it_and_export_refuses(audit, key, written, owner, tmp_path):
     await audit("verify")
     await owner.execute("alter table atlas.audit_epoch disable trigger all; delete from atlas.audit_epoch")
@@ -194,6 +197,7 @@ async def test_without_an_epochs_row_verify_finds_it_and_export_refuses(audit, k
     assert (await audit("proof", "2")).code in (0, 1)
 
 
+@pytest.mark.long
 async def test_commands_that_go_on_warn_that_the_signer_refused(audit, key, owner, tmp_path):
     await audit("verify")
     size = await owner.fetchval("select min(size) from atlas.audit_checkpoint")
@@ -249,6 +253,7 @@ async def test_an_export_goes_to_stdout_where_no_file_is_named(audit, key):
     assert types == ["manifest", "checkpoint", *["row"] * 6, "end"]
 
 
+@pytest.mark.long
 async def test_a_path_that_is_not_a_regular_file_is_written_to_and_not_replaced(audit, key, tmp_path):
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)
@@ -392,6 +397,7 @@ async def test_an_order_needs_the_key_and_is_sealed_at_once(audit, key, owner, t
     assert (done.document["findings"], done.document["pruned"]) == ([], 8)
 
 
+@pytest.mark.long
 async def test_a_new_epoch_begins_in_a_restored_cluster(audit, key, owner):
     await audit("verify")
     await owner.execute("alter table atlas.audit_epoch disable trigger all")
@@ -415,6 +421,7 @@ async def test_a_new_epoch_is_refused_while_there_are_findings(audit, key, owner
     assert await owner.fetchval("select max(epoch) from atlas.audit_epoch") == 1
 
 
+@pytest.mark.long
 async def test_a_new_epoch_that_could_not_be_signed_does_not_begin(audit, key, conn, owner, written, tmp_path):
     await audit("verify")
     size = await conn.fetchval("select max(size) from atlas.audit_seal")
@@ -456,6 +463,7 @@ async def test_a_new_epoch_is_refused_where_the_key_is_not(audit, key, owner, tm
     assert (await audit("new-epoch", "--reason", "restored")).code == 0
 
 
+@pytest.mark.long
 async def test_a_loss_is_accepted_although_a_scheduler_signs_at_the_same_time(audit, key, owner):
     await audit("verify")
     with (key.parent / "audit.lock").open("a") as lock:
@@ -537,6 +545,7 @@ async def notes(owner) -> list[str]:
     return [row["note"] for row in await owner.fetch("select note from atlas.audit_checkpoint order by size")]
 
 
+@pytest.mark.long
 async def test_a_key_that_the_event_of_its_epoch_does_not_name_does_not_sign(audit, key, owner, conn, tmp_path):
     await audit("verify")
     await audit("new-epoch", "--reason", "a new key", "--new-key")
@@ -619,6 +628,7 @@ async def test_an_auditor_without_the_key_of_the_installation_names_one(audit, w
     assert not (tmp_path / "home" / "keys").exists()
 
 
+@pytest.mark.long
 async def test_the_command_itself_ends_with_the_verdict(atlas, key, owner):
     done = await atlas("audit", "verify", "--json")
     assert (done.code, done.document["ok"], done.document["findings"]) == (0, True, [])
@@ -630,6 +640,7 @@ async def test_the_command_itself_ends_with_the_verdict(atlas, key, owner):
     assert "is not as it was when seal" in done.stdout
 
 
+@pytest.mark.long
 async def test_following_goes_on_until_it_is_interrupted(written, conn, database_url, tmp_path):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atlas.cli.main", "audit", "tail", "-f", "-n", "1", "--json"),

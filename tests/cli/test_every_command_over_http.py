@@ -237,6 +237,7 @@ async def test_the_beginning_of_an_id_is_enough(remote, things):
         assert (begun.code, begun.document) == (0, whole.document), kind
 
 
+@pytest.mark.long
 async def test_a_second_person_decides_with_a_token_of_their_own(atlas, server, conn, tmp_path):
     """The story of a developer who is alone at a machine, as docs/workflows.md tells it."""
     for words in (

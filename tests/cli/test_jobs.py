@@ -157,6 +157,7 @@ async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_
     assert await pool.fetchval("select array_agg(workflow) from atlas.intents") == ["wf.unknown"]
 
 
+@pytest.mark.long
 async def test_a_login_of_another_application_is_granted_the_right_to_enqueue(atlas, owner):
     await owner.execute(MAKE_GUEST)
     await given_tenant(owner, "acme")

@@ -200,6 +200,7 @@ async def test_a_running_api_is_asked_when_the_database_has_no_free_connection(
     assert "has no free connection" in (await atlas("status", **full)).refusal  # nothing says that an API runs
 
 
+@pytest.mark.long
 async def test_beginnings_of_ids_are_found_by_the_server_however_many_there_are(atlas, remote, conn):
     await atlas("tenant", "add", "acme")
     made = await atlas("trigger", "add", "--tenant", "acme", "--cron", "@daily", "--job-type", "report.build", "--json")

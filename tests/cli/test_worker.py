@@ -75,6 +75,7 @@ async def test_a_drain_while_offline_is_refused_with_the_reason(atlas, conn, tmp
     assert not (tmp_path / "note").exists()
 
 
+@pytest.mark.long
 async def test_a_running_worker_picks_up_work_and_stops_cleanly(conn, tmp_path, database_url):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "atlas.cli.main", "worker", "--all", "--app", "notes", "--json"),

@@ -255,6 +255,7 @@ def test_a_document_holds_only_so_many_expressions(document, reason):
     assert [error.reason for error in check_expressions(document, "")] == ([] if reason is None else [reason])
 
 
+@pytest.mark.long
 def test_a_document_of_as_many_expressions_as_it_may_hold_is_checked_and_rendered_soon():
     template = [f"{{{{ input.n +  {number} }}}}" for number in range(850)]
     assert check_expressions(template, "") == []

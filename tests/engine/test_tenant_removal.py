@@ -286,6 +286,7 @@ async def _begin(transaction, tenant):
         return await begin_removal(conn, tenant, actor=DANA, cancel=True)
 
 
+@pytest.mark.long
 async def test_a_scheduler_goes_on_with_a_removal_that_was_left(conn, pool):
     acme = await given_full_tenant(conn)
     await begin_removal(conn, acme, actor=DANA, reason="they left", cancel=True)

@@ -28,9 +28,9 @@ from atlas.testing.simulation.memory import SimulatedJob
 from atlas.testing.simulation.schedule import Schedule
 from atlas.testing.simulation.simulation import Simulation
 from atlas.testing.simulation.virtual_loop import VirtualLoop
-from tests.support import DANA
+from tests.support import DANA, PROOF
 
-ROUNDS = 6
+ROUNDS = 6 if PROOF else 3
 # No wait of a workflow here ends at a multiple of these.
 PASSED = (timedelta(hours=2), timedelta(hours=10), timedelta(hours=12))
 # Longer than any retry here waits.

@@ -5,6 +5,7 @@ import pytest_asyncio
 
 from atlas.generated.errors import DataError, FieldNotFoundError
 from atlas.prisma_client import UnsupportedQuery
+from tests.support import some
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -65,7 +66,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "codes"), CASES, ids=[str(arguments) for arguments, _ in CASES])
+@pytest.mark.parametrize(
+    ("arguments", "codes"), some(CASES, every=3), ids=[str(case[0]) for case in some(CASES, every=3)]
+)
 async def test_a_page_has_these_rows_in_this_order(gadgets, arguments, codes):
     assert "".join(row.code for row in await gadgets.find_many(**arguments)) == codes
     if "take" not in arguments:

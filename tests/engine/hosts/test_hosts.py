@@ -165,6 +165,7 @@ async def test_a_host_has_one_running_job_and_gets_the_best_first(conn, host):
     assert (await fetched(conn, host)).job.id == low
 
 
+@pytest.mark.long
 async def test_two_calls_of_one_host_at_once_get_one_job(crowd, conn, host):
     for _ in range(10):
         await given_host_job(conn, host)

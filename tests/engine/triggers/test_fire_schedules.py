@@ -432,6 +432,7 @@ async def test_a_person_fires_a_trigger_even_offline(conn, acme):
     assert await conn.fetchval("select count(*) from atlas.trigger_fires") == 2
 
 
+@pytest.mark.long
 def test_a_preview_ends_with_the_calendar():
     rare = preview(read_cron("0 0 * 2 1#5", "UTC"), NOON, count=500)
 
