@@ -52,7 +52,6 @@ JOB_TYPES = statement("api/resources/sql/job_types.sql")
 # The most workers in the status; `/workers` lists the others.
 MOST_SHOWN = 200
 WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
-PROVIDER_POSITION: TypeAdapter[str] = TypeAdapter(str)
 FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])
 USAGE_POSITION: TypeAdapter[UsagePosition] = TypeAdapter(tuple[AwareDatetime | None, UUID, str])
 
@@ -190,7 +189,7 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
     summary="The last reconciliation of the effect ledger with each provider",
 )
 @requires("operator", "auditor", whole=True)
-async def show_effect_reports(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[EffectReport]:
+async def show_effect_reports(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[EffectReport]:
     """By provider. The rows are in the audit log, in the event EFFECTS_RECONCILED."""
     async with call.transaction(read_only=True) as conn:
         reports = await list_reports(conn)
@@ -198,9 +197,7 @@ async def show_effect_reports(call: Calling, limit: Limit = 50, cursor: Cursor =
     async def read(after: str | None, limit: int) -> list[EffectReport]:
         return [report for report in reports if after is None or report.provider > after][:limit]
 
-    return await read_page(
-        read, after=read_cursor(cursor, PROVIDER_POSITION), limit=limit, key=lambda report: report.provider
-    )
+    return await read_page(read, after=cursor, limit=limit, key=lambda report: report.provider)
 
 
 @router.get(

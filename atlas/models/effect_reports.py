@@ -31,7 +31,7 @@ class EffectDifference(ApiModel):
 class EffectReport(ApiModel):
     """The last reconciliation with a provider."""
 
-    provider: str = Field(examples=["stripe"])
+    provider: str = Field(description="The part of the names of its effects before the dot.", examples=["stripe"])
     since: datetime = Field(description="Effects since then were compared.")
     visible_before: datetime = Field(description="Younger effects may not be listed yet, and are not missed.")
     finished_at: datetime

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.audit.verifier.format import counted
+from atlas.cli.connection.needs_database import require_database
 from atlas.cli.runtime import caller, execute, open_atlas
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say, table
@@ -53,6 +54,7 @@ def reconcile_effects(
         from atlas.engine.effects.reconcile import ReconcileOptions, reconcile
         from atlas.workers.user_modules import load_apps
 
+        require_database(settings)
         load_apps(app or [])
         adapter = find_adapter(provider)
         options = ReconcileOptions(provider, start, grace=delay, settle=settle, max_rows=rows)

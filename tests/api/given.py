@@ -26,6 +26,7 @@ from atlas.engine.workflows.declared.store import save_workflow
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.ids import new_id
+from atlas.models.effect_reports import EffectReport
 from atlas.models.tenants import Tenant
 from tests.support import DANA, given_review
 
@@ -97,3 +98,12 @@ async def furnish_installation(pool: Pool) -> None:
     """What belongs to no one."""
     async with pool.acquire() as conn:
         await add_definition(conn, DEFINITION, actor=DANA)
+
+
+def report_about(provider: str) -> EffectReport:
+    """A reconciliation without differences."""
+    now = datetime.now(UTC)
+    figures = dict.fromkeys(("effects", "entries", "in_doubt", "differences", "settled"), 0)
+    return EffectReport(
+        provider=provider, since=now, visible_before=now, finished_at=now, counts={}, rows=[], **figures
+    )

@@ -1,7 +1,6 @@
 """Lists come in pages: every item once, in one order, also while new ones arrive."""
 
 import re
-from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -13,9 +12,8 @@ from atlas.engine.alerts import save_findings
 from atlas.engine.effects.reports import save_report
 from atlas.engine.outbox_files import outbox_folder
 from atlas.ids import new_id
-from atlas.models.effect_reports import EffectReport
 from atlas.models.system import Alert
-from tests.api.given import furnish_installation, furnish_tenant
+from tests.api.given import furnish_installation, furnish_tenant, report_about
 from tests.support import DANA, PROOF
 
 THINGS = 7
@@ -99,15 +97,6 @@ async def things(pool, world, settings, operator):
             await save_report(conn, report_about(f"provider-{n}"), actor=DANA)
             await _Verification(new_id(), None, DANA, {"status": "whole", "done": n, "total": n}).keep(conn)
     return found
-
-
-def report_about(provider):
-    """A reconciliation without differences."""
-    now = datetime.now(UTC)
-    figures = dict.fromkeys(("effects", "entries", "in_doubt", "differences", "settled"), 0)
-    return EffectReport(
-        provider=provider, since=now, visible_before=now, finished_at=now, counts={}, rows=[], **figures
-    )
 
 
 def lists(spec):

@@ -133,6 +133,7 @@ REFUSED = {
     "sign-in": "",
     "tenant export": "globex globex.zip",
     "tenant import": "globex.zip",
+    "effects reconcile": "stripe",
     "audit forward": "{home}/audit.jsonl",
     "audit erase": "--subject ann@example.com",
     "audit archive": "export.jsonl",

@@ -23,14 +23,16 @@ from atlas.client import (
     SyncAtlasClient,
     Unreachable,
 )
+from atlas.engine.effects.reports import save_report
 from atlas.engine.jobs.types import job as handles
 from atlas.engine.jobs.types import registered
 from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import take_intents
 from atlas.workers.tick import tick
-from tests.api.given import furnish_installation, furnish_tenant
+from tests.api.given import furnish_installation, furnish_tenant, report_about
 from tests.atlas.client.test_operations import routes
 from tests.proxy import FaultyProxy
+from tests.support import DANA
 
 QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
 
@@ -53,6 +55,8 @@ async def things(pool, server, settings) -> dict[str, Any]:
     """A row of every kind, under the names of the parameters that find it. The audit log is sealed."""
     await furnish_installation(pool)
     found = await furnish_tenant(pool, server.world.acme)
+    async with pool.acquire() as conn:
+        await save_report(conn, report_about("stripe"), actor=DANA)
     await seal_and_sign(pool, settings)
     mail = outbox_folder(settings.home) / "acme" / f"{found['job_id']}.eml"
     mail.parent.mkdir(parents=True)
