@@ -86,6 +86,7 @@ async def test_both_clients_read_the_same(atlas, sync, things):
     passing = {"export_audit_log", "list_audit_rows", "list_tokens", "list_job_series", "get_insights"}
     passing |= {"get_status", "get_overview", "get_session", "summarize_jobs", "get_audit_status", "list_sessions"}
     passing |= {"get_worker", "list_workers", "list_new_audit_rows", "list_tenant_activity", "report_access"}
+    passing |= {"get_step_times"}
     named = {"explain_jobs": {"id": [things["job_id"]]}, "find_ids": {"kind": "job", "prefix": str(things["job_id"])}}
     named["report_access"] = {"month": f"{datetime.now(UTC):%Y-%m}"}
     named["export_access_report"] = {"month": f"{datetime.now(UTC):%Y-%m}"}
