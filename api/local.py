@@ -33,6 +33,7 @@ MODULES = {
     "admin": ("definitions",),
     "approvals": ("approvals",),
     "audit": ("audit",),
+    "effects": ("effects",),
     "events": ("events",),
     "grants": ("grants",),
     "groups": ("groups",),

@@ -12,6 +12,7 @@ from atlas.version import __version__ as __version__
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.database import open_pool
+    from atlas.engine.effects.effect_call import OpenEffect
     from atlas.engine.effects.outcomes import CannotTell, Done, EffectRefused, NotDone
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
     from atlas.engine.jobs.around_job import around_job
@@ -54,6 +55,7 @@ __all__ = [
     "NewJob",
     "NewJobOptions",
     "NotDone",
+    "OpenEffect",
     "PermanentError",
     "Recurring",
     "RecurringContext",
@@ -86,6 +88,7 @@ __all__ = [
 _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.database": ("open_pool",),
+    "atlas.engine.effects.effect_call": ("OpenEffect",),
     "atlas.engine.effects.outcomes": ("CannotTell", "Done", "EffectRefused", "NotDone"),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
     "atlas.engine.jobs.around_job": ("around_job",),

@@ -10,7 +10,7 @@ from atlas.db.statements import fetch, statement
 IDS = statement("engine/sql/ids_between.sql")
 
 IdKind = Literal[
-    "any", "job", "group", "run", "approval", "trigger", "webhook", "hook", "host", "server instance", "token"
+    "any", "job", "group", "run", "approval", "effect", "trigger", "webhook", "hook", "host", "server instance", "token"
 ]
 
 KINDS = tuple(kind for kind in get_args(IdKind) if kind != "any")

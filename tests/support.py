@@ -136,3 +136,14 @@ async def given_review(conn: Any, intent_id: UUID, reason: str = "the tests want
     start = (row["tenant_id"], row["workflow"])
     subjects = await load_subjects(conn, await load_policy(conn, [start]), [start])
     await ask_for_reviews(conn, [(intent_id, reason, subjects[start])])
+
+
+async def given_doubt(pool: Any, job_id: Any) -> str:
+    """Let a queued job wait for a person's answer about an effect; returns its id."""
+    await pool.execute(
+        "update atlas.jobs set next_retry_at = '9999-12-31 00:00:00+00' where id = $1", UUID(str(job_id))
+    )
+    add = """insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, state, attempt_no, detail)
+        select gen_random_uuid(), tenant_id, id, job_type, 'stripe.charge', 'k', 'unknown', 1, '{"cents": 40}'
+        from atlas.jobs where id = $1 returning id::text"""
+    return str(await pool.fetchval(add, UUID(str(job_id))))

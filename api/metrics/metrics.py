@@ -27,6 +27,7 @@ from atlas.audit.forwarding.places import ForwarderStatus, list_forwarders
 from atlas.audit.seal_status import seal_lag
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
+from atlas.engine.effects.find_effects import count_doubts
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.newest_active import is_slowed
 from atlas.engine.jobs.summary import KINDS, oldest_due
@@ -90,6 +91,7 @@ class Metrics(Collector):
             self._facts["oldest"] = await oldest_due(conn)
             self._facts["gate"] = await read_gate(conn)
             self._facts["holders"] = await find_holders(conn)
+            self._facts["doubts"] = await count_doubts(conn)
             self._lag = await seal_lag(conn)
             self._forwarders = await list_forwarders(conn)
         return generate_latest(self._registry)
@@ -157,6 +159,7 @@ class Metrics(Collector):
         yield _gauge("atlas_online", "1 if work may start.", float(self._facts["gate"].online))
         yield _gauge("atlas_workers", "Workers with a valid lease.", self._facts["workers"])
         yield _gauge("atlas_oldest_due_seconds", "Age of the oldest due job.", self._facts["oldest"] or 0.0)
+        yield _gauge("atlas_effects_unknown", "Effects that a person must settle.", self._facts["doubts"])
         yield _gauge("atlas_seal_lag_seconds", "Age of the oldest audit row without a seal.", self._lag)
         yield from self._of_forwarders()
         yield from self._of_audit_log()

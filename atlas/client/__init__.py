@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from atlas.models.base import Listed, Page, ProblemField
     from atlas.models.effect_reports import EffectDifference, EffectReport
+    from atlas.models.effects import Effect, Settlement
     from atlas.models.explain import (
         Explanation,
         JobExplanation,
@@ -153,6 +154,7 @@ __all__ = [
     "CreatedWebhook",
     "CurrentSession",
     "Decided",
+    "Effect",
     "EffectDifference",
     "EffectReport",
     "EngineStatus",
@@ -220,6 +222,7 @@ __all__ = [
     "SealStatus",
     "Series",
     "ServerInstance",
+    "Settlement",
     "Signaled",
     "Stopped",
     "SyncAtlasClient",
@@ -259,6 +262,7 @@ _MODULES = (
     "atlas.models.audit",
     "atlas.models.base",
     "atlas.models.effect_reports",
+    "atlas.models.effects",
     "atlas.models.explain",
     "atlas.models.grants",
     "atlas.models.hosts",

@@ -11,6 +11,7 @@ from atlas.models.jobs import KnownJobStatus
 _OF_JOBS = (
     *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
     *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused", "horizon"),
+    "effect",
 )
 JobReason: TypeAlias = Annotated[str, known(*_OF_JOBS)]
 RunReason: TypeAlias = Annotated[
@@ -42,7 +43,7 @@ RemedyVerb: TypeAlias = Annotated[
     str,
     known(
         *("resume", "retry", "decide", "bring_online", "enable_engine", "edit_tenant", "edit_definition"),
-        *("enable_trigger", "fire_trigger", "open_job", "open_run"),
+        *("enable_trigger", "fire_trigger", "open_job", "open_run", "settle_effect"),
     ),
 ]
 
@@ -53,8 +54,8 @@ class Remedy(ApiModel):
     verb: RemedyVerb = Field(description="What to do.")
     target: str | None = Field(
         default=None,
-        description="The id of the pause, job, run, approval or trigger to do it to; the slug of a tenant, the key of a"
-        " definition. Null for the gate and the engine.",
+        description="The id of the pause, job, run, approval, effect or trigger to do it to; the slug of a tenant,"
+        " the key of a definition. Null for the gate and the engine.",
     )
 
 

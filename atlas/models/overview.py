@@ -15,6 +15,7 @@ NeedKind: TypeAlias = Annotated[
     known(
         *("worker_lost", "host_silent", "intents_stuck", "engine_silent", "failures_rise", "no_worker"),
         *("dead_letters", "approvals", "schedules_late", "triggers_failing", "webhooks_disabled", "seal_lag"),
+        "effects",
         *("audit_lost_end", "audit_damaged", "checkpoint_not_copied"),
     ),
 ]

@@ -8,6 +8,7 @@ import asyncpg
 
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
+from atlas.cli.doctor.effects import check_effects
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.doctor.grants import check_grants
 from atlas.cli.doctor.horizon import check_horizon
@@ -78,6 +79,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _pooler(conn),
         await check_replica(url, load_settings()),
         await check_horizon(conn),
+        await check_effects(conn),
         *(_AUDIT_UNCHECKED if migrations.verdict == "fail" else [await _audit_log(conn), await _audit_guards(conn)]),
     ]
 

@@ -6,6 +6,11 @@ __all__ = ["app"]
 
 app = ModuleGroup(
     "atlas.cli.effects",
-    {"reconcile": "reconcile:reconcile_effects"},
+    {
+        "list": "ledger:list_effects",
+        "show": "ledger:show_effect",
+        "settle": "ledger:settle_effect",
+        "reconcile": "reconcile:reconcile_effects",
+    },
     help="The effects of jobs outside of the database, and what is known of them.",
 )

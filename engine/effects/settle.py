@@ -5,6 +5,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.effects.effect_call import MAX_REFERENCE
@@ -74,6 +75,13 @@ async def settle_effect(
             published = await publish_event(conn, row["tenant_id"], SETTLED_EVENT, context, actor=actor)
             woken = published.woken > 0
     return Settlement(id=effect_id, state=state, reference=reference, woken=woken)
+
+
+async def record_refusal(conn: Connection, effect_id: UUID, actor: Actor, refusal: Refused) -> None:
+    """Record that a settlement was refused, after the transaction in which it was: that one left nothing."""
+    effect = await find_effect(conn, effect_id)
+    event = Event("DECISION_REFUSED", "job", str(effect.job_id), actor, effect.tenant_id, refusal.message, "warn")
+    await record(conn, event)
 
 
 def _check(outcome: str, reference: str | None) -> None:

@@ -90,6 +90,8 @@ def _waiting(row: Mapping[str, Any]) -> Why:
         return paused(orjson.loads(row["pause"]))
     if row["held_ahead"] is not None:
         return _held(row)
+    if row["due_at"] is not None and row["doubt"] is not None:
+        return _in_doubt(orjson.loads(row["doubt"]))
     if row["due_at"] is not None and row["waits"] is not None:
         return _awaiting(row, orjson.loads(row["waits"]))
     if row["due_at"] is not None:
@@ -190,6 +192,14 @@ def _share_numbers(row: Mapping[str, Any]) -> dict[str, int]:
         return {}
     used = row["tenant_used"] or 0
     return {"used_percent": used, "share_percent": row["tenant_share"], "tenants_before": row["tenants_before"]}
+
+
+def _in_doubt(effect: Mapping[str, Any]) -> Why:
+    """Nobody knows whether a provider made what the job called it for."""
+    cause = f"It waits for a person: was {effect['name']} {effect['key']} made?"
+    remedy = "Ask the provider, then settle it: it was made, with the provider's reference, or it was not."
+    action = Remedy(verb="settle_effect", target=effect["id"])
+    return Why("effect", cause, remedy, f"atlas effects show {effect['id']}", action=action)
 
 
 def _awaiting(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Why:

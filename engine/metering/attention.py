@@ -10,6 +10,7 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.alerts import read_findings
+from atlas.engine.effects.find_effects import count_doubts
 from atlas.engine.jobs.dead_letters import read_dead_letters
 from atlas.engine.workflows.approvals import count_pending
 from atlas.models.audit import SealStatus
@@ -62,6 +63,7 @@ async def find_attention(
     row = await fetch_row(conn, ATTENTION, tenant_id=tenant_id, late_seconds=LATE_SECONDS)
     assert row is not None
     approvals = await count_pending(conn, tenant_id=tenant_id)
+    doubts = await count_doubts(conn, tenant_id=tenant_id)
     late, failing, disabled = (row[name] for name in ("late_schedules", "failing_triggers", "disabled_webhooks"))
     triggers = "/jobs/triggers"
     causes = (await read_dead_letters(conn, tenant_id=tenant_id, limit=MAX_CAUSES)).items if dead_letters else []
@@ -70,6 +72,7 @@ async def find_attention(
         *(_no_worker(job_type, count) for job_type, count in unserved),
         *_dead_letters(dead_letters, causes),
         _need("approvals", approvals, f"{_many(approvals, 'approval')} to decide.", "/approvals?status=pending"),
+        _need("effects", doubts, f"{_many(doubts, 'effect')} to settle.", "/effects?state=unknown"),
         _need("schedules_late", late, f"{_many(late, 'schedule')} late.", triggers, since=row["late_since"]),
         _need("triggers_failing", failing, f"{_many(failing, 'trigger')} could not fire.", triggers),
         _need("webhooks_disabled", disabled, f"{_many(disabled, 'webhook')} disabled after failures.", "/webhooks"),

@@ -11,6 +11,8 @@ union
 union
 (select id from atlas.approvals where 'approval' = any (:kinds) and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
 union
+(select id from atlas.effects where 'effect' = any (:kinds) and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
+union
 (select id from atlas.job_triggers where 'trigger' = any (:kinds) and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)
 union
 (select id from atlas.webhooks where 'webhook' = any (:kinds) and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)

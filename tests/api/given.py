@@ -33,6 +33,9 @@ from tests.support import DANA, given_review
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
 ADD_GRANT = """
 insert into atlas.enqueue_grants (login, tenant_id, job_type, created_by) values ('shop', $1, 'x.work', 'dana') returning id"""
+ADD_EFFECT = """
+insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, state, attempt_no)
+values (gen_random_uuid(), $1, $2, 'x.work', 'stripe.charge', 'k', 'unknown', 1) returning id"""
 DEFINITION = {"key": "echo.it", "argv": ["/bin/echo", "hello"]}
 
 
@@ -68,9 +71,11 @@ async def furnish_tenant(pool: Pool, tenant: Tenant) -> dict[str, Any]:
         slowly: dict[str, Any] = {"ids": [job.id, new_id()], "rate_per_second": 0.01, "reason": "known"}
         bulk = await begin_bulk_action(conn, "discard", actor=DANA, tenant_id=tenant.id, **slowly)
         grant = await conn.fetchval(ADD_GRANT, tenant.id)
+        effect = await conn.fetchval(ADD_EFFECT, tenant.id, job.id)
     return {
         "job_id": job.id,
         "grant_id": grant,
+        "effect_id": effect,
         "host_id": host.id,
         "instance_id": instance.id,
         "trigger_id": trigger.id,

@@ -36,6 +36,7 @@ BODIES = {
     "POST /runs/{run_id}/fork": {"step": "wait"},
     "POST /runs/{run_id}/signal": {"name": "go"},
     "POST /approvals/{approval_id}/decision": {"approve": True},
+    "POST /effects/{effect_id}/settle": {"outcome": "not_done"},
     "POST /policies": {"label": "l", "effect": "allow"},
     "POST /policies/check": {"workflow": "made"},
     "PATCH /policies/{label}": {"effect": "allow"},

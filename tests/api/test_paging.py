@@ -45,6 +45,8 @@ insert into atlas.job_workers (worker_id, hostname, version, job_types, started_
 select 'w' || n, 'h', '1', '{x}', now() - n / 3 * interval '1 s', now() + interval '1 h' from generate_series(1, 7) n;
 insert into atlas.usage_hourly (tenant_id, job_type, hour, runs)
 select $2, 'x' || n % 3, '2026-01-01T00:00:00Z'::timestamptz + n / 3 * interval '1 h', n from generate_series(1, 12) n;
+insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, attempt_no)
+select gen_random_uuid(), $2, $3, 'x.work', 'stripe.charge', n::text, 1 from generate_series(1, 7) n;
 insert into atlas.job_types (key) select 'x' || n from generate_series(1, 7) n;
 insert into atlas.enqueue_grants (login, tenant_id, job_type, created_by)
 select 'shop', $2, 'x' || n, 'dana' from generate_series(1, 7) n

@@ -1,4 +1,5 @@
 import {
+  ArrowUpRight,
   CalendarClock,
   ChartLine,
   CircleCheckBig,
@@ -24,6 +25,7 @@ export interface Place {
     | "/approvals"
     | "/schedules"
     | "/workers"
+    | "/effects"
     | "/pauses"
     | "/audit"
     | "/outbox"
@@ -45,6 +47,7 @@ export const PLACES: readonly Place[] = [
   { to: "/dead-letters", label: "Dead letters", icon: Skull, key: "d", roles: PEOPLE },
   { to: "/runs", also: ["/workflows", "/requests"], label: "Workflows", icon: Workflow, key: "w", roles: PEOPLE },
   { to: "/approvals", label: "Approvals", icon: CircleCheckBig, key: "a", roles: READERS },
+  { to: "/effects", label: "Effects", icon: ArrowUpRight, key: "e", roles: READERS },
   { to: "/schedules", label: "Schedules", icon: CalendarClock, key: "s", roles: READERS },
   { to: "/workers", label: "Workers", icon: Server, key: "k", roles: READERS },
   { to: "/pauses", label: "Pauses", icon: CirclePause, key: "p", roles: READERS },

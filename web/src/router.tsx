@@ -14,6 +14,7 @@ import { reload } from "@/frame/build";
 import { approvalsSearch } from "@/pages/approvals/search";
 import { auditSearch } from "@/pages/audit/search";
 import { deadLettersSearch } from "@/pages/dead-letters/search";
+import { effectsSearch } from "@/pages/effects/search";
 import { groupsSearch } from "@/pages/groups/search";
 import { insightsSearch } from "@/pages/insights/search";
 import { firstRunSearch } from "@/pages/first-run/search";
@@ -141,6 +142,12 @@ const routes = [
     path: "/pauses",
     validateSearch: pausesSearch,
     component: lazyRouteComponent(() => import("@/pages/pauses/PausesPage"), "PausesPage"),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/effects",
+    validateSearch: effectsSearch,
+    component: lazyRouteComponent(() => import("@/pages/effects/EffectsPage"), "EffectsPage"),
   }),
   createRoute({
     getParentRoute,

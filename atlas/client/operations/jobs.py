@@ -10,6 +10,7 @@ from atlas.client.methods import listing, method, operation
 from atlas.client.route import ApiCaller, Id
 from atlas.client.waiting import until_ended
 from atlas.models.base import Document, Listed
+from atlas.models.effects import Effect, Settlement
 from atlas.models.explain import JobExplanation
 from atlas.models.jobs import (
     Attempt,
@@ -184,6 +185,18 @@ class JobOperations(ApiCaller):
     @operation("POST", "/jobs/tick", by_tenant=False, keyed=False)
     def run_due_jobs(self, *, limit: int = ...) -> Ticked:
         """Run some due jobs inside the API's own process; for installations without a worker."""
+
+    @listing("/effects")
+    def list_effects(self, *, state: str | None = ..., provider: str | None = ..., job_id: Id | None = ...) -> Effect:
+        """The calls of providers that match, newest first."""
+
+    @operation("GET", "/effects/{effect_id}")
+    def get_effect(self, effect_id: Id) -> Effect:
+        """One effect, with the question that a person is asked if it is unknown."""
+
+    @operation("POST", "/effects/{effect_id}/settle")
+    def settle_effect(self, effect_id: Id, *, outcome: str, reference: str | None = ...) -> Settlement:
+        """Say whether an unknown effect was made: `done`, with its reference, or `not_done`. Its job goes on."""
 
     @method
     async def wait_for_job(self, job: Id, *, timeout: float | None = None) -> Job:

@@ -73,6 +73,9 @@ select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_
   extract(epoch from clock_timestamp() - j.created_at)::float8 as waited,
   (select s.value from atlas.system_state s where s.key = 'atlas_online') as gate,
   case when j.status = 'queued' then atlas.pause_of(j.job_type, j.tenant_id, j.host_id, j.input) end as pause,
+  case when j.next_retry_at >= '9999-12-31 00:00:00+00' and j.held_by is null then (
+    select jsonb_build_object('id', e.id, 'name', e.name, 'key', e.key) from atlas.effects e
+    where e.job_id = j.id and e.state = 'unknown' order by e.id limit 1) end as doubt,
   (select jsonb_agg(to_jsonb(w) order by w.name) from (
      select kind::text, name, event_name, child_id from atlas.workflow_steps where run_id = j.id and status = 'waiting' limit 5) w) as waits,
   (select count(*) from atlas.job_workers w

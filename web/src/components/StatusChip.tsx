@@ -3,6 +3,7 @@ import {
   Check,
   Circle,
   CircleDashed,
+  CircleHelp,
   CirclePause,
   Clock,
   Loader,
@@ -20,12 +21,13 @@ interface Look {
   tone: string;
 }
 
-/** The statuses of jobs, runs, steps, approvals, intents, workers. Colour is never alone: each has an icon and a word. */
+/** The statuses of jobs, runs, steps, approvals, intents, effects, workers. Colour is never alone: each has an icon and a word. */
 const LOOKS: Record<string, Look> = {
   queued: { icon: Circle, tone: "queued" },
   running: { icon: Loader, tone: "running" },
   retrying: { icon: RotateCw, tone: "waiting" },
   succeeded: { icon: Check, tone: "succeeded" },
+  done: { icon: Check, tone: "succeeded" },
   approved: { icon: Check, tone: "succeeded" },
   active: { icon: Check, tone: "succeeded" },
   alive: { icon: Check, tone: "succeeded" },
@@ -43,6 +45,9 @@ const LOOKS: Record<string, Look> = {
   pending: { icon: Clock, tone: "waiting" },
   stale: { icon: Clock, tone: "waiting" },
   paused: { icon: CirclePause, tone: "waiting" },
+  unknown: { icon: CircleHelp, tone: "waiting" },
+  intended: { icon: Loader, tone: "running" },
+  refused: { icon: Ban, tone: "canceled" },
   dead_letter: { icon: Skull, tone: "deadLetter" },
 };
 const UNKNOWN: Look = { icon: CircleDashed, tone: "canceled" };

@@ -8,6 +8,7 @@ import { useToast } from "@/components/Toast";
 import { EngineDialog } from "@/gate/EngineDialog";
 import { GateDialog } from "@/gate/gate";
 import { DecisionOf } from "@/pages/approvals/DecisionDialog";
+import { SettleOf } from "@/pages/effects/SettleDialog";
 import { ResumeDialog } from "@/pauses/PauseDialog";
 import { useMayResume, usePauses } from "@/pauses/pauses";
 import { MANAGERS, OPERATORS, type Role, useSession } from "@/session/session";
@@ -38,6 +39,7 @@ export function RemedyButton({ about, action }: { about: string; action: Action 
   const pause = usePauses()?.find((one) => one.id === action.target);
   const label = LABELS[action.verb];
   if (action.verb === "decide" && action.target != null) return <DecisionOf approvalId={action.target} />;
+  if (action.verb === "settle_effect" && action.target != null) return <SettleOf effectId={action.target} />;
   if (label === undefined || !rolesFor(action.verb, role)) return null;
   if (action.verb === "resume" && (pause === undefined || !mayResume(pause))) return null;
   const target = action.target ?? "";

@@ -13,6 +13,7 @@ import { Tabs } from "@/components/Tabs";
 import { Duration, Moment, Time } from "@/components/Time";
 import { exactTime } from "@/format/time";
 import { shortId, spaced } from "@/format/words";
+import { JobEffects } from "@/pages/effects/JobEffects";
 import { READERS, useCan } from "@/session/session";
 import type { Attempt, FoundJob, Job } from "./detail";
 import { Attempts, Progress, textOf } from "./JobColumns";
@@ -45,6 +46,7 @@ export function JobDetail({ found: { jobId, job, attempts, reason }, tab, onTab 
       <Explanation found={reason} />
       {one.status === "running" && one.progress !== null && <Progress progress={one.progress} />}
       <LifeLine job={one} attempts={attempts} />
+      {audits && <JobEffects jobId={jobId} />}
       <Tabs label="About the job" value={tab} onChange={onTab} tabs={tabs} />
     </div>
   );

@@ -11,6 +11,7 @@ interface Where {
 const PLACES: Record<string, Where> = {
   dead_letters: { label: "Dead letters", to: "/dead-letters" },
   approvals: { label: "Decide", to: "/approvals" },
+  effects: { label: "Settle", to: "/effects" },
   schedules_late: { label: "Schedules", to: "/schedules" },
   triggers_failing: { label: "Schedules", to: "/schedules" },
   webhooks_disabled: { label: "Settings", to: "/settings" },

@@ -1,0 +1,21 @@
+"""Checks whether calls of providers wait for a person to say whether they were made."""
+
+import asyncpg
+
+from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.db.pool import Connection
+from atlas.engine.effects.find_effects import count_doubts
+
+
+async def check_effects(conn: Connection) -> Diagnosis:
+    """How many are unknown."""
+    try:
+        doubts = await count_doubts(conn)
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        return Diagnosis("effects", "ok", "not checked before the migrations")
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Diagnosis("effects", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    if not doubts:
+        return finding("effects", "none is unknown")
+    remedy = "`atlas effects list --state unknown` shows them; ask the providers, and settle them."
+    return finding("effects", f"unknown whether made: {doubts:,}", warn=True, remedy=remedy)

@@ -1,0 +1,104 @@
+"""`atlas effects list`, `show` and `settle`: calls of providers, and the doubts that a person settles."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from atlas.bounds import LARGEST_PAGE
+from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
+from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.errors import FieldError, InvalidInput
+
+if TYPE_CHECKING:
+    from atlas.client import AtlasClient, Effect
+
+EffectId = Annotated[str, typer.Argument(metavar="ID", help="The effect's id, or its beginning.")]
+
+
+def list_effects(
+    state: Annotated[
+        Literal["intended", "done", "unknown", "refused"] | None, typer.Option(help="Only those in this state.")
+    ] = None,
+    provider: Annotated[str | None, typer.Option(help="Only this provider's: `stripe` of `stripe.charge`.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="ID", help="Only those of this job or run.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Show those that are older than this one.")] = None,
+    json: Json = False,
+) -> None:
+    """List effects, newest first. Those that are unknown wait for a person."""
+
+    async def work(atlas: "AtlasClient") -> "tuple[list[Effect], TenantNames]":
+        last = None if before is None else str(await find_id_over_http(atlas, "effect", before, option="--before"))
+        job_id = None if job is None else await find_id_over_http(atlas, "job", job, option="--job")
+        page = await atlas.list_effects(state=state, provider=provider, job_id=job_id).page(limit=limit, cursor=last)
+        return page.items, await tenant_names(atlas)
+
+    found, names = on_atlas(work, tenant=tenant)
+    rows = [
+        (
+            *(effect.state, names.slug(effect.tenant_id), effect.name, effect.id, effect.job_id),
+            *(effect.reference, shown_age(effect.intended_at)),
+        )
+        for effect in found
+    ]
+    columns = ("STATE", "TENANT", "NAME", "ID", "JOB", "REFERENCE", "AGE")
+    shown = table(columns, rows) if rows else "There are no such effects."
+    documents = [names.document(effect) for effect in found]
+    say_page("effects", documents, shown, next_before=last_id(found, limit), json=json)
+
+
+def show_effect(effect_id: EffectId, json: Json = False) -> None:
+    """Show what is known of an effect, and the question if it is unknown."""
+
+    async def work(atlas: "AtlasClient") -> "Effect":
+        return await atlas.get_effect(await find_id_over_http(atlas, "effect", effect_id))
+
+    effect = on_atlas(work)
+    say(dict(effect), "\n".join(_lines(effect)), json=json)
+
+
+def settle_effect(
+    effect_id: EffectId,
+    done: Annotated[bool, typer.Option("--done", help="It was made.")] = False,
+    not_done: Annotated[bool, typer.Option("--not-done", help="It was not made: the job calls again.")] = False,
+    reference: Annotated[str | None, typer.Option(help="What the provider calls it.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The token of the person who settles, over HTTP; better in ATLAS_TOKEN.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say whether an unknown effect was made. Its job goes on."""
+    if done == not_done:
+        raise InvalidInput("The command", [FieldError("outcome", "is missing")], remedy="Name --done or --not-done.")
+    outcome: Literal["done", "not_done"] = "done" if done else "not_done"
+
+    async def work(atlas: "AtlasClient") -> "tuple[Effect, bool]":
+        effect = await atlas.get_effect(await find_id_over_http(atlas, "effect", effect_id))
+        settled = await atlas.settle_effect(effect.id, outcome=outcome, reference=reference)
+        return effect, settled.woken
+
+    effect, woken = on_atlas(work, token=token, by_token=True)
+    became = "was made" if done else "was not made"
+    goes_on = f" Job {effect.job_id} goes on." if woken else ""
+    document = {"id": effect.id, "outcome": outcome, "reference": reference, "woken": woken}
+    say(document, f"Recorded: {effect.name} {became}.{goes_on}", json=json)
+
+
+def _lines(effect: "Effect") -> list[str]:
+    lines = [
+        f"Effect {effect.id}: {effect.name} is {effect.state}.",
+        f"  job        {effect.job_id} ({effect.job_type}), attempt {effect.attempt_no}",
+        f"  key        {effect.key}",
+        f"  called     {shown_age(effect.intended_at)} ago",
+    ]
+    lines += [f"  reference  {effect.reference}"] if effect.reference else []
+    lines += [f"  also made  {', '.join(effect.other_references)}"] if effect.other_references else []
+    lines += [f"  settled    by {effect.settled_by}"] if effect.settled_by else []
+    lines += [f"  {name}: {value}" for name, value in effect.detail.items()]
+    if effect.question is not None:
+        lines += [effect.question, f"  yes: atlas effects settle {effect.id} --done --reference REFERENCE"]
+        lines += [f"  no:  atlas effects settle {effect.id} --not-done"]
+    return lines

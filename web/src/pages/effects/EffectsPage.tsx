@@ -1,0 +1,80 @@
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { client } from "@/api/client";
+import { usePages } from "@/api/pages";
+import { DataTable, type Column } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Select } from "@/components/Form";
+import { visible } from "@/components/JsonView";
+import { Page } from "@/components/Page";
+import { StatusChip } from "@/components/StatusChip";
+import { Time } from "@/components/Time";
+import { capitalized, shortId } from "@/format/words";
+import { useTenant } from "@/session/tenant";
+import { STATES, type EffectsSearch } from "./search";
+import { SettleButtons, type Effect } from "./SettleDialog";
+
+const COLUMNS: Column<Effect>[] = [
+  { key: "state", header: "State", width: "112px", cell: (one) => <StatusChip status={one.state} /> },
+  { key: "name", header: "Name", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+  {
+    key: "job",
+    header: "Job",
+    width: "minmax(120px, 1fr)",
+    cell: (one) => (
+      <Link to="/jobs/$jobId" params={{ jobId: one.job_id }} search={({ tenant }) => ({ tenant })} className="truncate">
+        {visible(one.job_type)} {shortId(one.job_id)}
+      </Link>
+    ),
+  },
+  { key: "tenant", header: "Tenant", width: "112px", wideOnly: true, cell: (one) => <span className="truncate">{one.tenant}</span> },
+  {
+    key: "reference",
+    header: "Reference",
+    width: "minmax(120px, 1fr)",
+    wideOnly: true,
+    cell: (one) => <span className="truncate">{visible([one.reference, ...one.other_references].filter(Boolean).join(", "))}</span>,
+  },
+  { key: "called", header: "Called", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.intended_at} /> },
+  { key: "settle", header: "", width: "232px", align: "end", cell: (one) => <SettleButtons effect={one} /> },
+];
+
+/** Calls of providers outside of the database; first those of which nobody knows whether they were made. */
+export function EffectsPage() {
+  const { state = "unknown", provider } = useSearch({ from: "/effects" });
+  const navigate = useNavigate({ from: "/effects" });
+  const set = (changes: EffectsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
+  const query = { tenant: useTenant(), state: state === "all" ? undefined : state, provider, limit: 100 };
+  const pages = usePages(
+    ["get", "/api/v1/effects", query],
+    async (at) => (await client.GET("/api/v1/effects", { params: { query: { ...query, ...at } } })).data,
+    { live: ["job"], refetchInterval: 30_000 },
+  );
+  const filter = (
+    <Select aria-label="State" value={state} onChange={(event) => set({ state: event.target.value as EffectsSearch["state"] })}>
+      {[...STATES, "all" as const].map((each) => (
+        <option key={each} value={each}>
+          {capitalized(each)}
+        </option>
+      ))}
+    </Select>
+  );
+  return (
+    <Page title="Effects" fill filters={filter}>
+      <DataTable
+        label="Effects"
+        rows={pages.rows}
+        rowKey={(one) => one.id}
+        columns={COLUMNS}
+        query={pages}
+        hasMore={pages.hasNextPage}
+        isLoadingMore={pages.isFetchingNextPage}
+        onMore={() => void pages.fetchNextPage()}
+        empty={
+          <EmptyState title={state === "unknown" ? "No effect is in doubt" : "No such effects"} command="atlas effects list">
+            When nobody knows whether a provider was called, the job waits here for a person who finds out.
+          </EmptyState>
+        }
+      />
+    </Page>
+  );
+}

@@ -1,0 +1,93 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, client, type Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
+import { ConfirmDialog } from "@/components/Dialog";
+import { Field, Input } from "@/components/Form";
+import { JsonView, visible } from "@/components/JsonView";
+import { Fact, Facts } from "@/components/Page";
+import { Time } from "@/components/Time";
+import { useToast } from "@/components/Toast";
+import { MANAGERS, useCan } from "@/session/session";
+import { useTenant } from "@/session/tenant";
+
+export type Effect = Schemas["Effect"];
+
+/** The two answers to the question whether an unknown effect was made, for those who may give them. */
+export function SettleButtons({ effect }: { effect: Effect }) {
+  const manages = useCan(MANAGERS);
+  const [made, setMade] = useState<boolean | null>(null);
+  if (!manages || effect.state !== "unknown") return null;
+  return (
+    <>
+      <Button kind="primary" aria-label={`${effect.name} was made`} onClick={() => setMade(true)}>
+        It was made
+      </Button>{" "}
+      <Button aria-label={`${effect.name} was not made`} onClick={() => setMade(false)}>
+        It was not
+      </Button>
+      {made !== null && <SettleDialog effect={effect} made={made} onClose={() => setMade(null)} />}
+    </>
+  );
+}
+
+/** The same for an effect of which the id is known. */
+export function SettleOf({ effectId }: { effectId: string }) {
+  const params = { path: { effect_id: effectId }, query: { tenant: useTenant() } };
+  const { data } = api.useQuery("get", "/api/v1/effects/{effect_id}", { params }, { meta: { live: ["job"] } });
+  return data === undefined ? null : <SettleButtons effect={data} />;
+}
+
+/** Shows what was called, and asks for the provider's reference. */
+function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean; onClose: () => void }) {
+  const tenant = useTenant();
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [reference, setReference] = useState("");
+  const settle = useMutation({
+    mutationFn: async () => {
+      const given = reference.trim() === "" ? null : reference.trim();
+      const body = made ? { outcome: "done" as const, reference: given } : { outcome: "not_done" as const };
+      return (
+        await client.POST("/api/v1/effects/{effect_id}/settle", { params: { path: { effect_id: effect.id }, query: { tenant } }, body })
+      ).data;
+    },
+    onSuccess: async (settled) => {
+      toast(settled?.woken ? "Recorded: the job goes on" : "Recorded");
+      await queries.invalidateQueries();
+      onClose();
+    },
+  });
+  return (
+    <ConfirmDialog
+      open
+      onClose={onClose}
+      title={made ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
+      description={
+        made
+          ? "Look it up at the provider. The job goes on with its reference and does not call again."
+          : "Be sure: the job calls the provider again with the same key."
+      }
+      action={made ? "It was made" : "It was not made"}
+      danger={!made}
+      busy={settle.isPending}
+      error={settle.error}
+      onConfirm={() => settle.mutate()}
+    >
+      <Facts>
+        <Fact name="Tenant">{visible(effect.tenant ?? effect.tenant_id)}</Fact>
+        <Fact name="Key">{visible(effect.key)}</Fact>
+        <Fact name="Called">
+          <Time at={effect.intended_at} />
+        </Fact>
+        {effect.other_references.length > 0 && <Fact name="Also made as">{visible(effect.other_references.join(", "))}</Fact>}
+      </Facts>
+      {Object.keys(effect.detail).length > 0 && <JsonView label="detail" value={effect.detail} />}
+      {made && (
+        <Field label="Reference" hint="What the provider calls it.">
+          {(control) => <Input {...control} value={reference} maxLength={2000} onChange={(event) => setReference(event.target.value)} />}
+        </Field>
+      )}
+    </ConfirmDialog>
+  );
+}
