@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either
+from atlas.cli.connection.connect import either, on_atlas
 from atlas.cli.connection.over_http_rows import tenant_names
-from atlas.cli.runtime import caller, connected, open_atlas
+from atlas.cli.runtime import caller, open_atlas
 from atlas.cli.terminal.output import Json, say, table
 from atlas.db.pool import Connection, connect
 from atlas.engine.access.grants import grant_enqueue, list_grants, revoke_enqueue
@@ -61,15 +61,10 @@ def show(
 ) -> None:
     """List what the logins of other applications may enqueue."""
 
-    async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
-        async with connected(settings) as conn:
-            grants = await list_grants(conn, login=login, tenant_id=await tenant_id(conn, tenant))
-            return grants, await names_of(conn, grants)
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
         return await _listed(atlas, login), await tenant_names(atlas)
 
-    _say(*either(work, over_http, tenant=tenant), None, json=json)
+    _say(*on_atlas(work, tenant=tenant), None, json=json)
 
 
 @app.command("revoke")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connection.connect import either
-from atlas.cli.connection.needs_database import NotOverHttp
-from atlas.cli.runtime import Atlas, caller, open_atlas
+from atlas.cli.connection.needs_database import require_database
+from atlas.cli.runtime import Atlas, caller, execute, open_atlas
 from atlas.cli.terminal.output import Json, say
 from atlas.db.pool import Connection
 from atlas.engine.tenants.tenants import find_tenant
@@ -23,7 +22,6 @@ from atlas.settings import Settings
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from atlas.client import AtlasClient
     from atlas.engine.tenants.move_file import Progress, TenantFile
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who reads the audit log.")]
@@ -57,10 +55,11 @@ def export_tenant(
         raise Conflict(f"No file can be written to {file.parent}.", remedy="Name a folder that exists and is yours.")
 
     async def work(settings: Settings) -> tuple[Tenant, "TenantFile"]:
+        require_database(settings)
         async with open_atlas(settings) as atlas:
             return await _export(atlas, tenant, file, to, reason, json=json)
 
-    moved, done = either(work, _not_over_http)
+    moved, done = execute(work)
     rows = f"{done.manifest.rows:,} rows and {done.manifest.audit[-1].rows:,} of its audit log"
     message = (
         f"Tenant {moved.slug} is in {file}: {rows}, {done.bytes / 2**20:.1f} MiB.\n"
@@ -89,6 +88,7 @@ def import_tenant(
         from atlas.engine.secrets.key import secret_key
         from atlas.engine.tenants.move_import import TenantImport
 
+        require_database(settings)
         with _progress("Reading", json=json) as step:
             opened = TenantImport(file, step)
             opened.check(read_keys(key) if key else ())
@@ -99,7 +99,7 @@ def import_tenant(
             await seal_first(atlas.pool, atlas.settings)
         return tenant, opened.read
 
-    moved, done = either(work, _not_over_http)
+    moved, done = execute(work)
     rows = f"{done.manifest.rows:,} rows and {done.manifest.audit[-1].rows:,} of its audit log"
     message = (
         f"Tenant {moved.slug} is here, with {rows}.\nIt is paused: start it with `atlas resume tenant {moved.slug}`."
@@ -147,16 +147,13 @@ def _cancel(named: str, reason: str | None, *, json: bool) -> None:
     async def work(settings: Settings) -> Tenant:
         from atlas.engine.tenants.move import cancel_move
 
+        require_database(settings)
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
             return await cancel_move(conn, await find_tenant(conn, named), actor=caller(), reason=reason)
 
-    tenant = either(work, _not_over_http)
+    tenant = execute(work)
     message = f"Tenant {tenant.slug} stays here. It is paused: start it with `atlas resume tenant {tenant.slug}`."
     say(tenant, message, json=json)
-
-
-async def _not_over_http(_atlas: "AtlasClient") -> Any:
-    raise NotOverHttp
 
 
 @contextmanager

@@ -39,17 +39,17 @@ def either(
     over_http: "Callable[[AtlasClient], Coroutine[Any, Any, T]]",
     *,
     tenant: str | None = None,
-    token: str | None = None,
-    by_token: bool = False,
 ) -> T:
     """Run a command on the database, or over HTTP if ATLAS_URL is set, for one tenant if it is named.
 
-    A command that acts as the owner of a token, `by_token`, goes over HTTP wherever there is a token.
+    For commands that do more where the database is than the API can: `audit verify`, `proof`, `tail` and `export` use
+    keys and copies of this machine, follow the log and write files; `insights` reads a standby; `outbox` reads files
+    and needs no database; `grant enqueue` and `revoke` use the login of the owner of the tables. All others use
+    `on_atlas`.
     """
     from atlas.cli.runtime import execute
 
     async def run(settings: "Settings") -> T:
-        settings = _for_token(settings, by_token=by_token)
         if settings.atlas_url is None:
             try:
                 return await work(settings)
@@ -60,7 +60,7 @@ def either(
         async with reach_api(settings, tenant) as atlas:
             return await over_http(atlas)
 
-    return execute(run, atlas_token=token)
+    return execute(run)
 
 
 def on_atlas(
