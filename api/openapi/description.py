@@ -12,7 +12,8 @@ from pydantic.json_schema import models_json_schema
 from atlas.api.access.authentication import AGENTS, PLAIN_COOKIE, SECURE_COOKIE
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody
 from atlas.api.openapi.examples import add_examples
-from atlas.api.openapi.names import DESCRIPTIONS, TAGS
+from atlas.api.openapi.names import DESCRIPTIONS
+from atlas.api.openapi.tags import TAGS
 from atlas.api.openapi.values import EXAMPLES
 from atlas.api.problems import MEDIA_TYPE, Problem
 from atlas.api.replica.reads import DATA_AGE
