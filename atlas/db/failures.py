@@ -81,9 +81,7 @@ def explained(url: str, error: BaseException) -> DatabaseError:
         case asyncpg.InsufficientResourcesError() | asyncpg.PostgresSystemError():
             return DatabaseNotReady(f"{server} lacks what it needs: {reason}.", remedy=_SERVER_LOG)
         case asyncpg.PostgresError() if not isinstance(error, _CONNECTING):
-            return DatabaseError(
-                f"{server} could not do this: {reason} (SQLSTATE {error.sqlstate}).", remedy=_SERVER_LOG
-            )
+            return DatabaseError(f"{server} reports: {reason} (SQLSTATE {error.sqlstate}).", remedy=_SERVER_LOG)
     return DatabaseUnreachable(
         f"{server} cannot be reached: {reason}.",
         remedy="Check that the server runs and that DATABASE_URL is right, or unset it to use the embedded one.",

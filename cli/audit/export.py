@@ -39,6 +39,17 @@ Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"From this time
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")]
 
 
+@dataclass(frozen=True, slots=True)
+class TailOptions:
+    """Which events to show, how many of them first, and whether to go on with new ones."""
+
+    query: Query
+    tenant: str | None
+    lines: int
+    is_followed: bool
+    json: bool
+
+
 def tail(
     follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new events.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many events to show first.")] = 20,
@@ -54,7 +65,7 @@ def tail(
     json: Json = False,
 ) -> None:
     """Show the newest events, the last one at the bottom. With --follow and --json, one JSON document a line."""
-    wanted = Query(
+    query = Query(
         actor_id=actor,
         actions=tuple(action) if action else None,
         entity_id=entity,
@@ -63,44 +74,48 @@ def tail(
         actor_type="user" if people else None,
     )
 
-    async def work(settings: Settings) -> tuple[list[AuditRow], TenantNames]:
-        async with open_atlas(settings) as atlas:
-            async with atlas.pool.acquire() as conn:
-                query = await _for_tenant(conn, wanted, tenant)
-                if entity is not None:
-                    query = replace(query, entity_id=await find_entity(conn, entity))
-                since = await log_position(conn)
-                page = await find(conn, query, limit=max(lines, 1))
-                newest = list(reversed(page.entries))[-lines:] if lines else []
-                names = await names_of(conn, newest)
-            if follow_on:
-                await _follow(atlas, query, newest, since, json=json)
-            return newest, names
-
-    async def over_http(atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
-        from atlas.cli.audit import over_http as log
-
-        query = wanted
-        if entity is not None:
-            query = replace(query, entity_id=await find_entity_over_http(atlas, entity))
-        place = await log.place(atlas) if follow_on else None
-        newest, names = await log.newest(atlas, query, lines), await tenant_names(atlas)
-        if place is not None:
-            for entry in newest:
-                _print(entry, names, json=json)
-            shown = {entry.id for entry in newest}
-            async for entry in log.follow(atlas, query, place):
-                if entry.id not in shown:
-                    _print(entry, names, json=json)
-        return newest, names
-
+    options = TailOptions(query, tenant, lines, is_followed=follow_on, json=json)
     try:
-        entries, names = either(work, over_http, tenant=tenant)
+        entries, names = either(partial(_tail, options), partial(_tail_over_http, options), tenant=tenant)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if not follow_on:
-        lines_shown = "" if json else _lines(entries)
-        say({"events": [_document(entry, names) for entry in entries]}, lines_shown, json=json)
+        text_lines = "" if json else _lines(entries)
+        say({"events": [_document(entry, names) for entry in entries]}, text_lines, json=json)
+
+
+async def _tail(options: TailOptions, settings: Settings) -> tuple[list[AuditRow], TenantNames]:
+    query, lines = options.query, options.lines
+    async with open_atlas(settings) as atlas:
+        async with atlas.pool.acquire() as conn:
+            query = await _for_tenant(conn, query, options.tenant)
+            if query.entity_id is not None:
+                query = replace(query, entity_id=await find_entity(conn, query.entity_id))
+            since = await log_position(conn)
+            page = await find(conn, query, limit=max(lines, 1))
+            newest = list(reversed(page.entries))[-lines:] if lines else []
+            names = await names_of(conn, newest)
+        if options.is_followed:
+            await _follow(atlas, query, newest, since, json=options.json)
+        return newest, names
+
+
+async def _tail_over_http(options: TailOptions, atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
+    from atlas.cli.audit import over_http as log
+
+    query = options.query
+    if query.entity_id is not None:
+        query = replace(query, entity_id=await find_entity_over_http(atlas, query.entity_id))
+    place = await log.place(atlas) if options.is_followed else None
+    newest, names = await log.newest(atlas, query, options.lines), await tenant_names(atlas)
+    if place is not None:
+        for entry in newest:
+            _print(entry, names, json=options.json)
+        printed = {entry.id for entry in newest}
+        async for entry in log.follow(atlas, query, place):
+            if entry.id not in printed:
+                _print(entry, names, json=options.json)
+    return newest, names
 
 
 def export_log(
@@ -212,9 +227,9 @@ async def _for_tenant(conn: Connection, query: Query, tenant: str | None) -> Que
 async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: LogPosition, *, json: bool) -> None:
     for entry in newest:
         await _show(atlas, entry, json=json)
-    shown = {entry.id for entry in newest}
+    printed = {entry.id for entry in newest}
     async for entry in follow(atlas.pool, query, since=since, every=FOLLOW_EVERY):
-        if entry.id not in shown:
+        if entry.id not in printed:
             await _show(atlas, entry, json=json)
 
 
