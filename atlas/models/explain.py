@@ -70,7 +70,11 @@ class Explanation(ApiModel):
     remedy: str | None = Field(description="What a person can do about it; null if there is nothing to do.")
     command: str | None = Field(description="A command that does it, or shows more; null if there is none.")
     numbers: dict[str, int] = Field(description="The figures behind it, by name.")
-    action: Remedy | None = Field(default=None, description="The remedy as an action; null if there is none.")
+    action: Remedy | None = Field(
+        default=None,
+        description="The remedy as an action; null if there is none.",
+        examples=[{"verb": "resume", "target": "01a1e0c2-7b3d-7c4e-8f90-123456789abc"}],
+    )
 
     @property
     def text(self) -> str:
