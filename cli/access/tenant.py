@@ -7,7 +7,6 @@ import typer
 
 from atlas.cli.access.tenant_move import export_tenant, import_tenant
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import row_of, rows_of
 from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.errors import FieldError, InvalidInput, Refused
@@ -33,7 +32,7 @@ def add(
     """Add a tenant."""
 
     async def work(atlas: "AtlasClient") -> Tenant:
-        return row_of(Tenant, await atlas.create_tenant(slug, name or slug, timezone=timezone))
+        return await atlas.create_tenant(slug, name or slug, timezone=timezone)
 
     tenant = on_atlas(work)
     say(tenant, f"Tenant {tenant.slug} is added.", json=json)
@@ -44,7 +43,7 @@ def show(json: Json = False) -> None:
     """List the tenants."""
 
     async def work(atlas: "AtlasClient") -> list[Tenant]:
-        return await rows_of(Tenant, atlas.list_tenants())
+        return [tenant async for tenant in atlas.list_tenants()]
 
     tenants = on_atlas(work)
     rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id, tenant.removing_at) for tenant in tenants]
@@ -56,7 +55,7 @@ def show_one(tenant: SlugOrId, json: Json = False) -> None:
     """Show one tenant with its limits and retention."""
 
     async def work(atlas: "AtlasClient") -> Tenant:
-        return row_of(Tenant, await atlas.get_tenant(tenant))
+        return await atlas.get_tenant(tenant)
 
     _print(on_atlas(work), json=json)
 
@@ -89,7 +88,7 @@ def edit(
         raise InvalidInput("The command", [FieldError("tenant", reason)])
 
     async def work(atlas: "AtlasClient") -> Tenant:
-        return row_of(Tenant, await atlas.edit_tenant(tenant, **changes))
+        return await atlas.edit_tenant(tenant, **changes)
 
     _print(on_atlas(work), json=json)
 
@@ -110,7 +109,7 @@ def remove(
     """
 
     async def work(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:
-        found = row_of(Tenant, await atlas.get_tenant(tenant))
+        found = await atlas.get_tenant(tenant)
         if not yes:
             _confirm(found)
         return found, await _remove(atlas, found, cancel=cancel, reason=reason, json=json)

@@ -31,11 +31,6 @@ def row_of(kind: type[R], shown: Any, **more: Any) -> R:
     return kind(**{one.name: getattr(shown, one.name) for one in fields(row) if one.name not in more}, **more)
 
 
-async def rows_of(kind: type[R], listing: AsyncIterable[Any]) -> list[R]:
-    """The same for a list."""
-    return [row_of(kind, one) async for one in listing]
-
-
 async def tenant_names(atlas: "AtlasClient") -> TenantNames:
     """The slugs of the tenants that the token may read."""
     slugs: dict[str, str] = {}

@@ -7,8 +7,9 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, tenant_names
+from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
 from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.models.jobs import JobGroup
 
@@ -25,7 +26,7 @@ GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or i
 
 @app.command("list")
 def show_list(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
+    tenant: TenantFilter = None,
     limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Show the groups that are older than this one.")
@@ -37,7 +38,7 @@ def show_list(
     async def work(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
         last = None if before is None else str(await find_id_over_http(atlas, "group", before, option="--before"))
         page = await atlas.list_groups().page(limit=limit, cursor=last)
-        return [row_of(JobGroup, group) for group in page.items], await tenant_names(atlas)
+        return list(page.items), await tenant_names(atlas)
 
     found, names = on_atlas(work, tenant=tenant)
     rows = [
@@ -58,7 +59,7 @@ def show(group_id: GroupId, json: Json = False) -> None:
     """Show how far a group is: its jobs by status, and the job that follows."""
 
     async def work(atlas: "AtlasClient") -> JobGroup:
-        return row_of(JobGroup, await atlas.get_group(await find_id_over_http(atlas, "group", group_id)))
+        return await atlas.get_group(await find_id_over_http(atlas, "group", group_id))
 
     group = on_atlas(work)
     say(dict(group), "\n".join(_lines(group)), json=json)

@@ -10,6 +10,7 @@ from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.workflows.registry import near
 from atlas.errors import NotFound
 
@@ -27,9 +28,7 @@ NONE_YET = (
 
 
 @app.command("list")
-def show_list(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
-) -> None:
+def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the recurring functions, with how their last runs ended."""
 
     async def work(atlas: "AtlasClient") -> "tuple[list[RecurringFunction], TenantNames]":

@@ -6,10 +6,11 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
+from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
-from atlas.models.webhooks import InboundHook
+from atlas.cli.terminal.parameters import TenantFilter
+from atlas.models.webhooks import CreatedInboundHook, InboundHook
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -29,28 +30,25 @@ def add(
 ) -> None:
     """Add an address and print its signing secret once."""
 
-    async def work(atlas: "AtlasClient") -> tuple[InboundHook, str, TenantNames]:
-        made = await atlas.create_inbound_hook(event, description=description)
-        return row_of(InboundHook, made), made.secret, await tenant_names(atlas)
+    async def work(atlas: "AtlasClient") -> tuple[CreatedInboundHook, TenantNames]:
+        return await atlas.create_inbound_hook(event, description=description), await tenant_names(atlas)
 
-    hook, clear, names = on_atlas(work, tenant=tenant)
-    message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{clear}"
-    say({**names.document(hook), "secret": clear}, message, json=json)
+    hook, names = on_atlas(work, tenant=tenant)
+    message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
+    say(names.document(hook), message, json=json)
 
 
 @app.command("list")
-def show(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
-) -> None:
+def show(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the addresses, without their secrets."""
 
     async def work(atlas: "AtlasClient") -> tuple[list[InboundHook], TenantNames]:
-        return await rows_of(InboundHook, atlas.list_inbound_hooks()), await tenant_names(atlas)
+        return [hook async for hook in atlas.list_inbound_hooks()], await tenant_names(atlas)
 
-    found, names = on_atlas(work, tenant=tenant)
-    rows = [(one.id, names.slug(one.tenant_id), one.path, one.event_name, one.description) for one in found]
+    hooks, names = on_atlas(work, tenant=tenant)
+    rows = [(hook.id, names.slug(hook.tenant_id), hook.path, hook.event_name, hook.description) for hook in hooks]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
-    say({"hooks": [names.document(one) for one in found]}, table(columns, rows) if rows else NO_HOOKS, json=json)
+    say({"hooks": [names.document(hook) for hook in hooks]}, table(columns, rows) if rows else NO_HOOKS, json=json)
 
 
 @app.command("show")
@@ -58,8 +56,8 @@ def show_one(hook_id: HookId, json: Json = False) -> None:
     """Show an address, the event that its messages become, and who added it; without its secret."""
 
     async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
-        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
-        return row_of(InboundHook, found), await tenant_names(atlas)
+        id = await find_id_over_http(atlas, "hook", hook_id)
+        return await atlas.get_inbound_hook(id), await tenant_names(atlas)
 
     hook, names = on_atlas(work)
     document = names.document(hook)
@@ -72,9 +70,9 @@ def remove(hook_id: HookId, json: Json = False) -> None:
     """Remove an address. The events that came by it stay."""
 
     async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
-        found = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
-        await atlas.remove_inbound_hook(found.id)
-        return row_of(InboundHook, found), await tenant_names(atlas)
+        hook = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
+        await atlas.remove_inbound_hook(hook.id)
+        return hook, await tenant_names(atlas)
 
     removed, names = on_atlas(work)
     say(names.document(removed), f"Hook {removed.id} at {removed.path} is removed.", json=json)

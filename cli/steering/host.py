@@ -8,7 +8,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_named, row_of, rows_of, tenant_names
+from atlas.cli.connection.over_http_rows import find_named, tenant_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.hosts import Host, ServerInstance
@@ -42,7 +42,7 @@ def add(
         host = existing[0] if existing else await atlas.create_host(name)
         for each in instance or []:
             await atlas.create_server(host.id, each)
-        return row_of(Host, host), await _instances(atlas, host.id), await tenant_names(atlas)
+        return host, await _instances(atlas, host.id), await tenant_names(atlas)
 
     host, instances, names = on_atlas(work, tenant=tenant)
     lines = [f"Host {host.name} has the id {host.id}."]
@@ -58,7 +58,7 @@ def show(
     """List the hosts."""
 
     async def work(atlas: "AtlasClient") -> tuple[list[tuple[Host, list[ServerInstance]]], TenantNames]:
-        hosts = await rows_of(Host, atlas.list_hosts())
+        hosts = [host async for host in atlas.list_hosts()]
         return [(host, await _instances(atlas, host.id)) for host in hosts], await tenant_names(atlas)
 
     found, names = on_atlas(work, tenant=tenant)
@@ -94,8 +94,8 @@ def edit_instance(
         if host is not None:
             changes["host_id"] = (await find_named("host", host, atlas.list_hosts())).id
         edited = await atlas.edit_server(found.host_id, found.id, **changes)
-        its_host = row_of(Host, await atlas.get_host(edited.host_id))
-        return row_of(ServerInstance, edited), its_host, await tenant_names(atlas)
+        its_host = await atlas.get_host(edited.host_id)
+        return edited, its_host, await tenant_names(atlas)
 
     edited, its_host, names = on_atlas(work, tenant=tenant)
     say(names.document(edited), f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
@@ -115,7 +115,7 @@ def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = Fals
 
 
 async def _instances(atlas: "AtlasClient", host_id: UUID) -> list[ServerInstance]:
-    return await rows_of(ServerInstance, atlas.list_servers(host_id))
+    return [server async for server in atlas.list_servers(host_id)]
 
 
 async def _find_listed_instance(atlas: "AtlasClient", text: str) -> ServerInstance:

@@ -7,7 +7,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import rows_of, tenant_names
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.models.system import Usage
@@ -37,7 +37,7 @@ def usage(
 
     async def work(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
         listing = atlas.list_usage(start=start, end=end, by_hour=hourly)
-        return await rows_of(Usage, listing), await tenant_names(atlas)
+        return [row async for row in listing], await tenant_names(atlas)
 
     found, names = on_atlas(work, tenant=tenant)
     columns = [

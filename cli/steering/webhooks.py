@@ -7,9 +7,10 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, row_of, rows_of, tenant_names
+from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
 from atlas.cli.terminal.output import Json, say, table
-from atlas.models.webhooks import Webhook
+from atlas.cli.terminal.parameters import TenantFilter
+from atlas.models.webhooks import CreatedWebhook, Webhook
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -29,27 +30,27 @@ def add(
 ) -> None:
     """Add a webhook and print its signing secret once."""
 
-    async def work(atlas: "AtlasClient") -> tuple[Webhook, str, TenantNames]:
-        made = await atlas.create_webhook(url, event, description=description)
-        return row_of(Webhook, made), made.secret, await tenant_names(atlas)
+    async def work(atlas: "AtlasClient") -> tuple[CreatedWebhook, TenantNames]:
+        return await atlas.create_webhook(url, event, description=description), await tenant_names(atlas)
 
-    webhook, clear, names = on_atlas(work, tenant=tenant)
-    message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{clear}"
-    say({**names.document(webhook), "secret": clear}, message, json=json)
+    webhook, names = on_atlas(work, tenant=tenant)
+    message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{webhook.secret}"
+    say(names.document(webhook), message, json=json)
 
 
 @app.command("list")
-def show_list(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
-) -> None:
+def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the webhooks, without their secrets."""
 
     async def work(atlas: "AtlasClient") -> tuple[list[Webhook], TenantNames]:
-        return await rows_of(Webhook, atlas.list_webhooks()), await tenant_names(atlas)
+        return [webhook async for webhook in atlas.list_webhooks()], await tenant_names(atlas)
 
-    found, names = on_atlas(work, tenant=tenant)
-    rows = [(one.id, names.slug(one.tenant_id), one.url, ", ".join(one.events), _state(one)) for one in found]
-    documents = [names.document(one) for one in found]
+    webhooks, names = on_atlas(work, tenant=tenant)
+    rows = [
+        (webhook.id, names.slug(webhook.tenant_id), webhook.url, ", ".join(webhook.events), _state(webhook))
+        for webhook in webhooks
+    ]
+    documents = [names.document(webhook) for webhook in webhooks]
     say({"webhooks": documents}, table(("ID", "TENANT", "URL", "EVENTS", "STATE"), rows), json=json)
 
 
@@ -59,7 +60,7 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
 
     async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
         id = await find_id_over_http(atlas, "webhook", webhook_id)
-        return row_of(Webhook, await atlas.get_webhook(id)), await tenant_names(atlas)
+        return await atlas.get_webhook(id), await tenant_names(atlas)
 
     webhook, names = on_atlas(work)
     document = names.document(webhook)
@@ -72,9 +73,9 @@ def remove(webhook_id: WebhookId, json: Json = False) -> None:
     """Remove a webhook. The jobs of its deliveries stay."""
 
     async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
-        found = await atlas.get_webhook(await find_id_over_http(atlas, "webhook", webhook_id))
-        await atlas.remove_webhook(found.id)
-        return row_of(Webhook, found), await tenant_names(atlas)
+        webhook = await atlas.get_webhook(await find_id_over_http(atlas, "webhook", webhook_id))
+        await atlas.remove_webhook(webhook.id)
+        return webhook, await tenant_names(atlas)
 
     removed, names = on_atlas(work)
     say(names.document(removed), f"Webhook {removed.id} to {removed.url} is removed.", json=json)

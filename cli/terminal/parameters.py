@@ -4,15 +4,17 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+import typer
 
 from atlas.bounds import MOST_VALUES
 from atlas.cli.terminal.durations import is_duration, parse_duration
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.strict_json import read_json
 
+TenantFilter = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]
 # The help of an option that takes a JSON object. An argument ends at 128 KiB; a file and stdin do not.
 OBJECT = "JSON|@FILE|-"
 

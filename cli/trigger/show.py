@@ -10,6 +10,7 @@ from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, tenant_names
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.preview import MAX_OCCURRENCES
 from atlas.models.triggers import Occurrence
@@ -23,9 +24,7 @@ Zone = Annotated[str | None, typer.Option("--timezone", help="Its time zone; the
 NO_TRIGGERS = "There are no triggers. Add one with `atlas trigger add`; `atlas trigger add --help` shows how."
 
 
-def show(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None, json: Json = False
-) -> None:
+def show(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the triggers."""
 
     async def work(atlas: "AtlasClient") -> "tuple[list[Trigger], TenantNames]":
