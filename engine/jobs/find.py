@@ -16,7 +16,7 @@ from atlas.models.system import QueueDepth
 
 if TYPE_CHECKING:
     from atlas.generated import models
-    from atlas.generated.types import JobRunWhereInput, JobWhereInput
+    from atlas.generated.types import JobRunWhereInput
 
 DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
@@ -80,12 +80,14 @@ class JobRow:
     group_id: UUID | None
 
 
-_NAMES = tuple(field.name for field in fields(JobRow))
+# What the statement computes, what a list leaves out, and what is JSON.
+_COMPUTED = ("shown_status", "max_retries", "error")
 _NOT_LISTED = ("input", "output")
 _DOCUMENTS = ("input", "output", "error", "progress")
-READ = statement("engine/jobs/sql/read_jobs.sql").of_columns(_NAMES)
-READ_LISTED = statement("engine/jobs/sql/read_listed_jobs.sql").of_columns(
-    [name for name in _NAMES if name not in _NOT_LISTED]
+_STORED = [field.name for field in fields(JobRow) if field.name not in _COMPUTED]
+READ = statement("engine/jobs/sql/read_jobs.sql").of_columns(_STORED)
+READ_LISTED = statement("engine/jobs/sql/read_jobs.sql").of_columns(
+    [name for name in _STORED if name not in _NOT_LISTED]
 )
 
 
@@ -105,17 +107,14 @@ async def read_jobs(
     if not ids:
         return []
     query = READ if whole else READ_LISTED
-    rows = await conn.fetch(query.sql, *query.bind({"ids": list(ids), "tenant_id": tenant_id}))
+    rows = await conn.fetch(query.sql, *query.bind({"ids": list(ids), "tenant_id": tenant_id, "whole": whole}))
     jobs = {row["id"]: row for row in rows}
     return [_job_row(jobs[id]) for id in ids if id in jobs]
 
 
 async def job_exists(conn: Connection, job_id: UUID, *, tenant_id: UUID | None = None) -> bool:
     """Whether there is such a job, or one in that tenant."""
-    where: JobWhereInput = {"id": str(job_id)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    return await prisma_on(conn).job.count(where=where) > 0
+    return bool(await read_jobs(conn, [job_id], tenant_id=tenant_id, whole=False))
 
 
 async def list_attempts(

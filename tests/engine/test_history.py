@@ -14,7 +14,8 @@ from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.find import get_job, list_attempts
+from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.find import get_job, job_exists, list_attempts
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.job_list import JobFilter, list_jobs
@@ -286,7 +287,8 @@ async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_a
     assert await count_jobs(conn)
 
     assert await drop_all(pool) == [6]
-    assert await owner.fetchval("select count(distinct part) from atlas.history_changes") == 1
+    for table in ("history_changes", "history_bounds", "history_contents"):
+        assert await owner.fetchval(f"select count(distinct part) from atlas.{table}") == 1
     assert list(await places(conn)) == [young]
     assert [tuple(row) for row in await conn.fetch(PRUNED)] == [
         (tenant, "3", '{"succeeded": 3}', str(ids[tenant][0]), str(ids[tenant][-1])) for tenant in sorted(ids)
@@ -295,6 +297,72 @@ async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_a
     while await meter_usage(conn):
         pass
     assert await conn.fetchval("select sum(jobs) from atlas.job_counts") == 1
+
+
+STORED = "select jobs from atlas.history_contents order by jobs"
+
+
+async def test_a_drop_counts_again_what_changed_after_it_was_counted(conn, pool, owner):
+    """Before it locks the table, and by the stored numbers as long as only moves have changed it."""
+    ids = [await given_success(conn, id=old()) for _ in range(3)] + [await given_failure(conn)]
+    await age(conn)
+    assert await file_all(pool) == 4
+    [part] = set((await places(conn)).values())
+    counts = (
+        "select jobs, meta->'by_status' as by_status, meta->'attempts' as attempts from atlas.count_history_part($1)"
+    )
+    name = part.removeprefix("jobs_history_")
+    stored = tuple(await owner.fetchrow(counts, name))
+    assert [row["jobs"] for row in await owner.fetch(STORED)] == [4]
+    await owner.execute("update atlas.history_contents set jobs = null")
+    assert tuple(await owner.fetchrow(counts, name)) == stored
+
+    async with pool.acquire() as writer, writer.transaction():
+        await delete(writer, ids[0], actor=DANA)
+        drop = asyncio.create_task(drop_all(pool))
+        waiting = "select count(*) from pg_locks where mode = 'ShareRowExclusiveLock' and not granted"
+        while not await conn.fetchval(waiting):
+            assert not drop.done()
+    assert await drop == [3]
+    assert await cross_check(conn) == []
+
+
+async def test_jobs_that_no_move_counted_are_found_and_counted(conn, pool, owner):
+    """As by a transaction of the version before, which knows nothing of what tables hold."""
+    tenant = await given_tenant(conn)
+    first = await given_success(conn, tenant, id=old())
+    await age(conn)
+    assert await file_all(pool) == 1
+    [part] = (await places(conn)).values()
+    second = await given_success(conn, tenant, id=old())
+    await age(conn)
+    await owner.execute(
+        f"with gone as (delete from only atlas.jobs returning *) insert into atlas.{part} select * from gone"
+    )
+    assert {job.id for job in await list_jobs(conn, JobFilter(tenant), limit=9)} == {first, second}
+    assert (await get_job(conn, second)).id == second
+    assert [row["jobs"] for row in await owner.fetch(STORED)] == [None]
+    assert await drop_all(pool) == [2]
+
+
+async def test_a_job_is_looked_for_in_the_tables_that_may_hold_it_alone(conn, pool, owner):
+    """A table that is locked keeps nobody from a job of another day, nor a tenant from its list."""
+    one, other = await given_tenant(conn), await given_tenant(conn, "other")
+    early = await given_success(conn, one, id=old())
+    await age(conn)
+    late = await given_success(conn, other, id=old())
+    await age(conn, days=0)
+    await file_all(pool)
+    tables = await places(conn)
+    assert len(set(tables.values())) == 2
+    for mine, theirs, tenant in ((early, late, one), (late, early, other)):
+        async with owner.transaction():
+            await owner.execute(f"lock table only atlas.{tables[theirs]} in access exclusive mode")
+            async with asyncio.timeout(20):
+                assert (await get_job(conn, mine)).id == mine
+                assert await job_exists(conn, mine)
+                assert (await explain(conn, mine)).status == "succeeded"
+                assert [job.id for job in await list_jobs(conn, JobFilter(tenant), limit=9)] == [mine]
 
 
 @pytest.mark.parametrize(("days", "left"), [(100, "jobs_history_100_"), (None, "jobs_history_kept_"), (2, None)])

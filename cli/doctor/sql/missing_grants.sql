@@ -6,7 +6,7 @@ join pg_roles r on r.rolname = :engine_role
 where c.relnamespace = to_regnamespace(:schema)
   and c.relname !~ '^_prisma'
   -- Written by functions of the owner, or only added to.
-  and c.relname not in ('worker_keys', 'history_bounds', 'history_changes')
+  and c.relname not in ('worker_keys', 'history_bounds', 'history_changes', 'history_contents')
   and case
     when c.relname = 'audit_log' then
       not has_column_privilege(r.oid, c.oid, 'body', 'insert') or pg_get_userbyid(c.relowner) <> :owner_role::text

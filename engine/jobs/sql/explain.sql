@@ -2,9 +2,12 @@
 -- Without a tenant it looks across all (operators). SQL, because it reads all of it in one snapshot, on the database's clock.
 with asked as materialized (
   select j.*
-  from atlas.jobs j
-  where j.id = any (:ids::uuid[])
-    and (:tenant_id::uuid is null or j.tenant_id = :tenant_id)
+  from (
+    select h.* from only atlas.jobs h where h.id = any (:ids::uuid[])
+    union all
+    select h.* from atlas.history_rows(array(
+      select u.id from unnest(:ids::uuid[]) u(id) where not exists (select from only atlas.jobs a where a.id = u.id))) h) j
+  where :tenant_id::uuid is null or j.tenant_id = :tenant_id
 ),
 running as materialized (
   select r.job_type, r.tenant_id, count(*) as count

@@ -3,7 +3,7 @@
 -- hours ago; what is not metered yet, with an hour to spare for transactions in flight; dead letters; children of a run that still goes on or is a dead
 -- letter; jobs of a group that has not ended; mails that hold a time to be sent at; rows that are locked. p_keep_days: for how long the tenant keeps its jobs, null for
 -- ever. p_whole: attempts and steps are kept for as long; otherwise jobs that still have some stay, until retention has removed those.
--- The newest id of each table is stored for lists, see history_keys. All of it is one transaction: a crash leaves a job in one of the two places. It runs as the owner of the tables. Locks: history, then job
+-- What each table holds of the tenant is stored, for lists and drops: see history_keys and count_history_part. All of it is one transaction: a crash leaves a job in one of the two places. It runs as the owner of the tables. Locks: history, then job
 -- rows in ascending id. Called by engine/retention/history.py.
 create or replace function move_to_history(
   p_tenant uuid, p_after uuid, p_until uuid, p_limit int, p_keep_days int, p_whole boolean default false
@@ -18,11 +18,13 @@ declare
   side record;
   has_rows boolean;
   count int;
+  attempts int;
+  steps int;
 begin
   -- Whoever reopens a run brings its children back first, and holds this shared.
   perform pg_advisory_xact_lock(lock_class('history'), 0);
   -- Not in the head of the function: before Postgres 16 only a superuser may name a parameter of ours there.
-  perform set_config('atlas.is_moving', 'on', true);
+  perform set_config('atlas.is_moving', 'on', true), set_config('atlas.is_counting', 'on', true);
   batch := array(
     select j.id from only jobs j
     where j.tenant_id = p_tenant and j.status in ('succeeded', 'failed', 'canceled') and j.id > p_after and j.id < least(p_until, history_horizon(2))
@@ -32,7 +34,7 @@ begin
   moved := 0;
   if looked = 0 or metered is null then
     looked := 0;
-    perform set_config('atlas.is_moving', 'off', true);
+    perform set_config('atlas.is_moving', 'off', true), set_config('atlas.is_counting', 'off', true);
     return next;
     return;
   end if;
@@ -51,7 +53,8 @@ begin
                   and not exists (select from only workflow_steps s where s.run_id = c.id))
     order by c.id);
   for finished in
-    select d.day, array_agg(j.id) as ids
+    select d.day, array_agg(j.id order by j.id) as ids, count(*) filter (where j.status = 'failed') as failed,
+      count(*) filter (where j.status = 'canceled') as canceled
     from only jobs j
     cross join lateral (select (j.finished_at at time zone 'UTC')::date as on_day) f
     cross join lateral (select case when p_keep_days is null then date_trunc('month', f.on_day)::date else f.on_day end as day) d
@@ -59,11 +62,16 @@ begin
     group by d.day
     order by d.day
   loop
+    attempts := 0;
+    steps := 0;
     for side in select t.name, t.key from history_tables() t loop
       execute format('select exists (select from only %I s where s.%I = any ($1))', side.name, side.key) into has_rows using finished.ids;
       if has_rows then
         execute format('with gone as (delete from only %1$I s where s.%2$I = any ($1) returning s.*) insert into %3$I select * from gone',
           side.name, side.key, add_history_part(p_keep_days, finished.day, side.name)) using finished.ids;
+        get diagnostics count = row_count;
+        attempts := attempts + case when side.name = 'job_attempts' then count else 0 end;
+        steps := steps + case when side.name = 'workflow_steps' then count else 0 end;
       end if;
     end loop;
     execute format(
@@ -71,11 +79,21 @@ begin
       add_history_part(p_keep_days, finished.day)) using finished.ids;
     get diagnostics count = row_count;
     moved := moved + count;
-    insert into history_bounds (part, max_id)
-    select substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), m.id
-    from (select i.id from unnest(finished.ids) i(id) order by i.id desc limit 1) m
-    on conflict (part) do update set max_id = excluded.max_id where history_bounds.max_id < excluded.max_id;
+    insert into history_contents as c (part, tenant_id, min_id, max_id, jobs, failed, canceled, attempts, steps)
+    values (substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), p_tenant, finished.ids[1],
+      finished.ids[cardinality(finished.ids)], count, finished.failed, finished.canceled, attempts, steps)
+    on conflict (part, tenant_id) do update
+    set min_id = least(c.min_id, excluded.min_id), max_id = greatest(c.max_id, excluded.max_id), jobs = c.jobs + excluded.jobs,
+      failed = c.failed + excluded.failed, canceled = c.canceled + excluded.canceled, attempts = c.attempts + excluded.attempts,
+      steps = c.steps + excluded.steps;
+    -- A bound that is not known stays unknown.
+    insert into history_bounds as b (part, min_id, max_id)
+    values (substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), finished.ids[1], finished.ids[cardinality(finished.ids)])
+    on conflict (part) do update
+    set min_id = case when b.min_id < excluded.min_id then b.min_id when b.min_id is not null then excluded.min_id end,
+      max_id = greatest(b.max_id, excluded.max_id)
+    where b.min_id > excluded.min_id or b.max_id < excluded.max_id;
   end loop;
-  perform set_config('atlas.is_moving', 'off', true);
+  perform set_config('atlas.is_moving', 'off', true), set_config('atlas.is_counting', 'off', true);
   return next;
 end $$;

@@ -1,5 +1,5 @@
 -- Lets every change of a table of history be noted, see note_history_change. Statements about `jobs` change it too, so updates and deletes are noted by the row. Called by
--- add_history_part, and here for the tables that an earlier version created; their newest ids are stored here too, for lists.
+-- add_history_part, and here for the tables that an earlier version created; what they hold is stored here too, for lists.
 create or replace function watch_history_table(p_table text) returns void language plpgsql volatile
 set search_path from current as $$
 begin
@@ -26,8 +26,8 @@ declare
 begin
   for part in
     select substring(h.name from '_history_(.*)$') from history_parts() h
-    except select b.part from history_bounds b
+    except (select b.part from history_bounds b where b.min_id is not null intersect select h.part from history_contents h)
   loop
-    execute format('insert into history_bounds (part, max_id) select %L, j.id from only %I j order by j.id desc limit 1', part, 'jobs_history_' || part);
+    perform measure_history_part(part);
   end loop;
 end $$;

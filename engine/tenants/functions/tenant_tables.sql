@@ -11,7 +11,7 @@ set search_path from current as $$
   where c.relnamespace = current_schema()::text::regnamespace and c.relkind = 'r' and c.relname !~ '^audit_'
     -- history is read with jobs
     and not exists (select from pg_inherits i where i.inhrelid = c.oid)
-    and c.relname <> all ('{job_counts,dead_letters,dead_letter_causes,tenant_shares,limit_events,enqueue_grants}')
+    and c.relname <> all ('{job_counts,dead_letters,dead_letter_causes,tenant_shares,limit_events,enqueue_grants,history_contents}')
     and (k.has_tenant or (k.has_job and c.relname in ('job_attempts', 'usage_costs')))
   order by (select count(*) from pg_constraint f where f.conrelid = c.oid and f.contype = 'f'), c.relname
 $$;

@@ -1,6 +1,6 @@
 -- The keys of the newest jobs in history of one list, at most p_limit, with the table that each is in; see job_keys for the lists. Tables are read one after the other, those
 -- with the newest jobs first, until none that is left can have a newer key: so a page reads few of them, however many there are. A table without a bound in
--- history_bounds is read in any case. It runs as the owner of the tables, since nobody else has a right to those of history: so it checks itself that a tenant's request reads its own.
+-- history_bounds is read in any case; for a tenant, only tables that history_contents has it in, and for failed jobs those that hold some of it. It runs as the owner of the tables, since nobody else has a right to those of history: so it checks itself that a tenant's request reads its own.
 -- The condition of 'failed' is that of the function is_listed, which takes rows of `jobs` alone. Every table is planned by itself, in the order of its index, and does not depend on statistics: see list_jobs. Called by list_jobs.
 create or replace function history_keys(
   p_list text, p_tenant_id uuid, p_correlation_id text, p_related_id uuid, p_before_at timestamptz, p_before uuid,
@@ -50,11 +50,13 @@ begin
     select c.relname::text as name,
       case when p_list = 'ends' then (to_date(right(c.relname, 8), 'YYYYMMDD')
         + case when c.relname like 'jobs\_history\_kept\_%' then interval '1 month' else interval '1 day' end) at time zone 'UTC' else 'infinity' end as at,
-      case when p_list = 'ends' then last_id else coalesce(b.max_id, last_id) end as id
+      case when p_list = 'ends' then last_id else coalesce(t.max_id, b.max_id, last_id) end as id
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
     left join history_bounds b on b.part = substr(c.relname, length('jobs_history_') + 1)
+    left join history_contents t on t.part = substr(c.relname, length('jobs_history_') + 1) and t.tenant_id = tenant
     where i.inhparent = 'jobs'::regclass
+      and (is_all or t.part is not null and (p_list not in ('failed', 'ends') or coalesce(t.failed + t.canceled > 0, true)))
     order by 2 desc, 3 desc
   loop
     exit when (candidate.at, candidate.id) < (bound_at, bound);
