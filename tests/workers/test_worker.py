@@ -507,8 +507,8 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
     monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
     await worker.run()
     assert worker.finished == 4
-    # One more look at the start, for what came while the first was under way; then outcomes alone.
-    assert [slots for finishes, slots in asked_beside_what_runs if finishes] == [0, 0, 0]
+    # One more look at the start, for what came while the first was under way; then outcomes alone, several in one call perhaps.
+    assert not any(slots for finishes, slots in asked_beside_what_runs if finishes)
     assert sum(slots > 0 for _, slots in asked_beside_what_runs) <= 1
 
 

@@ -47,6 +47,8 @@ async def test_what_a_worker_did_after_it_lost_its_lease_is_not_recorded(kit, ow
     assert list(steps) == ["step 1"]
     assert calls == {"work 1": 1, "work 2": 1}
 
+    # The first sweep passes over what the worker itself has locked, and the worker may stop its handlers before it.
+    await owner.fetch("select * from atlas.reap_leases(10)")
     await kit.pool.execute("update atlas.jobs set next_retry_at = null")
     await kit.work()
 
