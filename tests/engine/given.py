@@ -49,6 +49,7 @@ insert into atlas.mail_ledger (job_id, provider, tenant_id, sender, attempt_no)
 select id, 'resend', tenant_id, 'a@example.org', 1 from atlas.jobs where tenant_id = '{0}' limit 1;
 insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, state, attempt_no)
 select gen_random_uuid(), tenant_id, id, job_type, 'stripe.charge', 'k', 'unknown', 1 from atlas.jobs where tenant_id = '{0}' limit 1;
+select atlas.record_effect(e, 'EFFECT_UNKNOWN', 'warn', 'system', 'worker', '', '{{}}') from atlas.effects e where tenant_id = '{0}';
 insert into atlas.mail_pace (bucket, next_at) values ('tenant:{0}', now());
 insert into atlas.tenant_shares (tenant_id, used) values ('{0}', 0);
 insert into atlas.job_limits (id, tenant_id, per_second, burst, tokens) values (gen_random_uuid(), '{0}', 1, 1, 1);
