@@ -55,12 +55,12 @@ select pg_temp.tenant_id(n), 't' || n, 't' || n from generate_series(0, $1::int 
 # The first tenant has a sixth of the jobs of two hundred tenants, and two thirds of those of three. Of a thousand jobs
 # 960 succeeded, 20 failed, half of them for good, 6 were canceled, 10 are queued, half of them for later, and some run.
 # A thousandth was started by one run, and the last 10,000 but some are a group.
-HISTORY = """
-insert into atlas.jobs (id, tenant_id, job_type, status, input, error, created_at, started_at, finished_at,
+COLUMNS = """id, tenant_id, job_type, status, input, error, created_at, started_at, finished_at,
   dead_lettered_at, claimed_by, next_retry_at, attempt_count, priority, correlation_id, group_id, parent_run_id,
-  host_id, source)
+  host_id, source"""
+ROWS = """
 select pg_temp.timed_id(at, i), pg_temp.tenant_id(tenant), 'bench.' || i % 20, status::atlas.job_status,
-  '{"to": "ann@example.com", "subject": "Hello", "text": "It works.", "n": 1}',
+  '{"to": "ann@example.com", "subject": "Hello", "text": "It works.", "n": 1}'::jsonb,
   case when status in ('failed', 'canceled') then jsonb_build_object('type', 'TimeoutError', 'message',
     'No answer from https://provider.example/' || i || ' in 30 s.' || repeat(' The host refused.', 10)) else '{}' end,
   at, case when status not in ('queued', 'canceled') then at end,
@@ -74,12 +74,13 @@ select pg_temp.timed_id(at, i), pg_temp.tenant_id(tenant), 'bench.' || i % 20, s
   case when i % 1000 = 0 then $4::uuid end, case when i % 10007 = 0 then $5::uuid end,
   case when i % 20011 = 0 then 'event' else 'manual' end::atlas.job_source
 from (
-  select i, now() - ($2::bigint - i) * interval '10 milliseconds' as at,
+  select i, {AT} as at,
     floor($6::int * power((hashint8(i)::bigint + 2147483648) / 4294967296.0, 3))::int as tenant,
     case when die < 960 then 'succeeded' when die < 980 then 'failed' when die < 986 then 'canceled'
          when die < 996 then 'queued' when $2::bigint - i < 200000 then 'running' else 'succeeded' end as status
   from (select i, abs(hashint8(i + 4611686018427387904)::bigint) % 1000 as die
         from generate_series($1::bigint + 1, least($1::bigint + {PIECE}, $2::bigint)) i) x) x"""
+AT = "now() - ($2::bigint - i) * interval '10 milliseconds'"
 TENANT_ID = """
 create function pg_temp.tenant_id(n int) returns uuid language sql immutable as $$
   select ('00000000-0000-7000-9000-' || lpad(to_hex(n), 12, '0'))::uuid
@@ -152,6 +153,11 @@ class JobHistory:
     tokens: dict[str, str]
 
 
+def rows_of(piece: int, at: str) -> str:
+    """The statement that makes the next jobs, this many, each created at the time that `at` computes."""
+    return ROWS.replace("{PIECE}", str(piece)).replace("{AT}", at)
+
+
 async def make_history(url: str, jobs: int, tenants: int) -> None:
     """Fill the empty tables of a database. Indexes are made afterwards, which takes a third of the time."""
     owner = await connect(url)
@@ -162,8 +168,9 @@ async def make_history(url: str, jobs: int, tenants: int) -> None:
         await owner.execute(TENANTS, tenants)
         indexes = await owner.fetch(INDEXES)
         await owner.execute(f"drop index {', '.join(index['indexname'] for index in indexes)}")
+        fill = f"insert into atlas.jobs ({COLUMNS}) {rows_of(PIECE, AT)}"
         for done in range(0, jobs, PIECE):
-            await owner.execute(HISTORY.replace("{PIECE}", str(PIECE)), done, jobs, GROUP, RUN, HOST, tenants)
+            await owner.execute(fill, done, jobs, GROUP, RUN, HOST, tenants)
         for index in indexes:
             await owner.execute(index["indexdef"])
         await owner.execute("vacuum analyze atlas.jobs")
@@ -183,14 +190,15 @@ async def history(server: str, jobs: int, tenants: int, *, keep: bool) -> AsyncI
             await migrate(url)
             await make_history(url, jobs, tenants)
         await migrate(url)
-        yield JobHistory(url, jobs, tenants, await _tokens(url, tenants))
+        yield JobHistory(url, jobs, tenants, await make_tokens(url, tenants))
     finally:
         if not keep:
             await admin.execute(f"drop database if exists {name} with (force)")
         await admin.close()
 
 
-async def _tokens(url: str, tenants: int) -> dict[str, str]:
+async def make_tokens(url: str, tenants: int) -> dict[str, str]:
+    """Tokens of an operator, and of the largest and the smallest tenant."""
     pool = await open_pool(url, size=1)
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=ME)
@@ -253,7 +261,8 @@ def _shown(calls: list[tuple[float, float]]) -> str:
     return f"{statistics.median(times):.0f} / {times[last]:.0f} ({processor[last]:.0f})"
 
 
-def _table(measured: dict[str, Measured]) -> Table:
+def as_table(measured: dict[str, Measured]) -> Table:
+    """A row for each filter and caller, a column for each history."""
     table = Table("p50 / p95 (p95 of processor time) in ms", *measured)
     for name, caller in next(iter(measured.values())):
         table.add_row(f"{name}, {caller}", *(_shown(times[name, caller]) for times in measured.values()))
@@ -284,7 +293,7 @@ async def main() -> None:
                         measured[f"{jobs:,} jobs, {tenants} tenants"] = times
         finally:
             server.release()
-    Console(width=200).print(_table(measured))
+    Console(width=200).print(as_table(measured))
 
 
 if __name__ == "__main__":
