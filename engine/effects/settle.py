@@ -54,7 +54,7 @@ async def settle_effect(
             by_another=verdict.effect != "allow",
             actor_type=actor.type,
             actor_id=actor.id,
-            meta=orjson.dumps({"outcome": outcome, **verdict.facts}).decode(),
+            meta=orjson.dumps({**actor.meta, "outcome": outcome, **verdict.facts}).decode(),
         )
         if row is None:
             raise NotFound("effect", effect_id)
