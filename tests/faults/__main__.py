@@ -4,7 +4,8 @@ python -m tests.faults points PROGRAM        the statements of a program, in the
 python -m tests.faults run [PROGRAM]… [--fault FAULT]… [--occurrences N]
 python -m tests.faults run [PROGRAM]… --seed N [--most N]    each statement once, with a fault that the seed chooses
 python -m tests.faults replay CASE           a case that was printed, again
-python -m tests.faults storm SEED            several faults of one program, chosen by the seed; a failure is shrunk
+python -m tests.faults several SEED          several faults of one program, chosen by the seed; a failure is shrunk
+python -m tests.faults storm SEED            all programs and capabilities, and disasters that the seed chooses
 """
 
 import argparse
@@ -19,7 +20,8 @@ from atlas.test_databases import TestDatabases
 from tests.faults.points import FAULTS, read_case
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner, Verdict
-from tests.faults.selection import cases_of, one_fault_each, storm
+from tests.faults.selection import cases_of, one_fault_each, several_faults
+from tests.faults.storm import run_storm
 
 
 async def show_points(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
@@ -58,12 +60,24 @@ async def replay(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
     return [verdict]
 
 
-async def run_storm(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
+async def run_several(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
     """Run the case of a seed, and shrink it if it breaks something."""
-    verdict = await runner.run(await storm(runner, chosen.seed))
+    verdict = await runner.run(await several_faults(runner, chosen.seed))
     shortest = await runner.shrink(verdict) if verdict.broken else verdict
     show(shortest)
     return [shortest]
+
+
+async def show_storm(folder: Path, chosen: argparse.Namespace) -> int:
+    """Run the storm of a seed."""
+    happened, broken = await run_storm(folder, chosen.seed, chosen.disasters)
+    print(f"storm {chosen.seed}: {', '.join(happened.happened)}")
+    for name, reason in happened.skipped.items():
+        print(f"skipped {name}: {reason}")
+    for law in broken:
+        print(f"  broken: {law}")
+    print(f"{happened.jobs:,} jobs, {len(happened.happened)} disasters, {len(broken)} broken laws")
+    return 1 if broken else 0
 
 
 def read_arguments() -> argparse.Namespace:
@@ -88,13 +102,19 @@ def read_arguments() -> argparse.Namespace:
     cases.add_argument("--most", type=int, help="strike so many statements of each program, chosen by the seed")
     cases.add_argument("--at-once", type=int, default=4)
     command("replay", replay).add_argument("case")
-    command("storm", run_storm).add_argument("seed", type=int)
+    command("several", run_several).add_argument("seed", type=int)
+    stormy = commands.add_parser("storm", help=show_storm.__doc__)
+    stormy.set_defaults(run=None)
+    stormy.add_argument("seed", type=int)
+    stormy.add_argument("--disasters", type=int, default=10)
     return parser.parse_args()
 
 
 async def main() -> int:
     chosen = read_arguments()
     folder = Path(tempfile.mkdtemp(prefix="atlas-faults-"))
+    if chosen.run is None:
+        return await show_storm(folder, chosen)
     databases = TestDatabases(folder / "server", compact=True)
     await databases.start()
     runner = Runner(databases, folder)

@@ -46,7 +46,10 @@ async def give_pause(conn: Any) -> None:
 
 async def archive_is_whole(evidence: Evidence) -> list[str]:
     """What has its final name is complete."""
-    with ZipFile(evidence.home.parent / "acme.zip") as archive:
+    file = evidence.home.parent / "acme.zip"
+    if not file.exists():
+        return ["nothing was exported"]
+    with ZipFile(file) as archive:
         damaged = archive.testzip()
     return [] if damaged is None else [f"{damaged} in the exported file is damaged"]
 

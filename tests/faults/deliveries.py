@@ -8,39 +8,47 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from atlas.db.pool import connect
+from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.secrets.key import load_key, use_secret_key
 from atlas.engine.webhooks.deliver import deliver_events
 from atlas.engine.webhooks.store import add_webhook
-from tests.faults.commands import give_little
+from tests.faults.capability import Capability
 from tests.faults.effects import note
 from tests.faults.judge import Evidence
 from tests.faults.program import EXPIRE_WORKERS, Program
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 from tests.workers.http_call.receiver import Receiver
 
 COUNT = 3
 KEY = "0" * 64
 NETWORKS = {"ATLAS_HTTP_ALLOWED_NETWORKS": "127.0.0.0/8"}
+# The programs have the folder of the case as their working folder.
+DELIVERY_SETTINGS = {**NETWORKS, "ATLAS_SECRET_KEY_FILE": "secret.key"}
 
 
 @asynccontextmanager
-async def receive(conn: Any, folder: Path) -> AsyncIterator[None]:
+async def receive(url: str, folder: Path) -> AsyncIterator[None]:
     """A server that notes what it gets, and deliveries to it that wait."""
+    conn = await connect(url)
     (folder / "secret.key").write_text(KEY)
     receiver = Receiver()
     async with receiver.running():
         use_secret_key(load_key(folder / "secret.key"))
+        tenant_id = await given_tenant(conn, "hooks")
         try:
             with patch.dict(os.environ, NETWORKS):
-                await add_webhook(conn, SYSTEM_TENANT, receiver.url, ("job.created",), actor=DANA)
+                await add_webhook(conn, tenant_id, receiver.url, ("job.canceled",), actor=DANA)
         finally:
             use_secret_key(None)
-        jobs = [NewJob("a.work", {"n": n}) for n in range(COUNT)]
+        jobs = [NewJob("a.work", {"n": n}, tenant_id, allow_unknown=True) for n in range(COUNT)]
         await enqueue_many(conn, jobs, actor=DANA)
+        await cancel_many(conn, [job.id for job in jobs], actor=DANA, tenant_id=None)
         while await deliver_events(conn):
             pass
+        await conn.close()
         yield
     for request in receiver.received:
         note("received", path=folder / "effects", key=request.headers["webhook-id"])
@@ -60,19 +68,23 @@ async def each_is_delivered(evidence: Evidence) -> list[str]:
     ]
 
 
+async def give_nothing(conn: Any) -> None:
+    """The deliveries are made when there is a server for them."""
+
+
+WEBHOOKS = Capability("webhooks", give_nothing, (each_is_delivered,), beside=receive, is_scheduled=True)
 DELIVERIES = (
     Program(
         "webhooks",
         ("worker", "--types", "HTTP_CALL", "--concurrency", "2", "--poll-ms", "100"),
-        give_little,
+        give_nothing,
         "select not exists (select from atlas.jobs where job_type = 'HTTP_CALL' and status in ('queued', 'running'))",
         (each_is_delivered,),
         serves=True,
         expire=EXPIRE_WORKERS,
         beside=receive,
         settings={
-            **NETWORKS,
-            "ATLAS_SECRET_KEY_FILE": "secret.key",
+            **DELIVERY_SETTINGS,
             "ATLAS_LEASE_SECONDS": "30",
             "ATLAS_GRACE_SECONDS": "1",
         },

@@ -1,13 +1,10 @@
-"""The mix: what a worker does under faults, one entry for each capability. A new capability adds itself to MIX.
+"""The mix: what programs do under faults, one entry for each capability. A new capability adds itself to MIX.
 
 An entry brings its handlers, the work that is given to them, and the laws that hold for it. This module is the
 application of the worker too: it is imported there for its handlers.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,38 +14,19 @@ from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
+from tests.engine.triggers.given import given_schedule
+from tests.faults.capability import Capability, Marked
+from tests.faults.deliveries import WEBHOOKS
 from tests.faults.effects import note
-from tests.faults.judge import Evidence, Law, overlaps
-from tests.support import DANA, given_tenant
-from tests.workers.start_clock import started_at
-
-
-@dataclass(frozen=True)
-class Capability:
-    """Some work for a worker, and what must hold for it."""
-
-    name: str
-    give: Callable[[Any], Awaitable[None]]
-    laws: tuple[Law, ...] = ()
-
-
-class _Marked:
-    """A handler's start and end in the effect log."""
-
-    def __init__(self, ctx: JobContext, kind: str, key: str = "") -> None:
-        self._facts: dict[str, Any] = {"kind": kind, "job_id": str(ctx.job_id), "attempt": ctx.attempt, "key": key}
-
-    async def __aenter__(self) -> None:
-        note("start", at=started_at(), **self._facts)
-        await asyncio.sleep(0.01)
-
-    async def __aexit__(self, *_: object) -> None:
-        note("end", **self._facts)
-
+from tests.faults.judge import Evidence, overlaps
+from tests.faults.steering import STEERED_TYPES, STEERING
+from tests.support import DANA, given_tenant, publish
 
 # Jobs of several tenants.
 
@@ -56,7 +34,7 @@ class _Marked:
 @job("fault.effect")
 async def effect(input: dict[str, Any], ctx: JobContext) -> None:
     """Does its work at the first attempt."""
-    async with _Marked(ctx, "fault.effect"):
+    async with Marked(ctx, "fault.effect"):
         pass
 
 
@@ -90,7 +68,7 @@ async def nothing_is_lost(evidence: Evidence) -> list[str]:
 @job("fault.flaky", max_retries=3, retry={"base": 0, "factor": 1, "jitter": 0})
 async def flaky(input: dict[str, Any], ctx: JobContext) -> None:
     """Fails at its first attempt."""
-    async with _Marked(ctx, "fault.flaky"):
+    async with Marked(ctx, "fault.flaky"):
         if ctx.attempt == 1:
             raise ValueError("not yet")
 
@@ -105,11 +83,13 @@ async def give_flaky(conn: Any) -> None:
 @job("fault.keyed", concurrency=1, concurrency_key="{{ input.customer }}")
 async def keyed(input: dict[str, Any], ctx: JobContext) -> None:
     """One after the other for each customer."""
-    async with _Marked(ctx, "fault.keyed", input["customer"]):
+    async with Marked(ctx, "fault.keyed", input["customer"]):
         pass
 
 
 async def give_keyed(conn: Any) -> None:
+    # Jobs that were enqueued before their type had a key are not held by it.
+    await publish_types(conn, [registered()["fault.keyed"]])
     jobs = [NewJob("fault.keyed", {"customer": customer}) for customer in "abab"]
     await enqueue_many(conn, jobs, actor=DANA)
 
@@ -126,7 +106,7 @@ async def one_at_a_time(evidence: Evidence) -> list[str]:
 @job("fault.follows")
 async def follows(input: dict[str, Any], ctx: JobContext) -> None:
     """Runs once, after all jobs of its group."""
-    async with _Marked(ctx, "fault.follows", orjson.dumps(input["group"]["counts"]).decode()):
+    async with Marked(ctx, "fault.follows", orjson.dumps(input["group"]["counts"]).decode()):
         pass
 
 
@@ -148,7 +128,7 @@ async def one_follower(evidence: Evidence) -> list[str]:
 @job("fault.expired")
 async def expired(input: dict[str, Any], ctx: JobContext) -> None:
     """Never starts: its deadline is over when it is enqueued."""
-    async with _Marked(ctx, "fault.expired"):
+    async with Marked(ctx, "fault.expired"):
         pass
 
 
@@ -206,7 +186,9 @@ async def recorded_steps_stay(evidence: Evidence) -> list[str]:
             did[effect.key] += 1
             if effect.key in recorded:
                 broken.append(f"step {effect.key} ran again after it was recorded")
-    rows = await evidence.conn.fetch("select status::text, output::text from atlas.jobs where job_type = 'ENGINE_RUN'")
+    rows = await evidence.conn.fetch(
+        "select status::text, output::text from atlas.jobs where input::jsonb->>'workflow' in ('fault.flow', 'fault.child')"
+    )
     ends = sorted((row["status"], row["output"]) for row in rows)
     if ends != [("succeeded", "3"), ("succeeded", "6")]:
         broken.append(f"the run and its child ended as {ends}")
@@ -228,6 +210,29 @@ async def one_mail(evidence: Evidence) -> list[str]:
     return [] if (mails, status) == (1, "succeeded") else [f"{mails} mails were written, and the job is {status}"]
 
 
+# A schedule that catches up with the last two hours.
+
+
+@job("fault.fired")
+async def fired(input: dict[str, Any], ctx: JobContext) -> None:
+    """Started by a schedule."""
+    async with Marked(ctx, "fault.fired"):
+        pass
+
+
+async def give_schedule(conn: Any) -> None:
+    await publish(conn, "fault.fired")
+    await given_schedule(conn, SYSTEM_TENANT, job_type="fault.fired", misfire="all")
+    due = "date_trunc('hour', clock_timestamp()) - interval '2 hours'"
+    await conn.execute(f"update atlas.job_triggers set next_fire_at = {due}")
+
+
+async def each_due_time_fires_once(evidence: Evidence) -> list[str]:
+    jobs = await evidence.conn.fetchval("select count(*) from atlas.jobs where job_type = 'fault.fired'")
+    times = await evidence.conn.fetchval("select count(distinct due_at) from atlas.trigger_fires")
+    return [] if jobs == times >= 3 else [f"{jobs} jobs were fired for {times} due times"]
+
+
 MIX = (
     Capability("jobs of several tenants", give_jobs, (nothing_is_lost,)),
     Capability("retries", give_flaky),
@@ -236,11 +241,20 @@ MIX = (
     Capability("a deadline", give_expired, (nothing_starts_late,)),
     Capability("a workflow", give_run, (recorded_steps_stay,)),
     Capability("a mail", give_mail, (one_mail,)),
+    *STEERING,
+    Capability("a schedule", give_schedule, (each_due_time_fires_once,), is_scheduled=True),
+    WEBHOOKS,
 )
-TYPES = ("fault.effect", "fault.flaky", "fault.keyed", "fault.follows", "fault.expired", "ENGINE_RUN", "EMAIL_SEND")
+# What workers do alone.
+WORKER_MIX = tuple(capability for capability in MIX if not capability.is_scheduled)
+TYPES = (
+    *("fault.effect", "fault.flaky", "fault.keyed", "fault.follows", "fault.expired", "fault.fired"),
+    *STEERED_TYPES,
+    *("ENGINE_RUN", "EMAIL_SEND"),
+)
 
 
-async def give_everything(conn: Any) -> None:
-    """The work of every capability."""
-    for capability in MIX:
+async def give_worker_mix(conn: Any) -> None:
+    """The work of every capability that workers do alone."""
+    for capability in WORKER_MIX:
         await capability.give(conn)

@@ -1,10 +1,10 @@
-"""Restore and import under faults: they read what `backup` and `tenant-export` wrote, and are repeated until they succeed."""
+"""Restore and import under faults: they read what `backup` and `tenant-export` wrote."""
 
 from pathlib import Path
 from typing import Any
 
 from atlas.cli.main import main as atlas
-from tests.faults.commands import GATE, once
+from tests.faults.commands import ACME, GATE, command, exists, once
 from tests.faults.maintenance import equals
 from tests.faults.program import Program
 
@@ -12,25 +12,13 @@ SUCCEEDED = "succeeded"
 
 
 def main() -> None:
-    """Run the command, and leave a file when it has succeeded: an operator repeats it until then."""
+    """Restore, and leave a file when that has succeeded: an operator repeats it until then."""
     try:
         atlas()
     except SystemExit as end:
         if end.code:
             raise
     Path(SUCCEEDED).touch()
-
-
-def move(name: str, arguments: str, *, reads: str, **options: object) -> Program:
-    return Program(
-        name,
-        tuple(arguments.split()),
-        done="select true",
-        file=SUCCEEDED,
-        reads=reads,
-        main="tests.faults.moves:main",
-        **options,  # type: ignore[arg-type]
-    )
 
 
 async def give_nothing(conn: Any) -> None:
@@ -40,18 +28,23 @@ async def give_nothing(conn: Any) -> None:
 JOBS = "select count(*) from atlas.jobs"
 
 MOVES = (
-    move(
+    Program(
         "restore",
-        "restore backup",
+        ("restore", "backup"),
+        None,
+        "select true",
+        (once("DATABASE_RESTORED"), equals(GATE, False, "the gate"), equals(JOBS, 1, "restored jobs")),
+        file=SUCCEEDED,
         reads="backup",
-        give=None,
-        laws=(once("DATABASE_RESTORED"), equals(GATE, False, "the gate"), equals(JOBS, 1, "restored jobs")),
+        main="tests.faults.moves:main",
     ),
-    move(
+    command(
         "tenant-import",
         "tenant import acme.zip",
+        give_nothing,
+        exists("tenants", ACME),
+        "TENANT_IMPORTED",
         reads="tenant-export",
-        give=give_nothing,
-        laws=(once("TENANT_IMPORTED"), equals(JOBS, 1, "imported jobs")),
+        laws=(equals(JOBS, 1, "imported jobs"),),
     ),
 )

@@ -1,11 +1,10 @@
 """What a program under faults is: what it is given to do, when that is done, and the laws that it must keep."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from tests.faults.capability import Beside
 from tests.faults.judge import Law
 
 EXPIRE_WORKERS = """
@@ -36,7 +35,7 @@ class Program:
     file: str | None = None
     # The program whose file it reads: that of a run without faults is copied to the folder of the case.
     reads: str | None = None
-    # What runs beside it during a case, such as a server that it calls: given the database and the folder of the case.
-    beside: Callable[[Any, Path], AbstractAsyncContextManager[None]] | None = None
+    # What runs beside it during a case, such as a server that it calls.
+    beside: Beside | None = None
     main: str = "atlas.cli.main:main"
     settings: dict[str, str] = field(default_factory=dict)

@@ -1,9 +1,12 @@
 """The programs that faults strike. A new one adds itself to PROGRAMS."""
 
+from functools import partial
+
+from tests.faults.capability import beside_all
 from tests.faults.commands import COMMANDS
 from tests.faults.deliveries import DELIVERIES
 from tests.faults.maintenance import MAINTENANCE
-from tests.faults.mix import MIX, TYPES, give_everything
+from tests.faults.mix import TYPES, WORKER_MIX, give_worker_mix
 from tests.faults.moves import MOVES
 from tests.faults.program import EXPIRE_WORKERS, Program
 from tests.faults.requests import REQUESTS
@@ -12,14 +15,15 @@ from tests.faults.scheduler import SCHEDULER
 WORKER = Program(
     "worker",
     ("worker", "--types", ",".join(TYPES), "--app", "tests.faults.mix", "--concurrency", "4", "--poll-ms", "100"),
-    give_everything,
+    give_worker_mix,
     """select not exists (select from atlas.jobs where status in ('queued', 'running'))
       and exists (select from atlas.jobs where job_type = 'fault.follows')
-      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 2""",
-    tuple(law for capability in MIX for law in capability.laws),
+      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 3""",
+    tuple(law for capability in WORKER_MIX for law in capability.laws),
     serves=True,
     closes_gate=True,
     expire=EXPIRE_WORKERS,
+    beside=partial(beside_all, WORKER_MIX),
     settings={"ATLAS_LEASE_SECONDS": "30", "ATLAS_GRACE_SECONDS": "1", "OUTBOUND_EMAIL_PROVIDER": "outbox"},
 )
 

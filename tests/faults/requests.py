@@ -46,7 +46,7 @@ async def _send(method: str, path: str, body: str) -> None:
             response = await client.request(method, path, json=orjson.loads(body), headers=headers)
         # What a client sends again: no response, or one that says so.
         if response.is_error:
-            sys.exit(f"{response.status_code} {response.text}")
+            raise RuntimeError(f"{response.status_code} {response.text}")
         Path(RESPONSE).write_bytes(response.content or b"{}")
     finally:
         await pool.close()

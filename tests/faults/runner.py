@@ -80,7 +80,7 @@ class Runner:
         async with self._databases.copy(template) as url, WireProxy(url, case.strikes, delay=FROZEN_SECONDS) as proxy:
             conn = await connect(url)
             try:
-                async with nullcontext() if program.beside is None else program.beside(conn, folder):
+                async with nullcontext() if program.beside is None else program.beside(url, folder):
                     running = RunningCase(program, conn, url, folder, self._warm, self._settings(proxy, folder))
                     proxy.victim = running
                     broken = await running.run()

@@ -7,7 +7,7 @@ from tests.faults.points import FAULTS, Case, Point, Strike
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner
 
-MAX_FAULTS_IN_STORM = 4
+MAX_FAULTS = 4
 
 
 def cases_of(
@@ -26,10 +26,10 @@ def one_fault_each(program: str, points: Sequence[Point], seed: int, most: int |
     return [Case(program, (Strike(Random(f"{seed} {point}").choice(sorted(FAULTS)), point),)) for point in firsts]
 
 
-async def storm(runner: Runner, seed: int) -> Case:
+async def several_faults(runner: Runner, seed: int) -> Case:
     """Several faults of one program. The statements are chosen by their names, so that their order does not matter."""
     dice = Random(seed)
     program = dice.choice(sorted(PROGRAMS))
     points = sorted((await runner.count(program)).points)
-    count = min(len(points), dice.randint(2, MAX_FAULTS_IN_STORM))
+    count = min(len(points), dice.randint(2, MAX_FAULTS))
     return Case(program, tuple(Strike(dice.choice(sorted(FAULTS)), point) for point in dice.sample(points, count)))

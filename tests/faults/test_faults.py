@@ -12,6 +12,7 @@ from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, s
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of
+from tests.faults.steering import nothing_starts_paused
 from tests.faults.transfer import TRANSFER
 from tests.pgbouncer import without_pooler
 from tests.support import PROOF
@@ -111,6 +112,11 @@ class NoRows:
             recorded_steps_stay,
             [("did", 1.0, "", "", "1"), ("recorded", 1.1, "", "", "1"), ("did", 1.2, "", "", "1")],
             "step 1 ran again after it was recorded",
+        ),
+        (
+            nothing_starts_paused,
+            [("start", 1.0, "fault.paused", "a", ""), ("resume asked for", 1.1, "", "", "")],
+            "started during the pause of its type",
         ),
     ],
 )
