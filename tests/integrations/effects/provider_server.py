@@ -48,6 +48,8 @@ class ProviderServer:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.faults: deque[Fault | WireReply] = deque()
+        # Those of the requests with a key.
+        self.faults_of: dict[str, Fault | None] = {}
         self.url = ""
 
     @asynccontextmanager
@@ -73,7 +75,8 @@ class ProviderServer:
         """The response, or None where the connection is cut."""
         if not self.makes(asked):
             return self.show(asked)
-        match self.faults.popleft() if self.faults else None:
+        planned = self.faults_of.pop(asked.headers.get("idempotency-key", ""), None)
+        match self.faults.popleft() if self.faults else planned:
             case None:
                 return self.make(asked)
             case WireReply() as answer:
