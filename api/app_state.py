@@ -22,10 +22,10 @@ from atlas.engine.helper_process import HelperPool
 from atlas.settings import Settings
 
 # Each keeps a connection for as long as its reader takes.
-MOST_EXPORTS = 3
+MAX_EXPORTS = 3
 # Live connections, in all and of one tenant; requests of one host that wait for a job.
-MOST_WATCHERS = 1000
-MOST_WATCHERS_EACH = 250
+MAX_WATCHERS = 1000
+MAX_WATCHERS_EACH = 250
 MOST_POLLS_EACH = 32
 
 # Check documents and fill in templates for all applications of this process, one of each caller at a time.
@@ -56,7 +56,7 @@ class AppState:
         self.batch_slots = BatchSlots()
         self.inbound_hooks = InboundHooks(self.db, rates)
         self.helper_shares = HelperShares(HELPERS)
-        self.exports = ConcurrencyLimit("for exports at the same time", most=MOST_EXPORTS, most_each=1)
+        self.exports = ConcurrencyLimit("for exports at the same time", most=MAX_EXPORTS, most_each=1)
         self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
         self.tenant_verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
         self.proxies = TrustedProxies(settings.atlas_trusted_proxies or ())
@@ -64,7 +64,7 @@ class AppState:
         # Those that last leave a third of the connections to everyone else.
         third = self.clients.most // 3
         self.watchers = ConcurrencyLimit(
-            "to watch at the same time", most=min(MOST_WATCHERS, third), most_each=min(MOST_WATCHERS_EACH, third)
+            "to watch at the same time", most=min(MAX_WATCHERS, third), most_each=min(MAX_WATCHERS_EACH, third)
         )
         self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MOST_POLLS_EACH)
 

@@ -36,11 +36,11 @@ MADE = statement("api/sql/made.sql")
 # a second is worth a transaction from so many jobs on.
 LANES = 2
 SECOND_LANE_AT = 16
-LARGEST_GROUP = 500
+MAX_GROUP_SIZE = 500
 # How long a busy caller keeps one connection: other calls of the same share wait for it.
 KEEP_SECONDS = 0.1
 # Idle groups are dropped when there are so many of them.
-MOST_CALLERS = 1000
+MAX_CALLERS = 1000
 ADMISSION_SECONDS = 2.0
 # Shorter than elsewhere: the rest of the group waits behind the transaction.
 LOCK_TIMEOUT = "1s"
@@ -104,13 +104,13 @@ class EnqueueBatcher:
             slots.end_single()
 
     def _group_of(self, call: RequestContext) -> GroupCommit[NewJob, Made]:
-        if len(self._groups) >= MOST_CALLERS:
+        if len(self._groups) >= MAX_CALLERS:
             self._groups = {key: group for key, group in self._groups.items() if not group.is_idle}
         # Each transaction watches the connection: under load one follows the other without end.
         return GroupCommit(
             partial(self._api.db.connection, watched=False, share=call.caller.share),
             partial(self._enqueue_group, call.caller.tenant_id),
-            largest=LARGEST_GROUP,
+            largest=MAX_GROUP_SIZE,
             lanes=LANES,
             next_lane_at=SECOND_LANE_AT,
             keep_seconds=KEEP_SECONDS,

@@ -43,7 +43,7 @@ MOST_UNKNOWN = 10
 # Between two parts of it.
 BODY_IDLE_SECONDS = 10.0
 # A Content-Length with more digits is not parsed.
-LONGEST_LENGTH = 18
+MAX_LENGTH_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ def _is_json(kind: str) -> bool:
 
 async def _read(request: Request, limit: int, timer: asyncio.Timeout) -> bytes:
     length = header(request.scope, b"content-length")
-    if length is not None and length.isdecimal() and (len(length) > LONGEST_LENGTH or int(length) > limit):
+    if length is not None and length.isdecimal() and (len(length) > MAX_LENGTH_DIGITS or int(length) > limit):
         raise BodyTooLarge(limit)
     parts: list[bytes] = []
     size = 0

@@ -24,7 +24,7 @@ CONNECT_SECONDS = 10.0
 RESPONSE_SECONDS = 30.0
 # Servers close idle connections after a minute or more. We close them earlier, so that none is found closed.
 KEEP_SECONDS = 20.0
-LONGEST_RESPONSE = 8 * 1024 * 1024
+MAX_RESPONSE_LENGTH = 8 * 1024 * 1024
 LONGEST_WAIT = 7 * 24 * 3600.0
 
 # The server has certainly not received the request.
@@ -56,7 +56,7 @@ def blocking_http_client() -> httpx.Client:
     return httpx.Client(event_hooks={"request": [_add_traceparent]}, **_options())
 
 
-async def read_body(response: httpx.Response, *, limit: int = LONGEST_RESPONSE) -> bytes:
+async def read_body(response: httpx.Response, *, limit: int = MAX_RESPONSE_LENGTH) -> bytes:
     """The whole body of a streamed response. Raises ResponseTooLong once it exceeds `limit`."""
     parts: list[bytes] = []
     size = 0

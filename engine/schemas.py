@@ -13,15 +13,15 @@ import orjson
 
 from atlas.errors import FieldError, InvalidInput
 
-LARGEST_SCHEMA = 64 * 1024
+MAX_SCHEMA_SIZE = 64 * 1024
 DEEPEST_SCHEMA = 32
-LONGEST_PATTERN = 256
+MAX_PATTERN_LENGTH = 256
 MOST_ERRORS = 20
 # All errors are described at once, and each part of a schema takes 10 µs with each value: 60,000 wrong items took 3 s.
 # With more parts times values than this only the first error is.
-MOST_DESCRIBED = 2000
+MAX_DESCRIBED = 2000
 # Each part of a schema may be compared with each value of an input, and a reference is as many parts as it refers to.
-MOST_PARTS = 20_000
+MAX_PARTS = 20_000
 # Parts times values that take some milliseconds, and the size of a schema that is compiled in as long.
 QUICK_WORK = 100_000
 QUICK_SCHEMA = 8 * 1024
@@ -41,11 +41,11 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
         text = orjson.dumps(schema)
     except TypeError as error:
         return [FieldError(field, f"is not plain JSON: {error}")]
-    if len(text) > LARGEST_SCHEMA:
-        return [FieldError(field, f"is larger than {LARGEST_SCHEMA // 1024} KiB")]
+    if len(text) > MAX_SCHEMA_SIZE:
+        return [FieldError(field, f"is larger than {MAX_SCHEMA_SIZE // 1024} KiB")]
     found = list(_forbidden(schema, field, depth=0))
-    if not found and _parts(text)[0] > MOST_PARTS:
-        found = [FieldError(field, f"has more than {MOST_PARTS:,} parts, where a reference is all that it refers to")]
+    if not found and _parts(text)[0] > MAX_PARTS:
+        found = [FieldError(field, f"has more than {MAX_PARTS:,} parts, where a reference is all that it refers to")]
     if not found:
         import jsonschema_rs
 
@@ -78,7 +78,7 @@ def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_fo
     validator = validator_of(text, has_formats)
     if validator.is_valid(given):
         return []
-    if text.count(b"{") * orjson.dumps(given).count(b",") > MOST_DESCRIBED:
+    if text.count(b"{") * orjson.dumps(given).count(b",") > MAX_DESCRIBED:
         found = [_first_error(validator, given)]
     else:
         found = list(islice(validator.iter_errors(given), MOST_ERRORS))
@@ -136,7 +136,7 @@ def _parts(text: bytes) -> tuple[int, bool]:
     try:
         return count(schema), is_recursive
     except RecursionError:
-        return MOST_PARTS + 1, True
+        return MAX_PARTS + 1, True
 
 
 def _referred(schema: Any, reference: str) -> Any:
@@ -215,12 +215,12 @@ def _forbidden(node: Any, path: str, depth: int) -> Iterator[FieldError]:
             yield FieldError(here, "refers to a schema elsewhere; only references such as #/$defs/name are followed")
         elif name == "$id" and isinstance(item, str) and depth:
             yield FieldError(here, "changes what references mean; only a whole schema has an $id")
-        elif name == "pattern" and isinstance(item, str) and len(item) > LONGEST_PATTERN:
-            yield FieldError(here, f"is longer than {LONGEST_PATTERN} characters")
+        elif name == "pattern" and isinstance(item, str) and len(item) > MAX_PATTERN_LENGTH:
+            yield FieldError(here, f"is longer than {MAX_PATTERN_LENGTH} characters")
         elif name == "patternProperties" and isinstance(item, dict):
             for pattern in item:
-                if len(pattern) > LONGEST_PATTERN:
-                    yield FieldError(here, f"has a pattern longer than {LONGEST_PATTERN} characters")
+                if len(pattern) > MAX_PATTERN_LENGTH:
+                    yield FieldError(here, f"has a pattern longer than {MAX_PATTERN_LENGTH} characters")
         yield from _forbidden(item, here, depth + 1)
 
 

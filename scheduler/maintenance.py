@@ -41,7 +41,7 @@ OVERFULL_SECONDS = 60.0
 PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
 # So many times in succession a removal may have to wait, some seconds in all, before others have their turn.
-MOST_WAITS = 40
+MAX_WAITS = 40
 # Between two batches, so that a sweep of millions leaves the disk to the claims.
 BATCH_REST_SECONDS = 0.05
 
@@ -178,7 +178,7 @@ class Maintenance:
             async for step in steps:
                 await wait_for(self._stop, within=BATCH_REST_SECONDS)
                 waits = waits + 1 if step.did == "waited" else 0
-                if self._stop.is_set() or waits > MOST_WAITS:
+                if self._stop.is_set() or waits > MAX_WAITS:
                     return True
         return False
 

@@ -16,7 +16,7 @@ from atlas.logs import get_logger
 
 # The first one is shorter than the age at which a due time counts as missed.
 SHORTEST_SECONDS = 10.0
-LONGEST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 SINGLE_FIRINGS = 100
 
 log = get_logger("scheduler.firing")
@@ -57,7 +57,7 @@ class Quarantine:
 
     def _learn(self, held: Sequence[UUID]) -> None:
         now = asyncio.get_running_loop().time()
-        self._out = {id: one for id, one in self._out.items() if one[0] + LONGEST_SECONDS > now}
+        self._out = {id: one for id, one in self._out.items() if one[0] + MAX_SECONDS > now}
         before = [id for id in held if id in self._out]
         if not before and not self._repeats:
             self._repeats = True
@@ -67,6 +67,6 @@ class Quarantine:
         self._singly = 0 if blamed else len(held)
         for id in blamed:
             _, last = self._out.get(id, (0.0, SHORTEST_SECONDS / 2))
-            seconds = min(2 * last, LONGEST_SECONDS)
+            seconds = min(2 * last, MAX_SECONDS)
             self._out[id] = now + seconds, seconds
             log.error("it cannot be fired and is left out for a while", id=str(id), seconds=seconds)

@@ -30,7 +30,7 @@ LEASE_SECONDS = 30.0
 SHORTEST_WAIT = 1.0
 RELOAD_SECONDS = 60.0
 # A next run beyond the calendar could not be set, and the run that ended would start again and again.
-LONGEST_REPEAT = timedelta(days=36_525)
+MAX_REPEAT = timedelta(days=36_525)
 
 log = get_logger("scheduler.recurring")
 
@@ -228,10 +228,8 @@ def _check(id: str, start_at: datetime, repeat_every: timedelta, timeout: timede
     wrong = [*check_name("id", id), *check_function(fn)]
     if repeat_every < timedelta():
         wrong.append(FieldError("repeat_every", "is negative"))
-    if repeat_every > LONGEST_REPEAT:
-        wrong.append(
-            FieldError("repeat_every", f"is longer than {LONGEST_REPEAT.days} days; a repeat of zero runs once")
-        )
+    if repeat_every > MAX_REPEAT:
+        wrong.append(FieldError("repeat_every", f"is longer than {MAX_REPEAT.days} days; a repeat of zero runs once"))
     if start_at.tzinfo is None:
         wrong.append(FieldError("start_at", "has no time zone"))
     if timeout is not None and timeout <= timedelta():

@@ -14,7 +14,7 @@ from atlas.workers.held_jobs import HeldJobs
 from atlas.workers.prefetch import Prefetch
 
 HOLD_BACK_SECONDS = 5.0
-LONGEST_HOLD_BACK_SECONDS = 600.0
+MAX_HOLD_BACK_SECONDS = 600.0
 
 
 class Request(NamedTuple):
@@ -73,10 +73,10 @@ class SoloJobs:
         """Note whether a claim saw one waiting."""
         now = time.monotonic()
         if waiting and now >= self._hold_back_until:
-            if now >= self._hold_back_until + LONGEST_HOLD_BACK_SECONDS:
+            if now >= self._hold_back_until + MAX_HOLD_BACK_SECONDS:
                 self._next_hold_back = HOLD_BACK_SECONDS
             self._hold_back_until = now + self._next_hold_back
-            self._next_hold_back = min(LONGEST_HOLD_BACK_SECONDS, 2 * self._next_hold_back)
+            self._next_hold_back = min(MAX_HOLD_BACK_SECONDS, 2 * self._next_hold_back)
         self.is_waiting = waiting
 
     def none_waits(self) -> None:

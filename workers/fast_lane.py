@@ -23,8 +23,8 @@ from atlas.workers.worker_lease import WorkerLease
 # jobs of a second. After each that found nothing it rests twice as long: several workers ask for the same job, and one
 # gets it.
 RESTS = 10
-LONGEST_REST_SECONDS = 0.05
-LONGEST_REST_AFTER_NOTHING_SECONDS = 1.0
+MAX_REST_SECONDS = 0.05
+MAX_REST_AFTER_NOTHING_SECONDS = 1.0
 # How long one of its calls may keep others waiting.
 GOES_FIRST_SECONDS = 0.02
 # No tenant has it: a call for it claims nothing.
@@ -137,8 +137,8 @@ class FastLane:
         self._take(turn, claimant, asked_at)
 
     def _next_rest(self, took: float, *, found: bool) -> float:
-        least = min(LONGEST_REST_SECONDS, RESTS * took)
-        return least if found else min(LONGEST_REST_AFTER_NOTHING_SECONDS, max(least, 2 * self._rest))
+        least = min(MAX_REST_SECONDS, RESTS * took)
+        return least if found else min(MAX_REST_AFTER_NOTHING_SECONDS, max(least, 2 * self._rest))
 
 
 @lru_cache(maxsize=1024)

@@ -29,7 +29,7 @@ from atlas.models.tenants import Role, Token
 
 # A third of the 30 s within which a revocation must take effect, so that an open WebSocket's own check fits in too.
 CACHED_SECONDS = 10.0
-LONGEST_CREDENTIAL = 512
+MAX_CREDENTIAL_LENGTH = 512
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Roles of programs that run jobs.
 AGENTS = ("host", "worker")
@@ -148,7 +148,7 @@ class Callers:
 
         async def look_up() -> Caller:
             async with self._failures.lookup(address):
-                found = await find(clear) if 0 < len(clear) <= LONGEST_CREDENTIAL else None
+                found = await find(clear) if 0 < len(clear) <= MAX_CREDENTIAL_LENGTH else None
             if found is None:
                 self.refused.count(address)
                 raise self._failures.count(address)

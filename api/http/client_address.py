@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.types import Scope
 
-MOST_CACHED = 4096
+MAX_CACHED = 4096
 # The part of an IPv6 address that says whose it is: the holder of a network chooses the rest at will.
 HOLDER_BITS = 64
 
@@ -20,7 +20,7 @@ class TrustedProxies:
 
     def __init__(self, networks: Iterable[IPv4Network | IPv6Network]) -> None:
         self.networks = tuple(networks)
-        self._is_trusted = lru_cache(MOST_CACHED)(self._look_up)
+        self._is_trusted = lru_cache(MAX_CACHED)(self._look_up)
 
     def __contains__(self, address: str | None) -> bool:
         return bool(self.networks) and address is not None and self._is_trusted(address)
@@ -66,7 +66,7 @@ def _listed(scope: Scope, header: bytes) -> list[str]:
     return [value.strip() for value in b",".join(lines).decode("latin-1").split(",")]
 
 
-@lru_cache(MOST_CACHED)
+@lru_cache(MAX_CACHED)
 def plain_address(text: str) -> str | None:
     """The address in its one spelling, an IPv4 address in an IPv6 one as itself; None if the text is none."""
     try:

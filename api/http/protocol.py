@@ -27,10 +27,10 @@ from atlas.api.problems import (
 )
 from atlas.errors import AtlasError
 
-MOST_HEAD = 64 * 1024
+MAX_HEAD = 64 * 1024
 MOST_HEADERS = 100
 # Requests that a client may send ahead of their responses. Programs send none, and browsers neither.
-MOST_PIPELINED = 16
+MAX_PIPELINED = 16
 
 
 class ServerConfig(uvicorn.Config):
@@ -91,17 +91,17 @@ class BoundedHttp(HttpToolsProtocol):
                 return
         if passed != self._passed:
             self._held = 0
-        if self._held > MOST_HEAD:
-            self._refuse(HeadTooLarge(MOST_HEAD, MOST_HEADERS))
+        if self._held > MAX_HEAD:
+            self._refuse(HeadTooLarge(MAX_HEAD, MOST_HEADERS))
         elif not self._is_serving:
             self.config.clients.await_request(self._connection)
 
     def on_headers_complete(self) -> None:
         # Raised within the parser, this ends it; a head within one read was not counted before.
-        if len(self.headers) > MOST_HEADERS or (self._held > MOST_HEAD and self._head_size() > MOST_HEAD):
-            self._refusal = HeadTooLarge(MOST_HEAD, MOST_HEADERS)
+        if len(self.headers) > MOST_HEADERS or (self._held > MAX_HEAD and self._head_size() > MAX_HEAD):
+            self._refusal = HeadTooLarge(MAX_HEAD, MOST_HEADERS)
             raise self._refusal
-        if len(self.pipeline) >= MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             raise MalformedRequest
         self._passed += 1
         if self._connection is not None:

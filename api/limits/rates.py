@@ -16,7 +16,7 @@ from atlas.api.caches.tenant_cache import TenantCache
 from atlas.api.http.client_address import holder_of
 from atlas.api.problems import TooManyRequests, Unauthenticated
 
-MOST_BUCKETS = 20_000
+MAX_BUCKETS = 20_000
 # How long a credential of an address that sent many wrong ones waits for those before it.
 QUEUE_SECONDS = 5.0
 
@@ -50,7 +50,7 @@ class Buckets:
             self._levels[key] = (level, self._clock())
             return (1 - level) / rate
         self._levels[key] = (level - 1, self._clock())
-        if len(self._levels) > MOST_BUCKETS:
+        if len(self._levels) > MAX_BUCKETS:
             self._forget()
         return 0.0
 

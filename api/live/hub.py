@@ -35,7 +35,7 @@ from atlas.logs import get_logger
 from atlas.waiting import wait_for
 
 POLL_SECONDS = 0.2
-MOST_FRAMES = 50
+MAX_FRAMES = 50
 # A room in which nothing happens is sent an empty frame this often: silence means that the server does not answer.
 PING_SECONDS = 5.0
 
@@ -48,7 +48,7 @@ class Watcher:
 
     def __init__(self, room: Room) -> None:
         self.room = room
-        self.frames: asyncio.Queue[str] = asyncio.Queue(MOST_FRAMES)
+        self.frames: asyncio.Queue[str] = asyncio.Queue(MAX_FRAMES)
         self.offered_at = 0.0
         self.too_slow = asyncio.Event()
 

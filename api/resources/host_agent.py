@@ -38,7 +38,7 @@ from atlas.waiting import wait_for
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
 LONGEST_WAIT = 60
-LONGEST_AGENT = 100
+MAX_AGENT_LENGTH = 100
 # Why a report takes no Idempotency-Key.
 FENCED = "its lease fences the call, which may be repeated without one"
 # How often a waiting request checks by itself that its host is connected and its token valid.
@@ -131,7 +131,7 @@ async def fetch_next(
     await _require(call, host_id)
     signals: ChangeSignals = request.app.state.signals
     polling: HostPolling = request.app.state.host_polling
-    agent = (header(request.scope, b"user-agent") or "")[:LONGEST_AGENT] or None
+    agent = (header(request.scope, b"user-agent") or "")[:MAX_AGENT_LENGTH] or None
     end = time.monotonic() + wait
     with call.api.host_polls.taken(host_id), polling.signal(host_id) as has_work:
         while True:

@@ -46,7 +46,7 @@ KEEP = statement("api/resources/sql/keep_verification.sql")
 FIND = statement("api/resources/sql/find_verification.sql")
 LIST = statement("api/resources/sql/list_verifications.sql")
 
-MOST_KEPT = 20
+MAX_KEPT = 20
 REPORT_SECONDS = 1.0
 END_TRIES = 30
 
@@ -126,7 +126,7 @@ class _Verification:
         """Store its state."""
         value = orjson.dumps({**self.state, "started_by": self.actor.id}).decode()
         kind = _kind(self.tenant_id)
-        await fetch(conn, KEEP, key=self.key, value=value, by=self.actor.id, kind=kind, most=MOST_KEPT)
+        await fetch(conn, KEEP, key=self.key, value=value, by=self.actor.id, kind=kind, most=MAX_KEPT)
 
     async def end(self, conn: Connection) -> None:
         """Store its result and record the verdict."""

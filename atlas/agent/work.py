@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT = 3600.0
 # What is kept of the output, in characters.
 TAIL = 4000
 TAIL_OF_ERROR = 1500
-LONGEST_LAST_LINE = 200
+MAX_LAST_LINE_LENGTH = 200
 # The part of the agent's environment that a command gets. The token is not in it.
 ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
@@ -73,7 +73,7 @@ def _result(program: ProgramResult, reason: StopReason | None, duration_ms: int)
     if reason is None:
         # Atlas redacts secrets, and pieces of them at the start or end of a line. So no line is cut within.
         last = said.rpartition("\n")[2].strip()
-        message += "." if not said else f": {last}" if len(last) <= LONGEST_LAST_LINE else ":"
+        message += "." if not said else f": {last}" if len(last) <= MAX_LAST_LINE_LENGTH else ":"
     return Result("failed", duration_ms, error=f"{message}\n{said[-TAIL_OF_ERROR:]}".rstrip())
 
 

@@ -24,7 +24,7 @@ SUPERVISOR_SECONDS = 4.0
 # Workers enforce the time limit too. The supervisor does so a little later, in case the worker hangs.
 LATER_SECONDS = 1.0
 LEAVE_SECONDS = 1.0
-LONGEST_REPORT = 4 * 2**20
+MAX_REPORT_LENGTH = 4 * 2**20
 
 ROOT = Path(__file__).parent.parent.parent
 # Appended, so that nothing there shadows the standard library.
@@ -183,7 +183,7 @@ async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> RunningP
         start_new_session=True,
         cwd="/",
         env={},
-        limit=LONGEST_REPORT,
+        limit=MAX_REPORT_LENGTH,
     )
     assert process.stdin is not None
     terms = {**asdict(order), "time_limit": order.time_limit + LATER_SECONDS, "grace": GRACE_SECONDS}

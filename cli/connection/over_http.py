@@ -39,7 +39,7 @@ from atlas.up_report import ProgramState
 # A person waits at the terminal.
 RETRY = RetryBudget(tries=4, seconds=15.0)
 # The most dead letters that the API queues in one call.
-MOST_AT_ONCE = 1000
+MAX_AT_ONCE = 1000
 # The fields of a job that have another name in the API.
 _RENAMED = {"created_at": "queued_at", "shown_status": "status"}
 _STORED = {"waiting": "queued", "dead_letter": "failed"}
@@ -114,7 +114,7 @@ class OverHttp:
         verdicts: dict[UUID, str] = {}
         async with self._atlas(tenant) as atlas:
             while len(verdicts) < limit:
-                most = min(limit - len(verdicts), MOST_AT_ONCE)
+                most = min(limit - len(verdicts), MAX_AT_ONCE)
                 found = await atlas.retry_dead_letters(job_type=job_type, limit=most)
                 verdicts.update(found.verdicts)
                 # Those that could not be queued would be found again first.

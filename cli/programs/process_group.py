@@ -26,7 +26,7 @@ PARENT_FD = "ATLAS_PARENT_FD"
 MARGIN_SECONDS = 10.0
 # Between the end of a program and its restart, doubled each time it ends soon again.
 RESTART_SECONDS = 1.0
-LONGEST_RESTART = 30.0
+MAX_RESTART = 30.0
 # A refusal with a reason, and wrong usage.
 REFUSALS = (1, 2)
 
@@ -166,7 +166,7 @@ class _Child:
 
     async def _start_again(self, how: str, stop: asyncio.Event) -> None:
         self._ends = 1 if self._is_steady else self._ends + 1
-        delay = min(LONGEST_RESTART, RESTART_SECONDS * 2 ** min(self._ends - 1, 10))
+        delay = min(MAX_RESTART, RESTART_SECONDS * 2 ** min(self._ends - 1, 10))
         log.error("program ended by itself and is started again", program=self.name, how=how, after_seconds=delay)
         if self._report is not None:
             self._report.ended(self.name, how, ends=self._ends)

@@ -46,7 +46,7 @@ TOUCH = statement("engine/access/sql/touch_token.sql")
 
 # What a role may be narrowed to.
 SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
-MOST_JOB_TYPES = 200
+MAX_JOB_TYPES = 200
 SHORTEST_CHOSEN = 16
 _MADE_HERE = re.compile(r"atl_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _PREFIX = re.compile(r"[a-z2-7]{8}")
@@ -249,8 +249,8 @@ def _check_scopes(role: str, scopes: Mapping[str, Any]) -> list[FieldError]:
         found.append(FieldError("scopes.host_id", "is not a host's id"))
     if "job_types" in scopes:
         types = scopes["job_types"]
-        if not isinstance(types, list) or not 0 < len(types) <= MOST_JOB_TYPES:
-            found.append(FieldError("scopes.job_types", f"must be a list of 1 to {MOST_JOB_TYPES} job types"))
+        if not isinstance(types, list) or not 0 < len(types) <= MAX_JOB_TYPES:
+            found.append(FieldError("scopes.job_types", f"must be a list of 1 to {MAX_JOB_TYPES} job types"))
         elif not all(isinstance(one, str) and one and "\0" not in one for one in types):
             found.append(FieldError("scopes.job_types", "must name job types"))
     return found

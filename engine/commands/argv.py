@@ -20,8 +20,8 @@ from atlas.engine.secrets.fields import applying
 from atlas.errors import FieldError, InvalidInput
 from atlas.programs.argv import argument_problem, program_problem
 
-MOST_ELEMENTS = 200
-MOST_PROGRAMS = 20
+MAX_ELEMENTS = 200
+MAX_PROGRAMS = 20
 
 FACTS = ("tenant.id", "tenant.slug", "job.id")
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*|tenant\.id|tenant\.slug|job\.id)\s*\}\}")
@@ -55,8 +55,8 @@ def fill_argv(argv: Sequence[Any], input: Mapping[str, Any], facts: Facts) -> li
 
 def check_argv(argv: Any, schema: Mapping[str, Any], programs: Mapping[str, str]) -> list[FieldError]:
     """Return what is wrong with a template for inputs of this schema, or with the programs it may name."""
-    if not isinstance(argv, list) or not argv or len(argv) > MOST_ELEMENTS:
-        return [FieldError("argv", f"is not a list of 1 to {MOST_ELEMENTS} elements")]
+    if not isinstance(argv, list) or not argv or len(argv) > MAX_ELEMENTS:
+        return [FieldError("argv", f"is not a list of 1 to {MAX_ELEMENTS} elements")]
     misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
     if misshapen:
         return misshapen
@@ -149,8 +149,8 @@ def _check_shape(path: str, element: Any, schema: Mapping[str, Any]) -> Iterator
 
 
 def _check_programs(programs: Mapping[str, str]) -> Iterator[FieldError]:
-    if len(programs) > MOST_PROGRAMS:
-        yield FieldError("programs", f"has more than {MOST_PROGRAMS} names")
+    if len(programs) > MAX_PROGRAMS:
+        yield FieldError("programs", f"has more than {MAX_PROGRAMS} names")
     for name, path in programs.items():
         if not _PROGRAM_NAME.fullmatch(name):
             yield FieldError(

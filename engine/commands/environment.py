@@ -13,7 +13,7 @@ from atlas.engine.commands.argv import Facts, check_text, fields_of, fill_text, 
 from atlas.errors import FieldError, InvalidInput
 from atlas.programs.argv import LONGEST_ARGUMENT
 
-MOST_NAMES = 100
+MAX_NAMES = 100
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 # They make a loader, a shell or an interpreter run something else.
@@ -30,8 +30,8 @@ _SOUNDS_SECRET = re.compile(r"TOKEN|SECRET|KEY|PASSW|CREDENTIAL|AUTH", re.IGNORE
 
 def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
     """Return what is wrong with an environment for inputs of this schema."""
-    if not isinstance(env, dict) or len(env) > MOST_NAMES:
-        return [FieldError("env", f"is not an object of at most {MOST_NAMES} names")]
+    if not isinstance(env, dict) or len(env) > MAX_NAMES:
+        return [FieldError("env", f"is not an object of at most {MAX_NAMES} names")]
     found = []
     for name, text in env.items():
         path = f"env.{name}"

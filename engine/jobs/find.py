@@ -22,7 +22,7 @@ DEPTH = statement("engine/jobs/sql/depth.sql")
 COUNT_DUE = statement("engine/jobs/sql/count_due.sql")
 
 # The most rows about types and statuses; callers may invent types.
-MOST_DEPTHS = 200
+MAX_DEPTHS = 200
 # The year of a due time that means: without an end.
 FOREVER = 9999
 # No attempt has a number after it.
@@ -137,7 +137,7 @@ async def list_attempts(
 
 async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[QueueDepth]:
     """Active jobs by type and status, the largest counts. Counts only what is active, so history does not slow it."""
-    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id, "most": MOST_DEPTHS}))
+    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id, "most": MAX_DEPTHS}))
     return from_rows(QueueDepth, rows)
 
 

@@ -26,9 +26,9 @@ KEEP_LOG = statement("engine/jobs/sql/keep_log.sql")
 # Where the meta of an outcome has it, the statement writes the digest.
 OUTPUT_DIGEST = "output_sha256"
 LONGEST_MESSAGE = 2000
-LONGEST_TRACE = 8000
+MAX_TRACE_LENGTH = 8000
 # How far the causes of an error of Atlas are followed.
-MOST_CAUSES = 10
+MAX_CAUSES = 10
 
 # What the finishes of a batch often share; sent once where they do.
 _SHARED = {
@@ -184,7 +184,7 @@ def error_text(error: BaseException) -> str:
     if not isinstance(error, AtlasError):
         return "".join(traceback.format_exception(error))
     cause: BaseException | None = error
-    for _ in range(MOST_CAUSES):
+    for _ in range(MAX_CAUSES):
         if isinstance(cause, AtlasError):
             cause = cause.__cause__ if cause.shows_cause or _was_raised_outside(cause) else None
     message = str(error)[:LONGEST_MESSAGE]
@@ -195,7 +195,7 @@ def error_text(error: BaseException) -> str:
 
 def cut_stack(text: str) -> str:
     """The text of an error within its limit: the end of a stack says most."""
-    return text[-LONGEST_TRACE:]
+    return text[-MAX_TRACE_LENGTH:]
 
 
 def _was_raised_outside(error: BaseException) -> bool:

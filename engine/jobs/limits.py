@@ -10,8 +10,8 @@ from atlas.errors import FieldError
 RATE = re.compile(r"[1-9][0-9]{0,8}/(second|minute|hour|day)")
 # The same pattern as in the SQL function limit_key.
 KEY_FIELD = re.compile(r"\{\{\s*input\.[A-Za-z0-9_.-]+\s*\}\}")
-LONGEST_KEY = 500
-MOST_BURST = 1_000_000
+MAX_KEY_LENGTH = 500
+MAX_BURST = 1_000_000
 
 
 def check_key(concurrency: int | None, key: str | None, rate: object, burst: object) -> list[FieldError]:
@@ -21,8 +21,8 @@ def check_key(concurrency: int | None, key: str | None, rate: object, burst: obj
         return found
     if concurrency is None and rate is None:
         found.append(FieldError("concurrency_key", "goes with concurrency or rate"))
-    if not 1 <= len(key) <= LONGEST_KEY:
-        found.append(FieldError("concurrency_key", f"has between 1 and {LONGEST_KEY} characters"))
+    if not 1 <= len(key) <= MAX_KEY_LENGTH:
+        found.append(FieldError("concurrency_key", f"has between 1 and {MAX_KEY_LENGTH} characters"))
     rest = KEY_FIELD.sub("", key)
     if "{{" in rest or "}}" in rest:
         reason = f"{key!r} is not a text with fields like {{{{ input.customer }}}}"
@@ -41,6 +41,6 @@ def check_rate(rate: object, burst: object, *, path: str = "") -> list[FieldErro
         return found
     if rate is None:
         found.append(FieldError(f"{path}burst", "goes with a rate"))
-    if not isinstance(burst, int) or isinstance(burst, bool) or not 1 <= burst <= MOST_BURST:
-        found.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MOST_BURST:,}"))
+    if not isinstance(burst, int) or isinstance(burst, bool) or not 1 <= burst <= MAX_BURST:
+        found.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MAX_BURST:,}"))
     return found

@@ -24,9 +24,9 @@ SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 # These act on a server instance, and the host that has it runs them.
 SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
 
-MOST_PRIORITY = 1_000_000
+MAX_PRIORITY = 1_000_000
 LONGEST_DELAY = timedelta(days=3660)
-LONGEST_DEDUPE_KEY = 200
+MAX_DEDUPE_KEY_LENGTH = 200
 
 
 # Not frozen: a frozen one takes five times as long to make, and bulk callers make thousands.
@@ -95,7 +95,7 @@ def hash_key(key: str) -> bytes:
 
 def stored_key(key: str) -> str:
     """The key as the row shows it: its hash when it is long."""
-    return key if len(key) <= LONGEST_DEDUPE_KEY else hash_key(key).hex()
+    return key if len(key) <= MAX_DEDUPE_KEY_LENGTH else hash_key(key).hex()
 
 
 def checked(job: NewJob) -> str:
@@ -125,8 +125,8 @@ def checked_input(job: NewJob) -> str:
 
 def _check_limits(job: NewJob) -> None:
     """The limits of what a caller may set, the same for every caller."""
-    if job.priority is not None and not -MOST_PRIORITY <= job.priority <= MOST_PRIORITY:
-        raise _out_of_range("priority", f"is not between -{MOST_PRIORITY:,} and {MOST_PRIORITY:,}")
+    if job.priority is not None and not -MAX_PRIORITY <= job.priority <= MAX_PRIORITY:
+        raise _out_of_range("priority", f"is not between -{MAX_PRIORITY:,} and {MAX_PRIORITY:,}")
     if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
         raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
     if job.delay is not None and job.delay > LONGEST_DELAY:

@@ -34,7 +34,7 @@ INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 # How many jobs a batch handler gets in a call, unless it says otherwise.
 BATCH_SIZE = 100
 # The most that a type may allow. A few such outputs are sent in one statement.
-MOST_OUTPUT = 64 * 1024 * 1024
+MAX_OUTPUT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,8 @@ def add_job_type(job_type: JobType) -> None:
     if not 0 <= job_type.max_retries <= MOST_RETRIES:
         reason = f"is not between 0 and {MOST_RETRIES:,}"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_retries", reason)])
-    if not 1 <= job_type.max_output <= MOST_OUTPUT:
-        reason = f"is not between 1 and {MOST_OUTPUT:,} bytes"
+    if not 1 <= job_type.max_output <= MAX_OUTPUT:
+        reason = f"is not between 1 and {MAX_OUTPUT:,} bytes"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_output", reason)])
     if job_type.transactional and not job_type.is_async:
         reason = "goes with an async handler; in a plain one use the `transaction` of atlas.integrations"

@@ -22,7 +22,7 @@ ATTENTION = statement("engine/metering/sql/attention.sql")
 
 # A scheduler fires within a second, and another one takes over within some.
 LATE_SECONDS = 60.0
-LONGEST_SEAL_LAG = 60.0
+MAX_SEAL_LAG = 60.0
 # So many causes of dead letters are named.
 MAX_CAUSES = 3
 DEAD_LETTERS = "/jobs?status=dead_letter"
@@ -112,7 +112,7 @@ def _no_worker(job_type: str, count: int) -> Need:
 
 
 def _seal_lag(seal: SealStatus) -> Iterator[Need]:
-    if seal.lag_seconds > LONGEST_SEAL_LAG:
+    if seal.lag_seconds > MAX_SEAL_LAG:
         message = f"{_many(seal.unsealed, 'audit row')} not sealed for {seal.lag_seconds:,.0f} s."
         yield _need("seal_lag", seal.unsealed, message, "/audit")
 

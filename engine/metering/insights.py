@@ -32,7 +32,7 @@ SLUGS = statement("engine/metering/sql/slugs.sql")
 DEFAULT_DAYS = 7
 # The step that is chosen where none is named: the first that keeps what is asked for and is not too fine for it.
 LONGEST: dict[Step, timedelta] = {"minute": timedelta(hours=6), "hour": timedelta(days=8)}
-MOST_GROUPS = 100
+MAX_GROUPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
     whole = replace(series, with_points=False)
     is_kept = before >= state.now - timedelta(days=KEPT_DAYS[series.step])
     earlier = (await read_sums(conn, whole, before, start, by="all", most=None)).get("", []) if is_kept else []
-    grouped = {} if wanted.by == "all" else await read_sums(conn, whole, start, end, by=wanted.by, most=MOST_GROUPS + 1)
-    names = list(grouped)[:MOST_GROUPS]
+    grouped = {} if wanted.by == "all" else await read_sums(conn, whole, start, end, by=wanted.by, most=MAX_GROUPS + 1)
+    names = list(grouped)[:MAX_GROUPS]
     slugs = await slugs_of(conn, names) if wanted.by == "tenant" else {}
     return Insights(
         step=series.step,
@@ -88,7 +88,7 @@ async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
         groups=[
             InsightsGroup(**group_name(wanted.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names
         ],
-        is_cut=len(grouped) > MOST_GROUPS,
+        is_cut=len(grouped) > MAX_GROUPS,
     )
 
 

@@ -29,12 +29,12 @@ TENANTS = statement("engine/metering/sql/tenants_overview.sql")
 MOST_TYPES = 10
 MOST_FAILURES = 10
 # Of each type in the installation, and of a tenant's queue: a longer one is shown as longer.
-MOST_OF_TYPE = 2_000
-MOST_OF_QUEUE = 5_000
+MAX_OF_TYPE = 2_000
+MAX_OF_QUEUE = 5_000
 # Failed and canceled jobs of a tenant, to find its latest failures among them.
 MOST_READ = 2_000
 # Of each tenant's queue, where tenants are compared.
-MOST_OF_TENANT = 500
+MAX_OF_TENANT = 500
 RATE_MINUTES = 5
 RECENT_MINUTES = 15
 
@@ -83,7 +83,7 @@ async def read_tenants(
     """A page of the tenants, those with the most active jobs first."""
     active, id = before or (None, None)
     newest = await find_newest_active(conn)
-    bounds: dict[str, Any] = {"before_active": active, "before_id": id, "limit": limit, "most": MOST_OF_TENANT}
+    bounds: dict[str, Any] = {"before_active": active, "before_id": id, "limit": limit, "most": MAX_OF_TENANT}
     times = {"minutes": RATE_MINUTES, "recent_minutes": RECENT_MINUTES}
     rows = await fetch(conn, TENANTS, **bounds, **times, reads_queues=newest is None)
     tenants = from_rows(TenantActivity, rows)
@@ -110,9 +110,9 @@ async def _types(conn: Connection, tenant_id: UUID | None, newest: NewestActive 
     if newest is not None:
         depths = _depths(newest.of_tenant(tenant_id))
     elif tenant_id is None:
-        depths = await fetch(conn, TYPE_DEPTH, most=MOST_OF_TYPE)
+        depths = await fetch(conn, TYPE_DEPTH, most=MAX_OF_TYPE)
     else:
-        depths = await fetch(conn, TYPE_DEPTH_OF_TENANT, tenant_id=tenant_id, most=MOST_OF_QUEUE)
+        depths = await fetch(conn, TYPE_DEPTH_OF_TENANT, tenant_id=tenant_id, most=MAX_OF_QUEUE)
     series = await read_series(conn, SeriesQuery(tenant_id, by_type=True, with_points=False))
     flows = {type_series.job_type: type_series.total for type_series in series.series}
     served = {row["job_type"] for row in await fetch(conn, SERVED_TYPES)}

@@ -28,7 +28,7 @@ KEPT_DAYS: Mapping[Step, int] = {"minute": 3, "hour": 400, "day": 1100}
 # Up to now, where no beginning is asked for.
 DEFAULT_STEPS: Mapping[Step, int] = {"minute": 60, "hour": 24, "day": 30}
 # Three days of minutes are more than a screen shows; a month of hours and two years of days are not.
-MOST_POINTS = 750
+MAX_POINTS = 750
 MOST_TYPES = 10
 PRUNE_BATCH = 5000
 
@@ -121,11 +121,11 @@ def bounds_of(step: Step, start: datetime | None, end: datetime | None, now: dat
     if start >= end:
         raise InvalidInput("The request", [FieldError("query.start", "is not before the end, or in the future")])
     start = max(_floor(start, step), _floor(now, step) - timedelta(days=KEPT_DAYS[step]))
-    if (end - start) / length > MOST_POINTS:
+    if (end - start) / length > MAX_POINTS:
         longer = {"minute": ", or step=hour", "hour": ", or step=day", "day": ""}[step]
         raise InvalidInput(
             "The request",
-            [FieldError("query.start", f"is more than {MOST_POINTS} {step}s before the end")],
+            [FieldError("query.start", f"is more than {MAX_POINTS} {step}s before the end")],
             remedy=f"Choose a shorter time{longer}.",
         )
     return start, max(end, start)

@@ -14,15 +14,15 @@ from atlas.engine.templates.filters import TESTS, allowed_filters, as_number, ch
 from atlas.errors import FieldError, InvalidInput
 
 # A longer text is not a template.
-LONGEST_TEMPLATE = 16 * 1024
-LONGEST_EXPRESSION = 500
+MAX_TEMPLATE_LENGTH = 16 * 1024
+MAX_EXPRESSION_LENGTH = 500
 DEEPEST_EXPRESSION = 40
-MOST_FILTERS = 20
-LARGEST_EXPONENT = 64
+MAX_FILTERS = 20
+MAX_EXPONENT = 64
 # A character takes up to 20 µs to parse and as long again to compile. In a text, and in a document:
-MOST_IN_A_TEXT = 100
-MOST_IN_ALL = 1000
-LONGEST_IN_ALL = 16 * 1024
+MAX_IN_A_TEXT = 100
+MAX_IN_ALL = 1000
+MAX_IN_ALL_LENGTH = 16 * 1024
 
 _ALLOWED = (
     *(nodes.Template, nodes.Output, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair, nodes.Keyword),
@@ -101,8 +101,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         joins = operator == "+" and isinstance(left, str | list) and type(left) is type(right)
         if not joins and not (isinstance(left, int | float) and isinstance(right, int | float)):
             raise TypeError(f"{operator!r} takes two numbers")
-        if operator == "**" and abs(right) > LARGEST_EXPONENT:
-            raise ValueError(f"'**' takes an exponent of at most {LARGEST_EXPONENT}")
+        if operator == "**" and abs(right) > MAX_EXPONENT:
+            raise ValueError(f"'**' takes an exponent of at most {MAX_EXPONENT}")
         return as_number(super().call_binop(context, operator, left, right))
 
 
@@ -128,10 +128,10 @@ def is_constant(template: Any) -> bool:
 def check_expressions(document: Any, path: str) -> list[FieldError]:
     """What is wrong with a document that holds more expressions than can be compiled in a second."""
     pieces = [piece for text in _texts(document) for piece in text.split("{{")[1:]]
-    if len(pieces) > MOST_IN_ALL:
-        return [FieldError(path, f"holds more than {MOST_IN_ALL:,} {{{{ }}}}")]
-    if sum(piece.rfind("}}") if "}}" in piece else len(piece) for piece in pieces) > LONGEST_IN_ALL:
-        return [FieldError(path, f"holds more than {LONGEST_IN_ALL // 1024} KiB of {{{{ }}}}")]
+    if len(pieces) > MAX_IN_ALL:
+        return [FieldError(path, f"holds more than {MAX_IN_ALL:,} {{{{ }}}}")]
+    if sum(piece.rfind("}}") if "}}" in piece else len(piece) for piece in pieces) > MAX_IN_ALL_LENGTH:
+        return [FieldError(path, f"holds more than {MAX_IN_ALL_LENGTH // 1024} KiB of {{{{ }}}}")]
     return []
 
 
@@ -169,10 +169,10 @@ def split(text: str) -> tuple[str | Expression, ...]:
 @lru_cache(maxsize=4096)
 def _pieces(text: str) -> tuple[tuple[str, bool], ...]:
     """The pieces of a text, each with whether it is the source of an expression."""
-    if len(text) > LONGEST_TEMPLATE:
-        raise TemplateError("", f"is longer than {LONGEST_TEMPLATE // 1024} KiB")
-    if text.count("{{") > MOST_IN_A_TEXT:
-        raise TemplateError("", f"holds more than {MOST_IN_A_TEXT} {{{{ }}}}")
+    if len(text) > MAX_TEMPLATE_LENGTH:
+        raise TemplateError("", f"is longer than {MAX_TEMPLATE_LENGTH // 1024} KiB")
+    if text.count("{{") > MAX_IN_A_TEXT:
+        raise TemplateError("", f"holds more than {MAX_IN_A_TEXT} {{{{ }}}}")
     pieces: list[tuple[str, bool]] = []
     inside: list[str] | None = None
     try:
@@ -197,8 +197,8 @@ def _pieces(text: str) -> tuple[tuple[str, bool], ...]:
 
 @lru_cache(maxsize=4096)
 def _parse(source: str) -> Expression:
-    if len(source) > LONGEST_EXPRESSION:
-        raise TemplateError("", f"{{{{ {source[:40]}… }}}}: is longer than {LONGEST_EXPRESSION} characters")
+    if len(source) > MAX_EXPRESSION_LENGTH:
+        raise TemplateError("", f"{{{{ {source[:40]}… }}}}: is longer than {MAX_EXPRESSION_LENGTH} characters")
     try:
         tree = _SANDBOX.parse(f"{{{{ {source} }}}}")
         _check(tree)
@@ -218,8 +218,8 @@ def _check(tree: nodes.Template) -> None:
     """Raise ValueError for an expression that could grow, take long, or reach into Python."""
     if _depth(tree) > DEEPEST_EXPRESSION:
         raise ValueError("is nested too deeply")
-    if sum(1 for _ in tree.find_all(nodes.Filter)) > MOST_FILTERS:
-        raise ValueError(f"has more than {MOST_FILTERS} filters")
+    if sum(1 for _ in tree.find_all(nodes.Filter)) > MAX_FILTERS:
+        raise ValueError(f"has more than {MAX_FILTERS} filters")
     for node in tree.find_all(nodes.Node):
         kind = type(node).__name__.lower()
         if not isinstance(node, _ALLOWED):

@@ -17,8 +17,8 @@ MOST_WORK = 4 * 1024 * 1024
 ITEM_WORK = 64
 # A larger value is not a payload.
 LARGEST_RESULT = 256 * 1024
-MOST_DIGITS = 20
-MOST_FIELDS = 4
+MAX_DIGITS = 20
+MAX_FIELDS = 4
 
 # These look at a type, or at an item or two.
 QUICK_FILTERS = "count,d,default,first,last,length"
@@ -126,8 +126,8 @@ def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (*arguments, *options.values()):
             # Every field of an attribute is looked up in every item; a list to add to would be copied for every item.
             fields = option.replace(",", ".").split(".") if isinstance(option, str) else []
-            if isinstance(option, Mapping | list | tuple) or len(fields) > MOST_FIELDS:
-                raise ValueError(f"takes numbers, and an attribute of at most {MOST_FIELDS} fields")
+            if isinstance(option, Mapping | list | tuple) or len(fields) > MAX_FIELDS:
+                raise ValueError(f"takes numbers, and an attribute of at most {MAX_FIELDS} fields")
         return function(environment, value, *arguments, **options)
 
     return checked
@@ -150,6 +150,6 @@ def _replace(value: Any, old: str, new: str) -> str:
 
 
 def _round(value: float, digits: int = 0) -> float:
-    if abs(digits) > MOST_DIGITS:
-        raise ValueError(f"round takes at most {MOST_DIGITS} digits")
+    if abs(digits) > MAX_DIGITS:
+        raise ValueError(f"round takes at most {MAX_DIGITS} digits")
     return round(value, digits)

@@ -36,7 +36,7 @@ HOLD = statement("engine/tenants/sql/hold_tenant.sql")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LIMITS = ("weight", "in_flight", "rate", "burst", "requests_per_second", "email", "quotas")
 LARGEST = 1_000_000
-LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000
+LEAST_WEIGHT, MAX_WEIGHT = 0.01, 1000
 
 
 # Models of the limits that other parts of Atlas define and the engine only stores, by name.
@@ -157,7 +157,7 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
         if name in limits and not _is_count(limits[name]):
             found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
     if "weight" in limits and not _is_weight(limits["weight"]):
-        found.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MOST_WEIGHT}"))
+        found.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MAX_WEIGHT}"))
     found += check_rate(limits.get("rate"), limits.get("burst"), path="limits.")
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
@@ -191,4 +191,4 @@ def _is_count(value: object) -> bool:
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and LEAST_WEIGHT <= value <= MOST_WEIGHT
+    return isinstance(value, int | float) and not isinstance(value, bool) and LEAST_WEIGHT <= value <= MAX_WEIGHT

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LONGEST_WINDOW = 30 * 86_400
+MAX_WINDOW = 30 * 86_400
 
 
 class TriggerSpec(BaseModel):
@@ -22,5 +22,5 @@ class TriggerSpec(BaseModel):
     job_type: str | None = None
     workflow: str | None = None
     payload_template: dict[str, Any] = {}
-    dedupe_window_seconds: int = Field(default=300, ge=0, le=LONGEST_WINDOW)
+    dedupe_window_seconds: int = Field(default=300, ge=0, le=MAX_WINDOW)
     misfire: Literal["skip", "latest", "all"] = "latest"

@@ -17,7 +17,7 @@ PREFIX = "whsec_"
 VERSION = "v1,"
 SECRET_BYTES = 32
 # A sender that changes its secret signs with the old and the new one. More are not looked at.
-MOST_SIGNATURES = 10
+MAX_SIGNATURES = 10
 
 
 class NotAccepted(AtlasError):
@@ -37,7 +37,7 @@ def sign(secret: str, id: str, timestamp: int, body: bytes) -> dict[str, str]:
 def is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
     """Whether one of the signatures is right, compared in constant time. The age of the timestamp is not checked."""
     wanted = _signature(secret, headers.get(ID, ""), headers.get(TIMESTAMP, ""), body).encode()
-    given = headers.get(SIGNATURE, "").split(" ")[:MOST_SIGNATURES]
+    given = headers.get(SIGNATURE, "").split(" ")[:MAX_SIGNATURES]
     return any(hmac.compare_digest(wanted, one.encode()) for one in given)
 
 

@@ -16,7 +16,7 @@ NOTE_SUCCESS = statement("engine/webhooks/sql/note_success.sql")
 NOTE_FAILURE = statement("engine/webhooks/sql/note_failure.sql")
 
 # A webhook is disabled when its deliveries have failed for so long, without one that succeeded.
-MOST_FAILING_SECONDS = 3 * 24 * 3600.0
+MAX_FAILING_SECONDS = 3 * 24 * 3600.0
 LONGEST_ERROR = 500
 ATLAS = system("webhooks")
 
@@ -49,10 +49,10 @@ async def note_success(conn: Connection, target: Target) -> None:
 
 async def note_failure(conn: Connection, target: Target, error: str, *, gone: bool = False) -> None:
     """A delivery failed. The webhook is disabled if it has failed for too long, or if its server says it is gone."""
-    days = MOST_FAILING_SECONDS / 86_400
+    days = MAX_FAILING_SECONDS / 86_400
     reason = "its server responded with 410, gone" if gone else f"no delivery has succeeded for {days:g} days"
     shown = stored_text(error)[:LONGEST_ERROR]
-    values = {"error": shown, "gone": gone, "reason": reason, "most_seconds": MOST_FAILING_SECONDS}
+    values = {"error": shown, "gone": gone, "reason": reason, "most_seconds": MAX_FAILING_SECONDS}
     async with conn.transaction():
         row = await fetch_row(conn, NOTE_FAILURE, id=target.id, **values)
         if row is not None:

@@ -29,13 +29,13 @@ Function = Callable[[Run], Awaitable[Any]]
 
 # A run whose code no living worker has waits for one that has it, and comes back less and less often.
 ELSEWHERE_SECONDS = 0.1
-LONGEST_ELSEWHERE = 10.0
+MAX_ELSEWHERE = 10.0
 
 OUTPUTS_DIGEST = "step_outputs_sha256"
 
 # By worker id. A worker that lost its lease goes on under a new id, with a new store; the old one is dropped.
 _stores: OrderedDict[str, StepStore] = OrderedDict()
-_MOST_STORES = 16
+_MAX_STORES = 16
 
 
 @job(ENGINE_RUN, success_action="WORKFLOW_COMPLETE")
@@ -77,7 +77,7 @@ def _store_of(ctx: AttemptContext) -> StepStore:
     store = _stores.get(ctx.worker_id)
     if store is None or store.start_right is not ctx.start_right:
         store = _stores[ctx.worker_id] = StepStore(ctx.pool, ctx.worker_id, ctx.start_right)
-        while len(_stores) > _MOST_STORES:
+        while len(_stores) > _MAX_STORES:
             _stores.popitem(last=False)
     return store
 
@@ -97,7 +97,7 @@ async def _find(wanted: RunInput, ctx: AttemptContext, store: StepStore) -> Func
         held_by = {"worker_id": ctx.worker_id, "workflow": wanted.workflow}
         if await store.at_once(lambda conn: set_run_aside(conn, ctx.job_id, ctx.attempt, **held_by)):
             raise Settled
-        delay = min(LONGEST_ELSEWHERE, ELSEWHERE_SECONDS * 2 ** min(ctx.attempt, 10))
+        delay = min(MAX_ELSEWHERE, ELSEWHERE_SECONDS * 2 ** min(ctx.attempt, 10))
         raise Snooze(delay * (1 + random.random()), "no living worker has the code of this workflow")
     raise WorkflowNotFound(wanted.workflow, near(wanted.workflow, [*others, *registered_workflows()]))
 
