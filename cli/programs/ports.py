@@ -21,7 +21,7 @@ def http_address(host: str, port: int) -> str:
 
 
 async def require_port(host: str, port: int, *, within: float = 0) -> None:
-    """Return when `host:port` can be listened on; raise with the reason if it cannot be within so many seconds."""
+    """Return when `host:port` can be listened on; raise with the reason if it cannot be in that time."""
     end = asyncio.get_running_loop().time() + within
     while True:
         try:

@@ -30,7 +30,7 @@ For = Annotated[
 def pause(
     kind: Kind, target: Target, reason: Reason = None, for_: For = None, tenant: Tenant = None, json: Json = False
 ) -> None:
-    """Start nothing of a tenant, type, definition, workflow, host or trigger.
+    """Pause a tenant, type, definition, workflow, host or trigger.
 
     Running jobs may finish, and jobs can still be enqueued.
     Returns when every worker has confirmed that it starts nothing of it, after two seconds at the latest: by then the

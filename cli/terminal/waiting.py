@@ -1,4 +1,4 @@
-"""Looks at something again and again until it has ended, as commands do with --wait."""
+"""Looks at something again and again until it has finished, as commands do with --wait."""
 
 import asyncio
 from collections.abc import AsyncIterator

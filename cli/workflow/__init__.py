@@ -27,5 +27,5 @@ app = ModuleGroup(
         "disable": "workflows:disable",
         "policy": "policy:app",
     },
-    help="Ask for workflow runs, look at them and steer them.",
+    help="Request workflow runs, look at them and steer them.",
 )

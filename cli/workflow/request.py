@@ -1,4 +1,4 @@
-"""`atlas workflow run` and `requests`: ask for runs, and look at what was asked for."""
+"""`atlas workflow run` and `requests`: request runs, and list the requests."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -40,12 +40,14 @@ def run(
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Accept a workflow that no worker has published yet.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when it has ended, with 1 unless it succeeded.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Return when it has finished, with 1 unless it succeeded.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Ask for a run. The engine judges the request and starts it.
 
-    A workflow that is not known or disabled, and an input that does not fit it, are refused at once.
+    A workflow that is not known or disabled, and an input that does not fit it, are refused immediately.
     """
     given = read_object("--input", input_)
 
@@ -61,12 +63,12 @@ def run(
         )
         if not wait:
             return asked.id, None, None
-        sys.stderr.write(f"Run {asked.id} of {workflow} is asked for.\n")
+        sys.stderr.write(f"Run {asked.id} of {workflow} is requested.\n")
         return asked.id, await _wait_for(partial(read_details, atlas, asked.id)), await tenant_names(atlas)
 
     run_id, ended, names = on_atlas(work, tenant=tenant)
     if ended is None or names is None:
-        say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is asked for.", json=json)
+        say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is requested.", json=json)
         return
     say(as_document(ended, names), draw(ended, names), json=json)
     if ended.run is None or ended.run.status != "succeeded":
@@ -74,7 +76,7 @@ def run(
 
 
 async def _wait_for(look: Callable[[], Awaitable[RunDetails]]) -> RunDetails:
-    """The run once it has ended, or its request once that was turned down. On the way it says what it waits for."""
+    """The run once it has finished, or its request once that was turned down. On the way it says what it waits for."""
     said = ""
     async for _ in looks():
         found = await look()

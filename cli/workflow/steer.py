@@ -65,4 +65,4 @@ def fork(
         return id, (await atlas.fork_run(id, step)).id
 
     id, forked = on_atlas(work)
-    say({"id": forked, "forked_from": id, "step": step}, f"Run {forked} is asked for.", json=json)
+    say({"id": forked, "forked_from": id, "step": step}, f"Run {forked} is requested.", json=json)

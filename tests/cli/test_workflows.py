@@ -220,7 +220,7 @@ async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engin
     blocked = await settled("wf.plain", "--spend-cents", "101")
 
     assert (well.code, well.document["run"]["status"], well.document["run"]["tenant"]) == (0, "succeeded", "system")
-    assert "of wf.plain is asked for." in well.stderr
+    assert "of wf.plain is requested." in well.stderr
     assert (blocked.code, "The request for wf.plain is blocked." in blocked.stdout) == (1, True)
     assert (failed.code, "wf.cure failed: Step 'work' failed: not yet" in failed.stdout) == (1, True)
 
