@@ -4,7 +4,7 @@ import { usePages } from "@/api/pages";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Select } from "@/components/Form";
-import { visible } from "@/components/JsonView";
+import { visible } from "@/format/visible";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";

@@ -1,5 +1,5 @@
 import { api } from "@/api/client";
-import { visible } from "@/components/JsonView";
+import { visible } from "@/format/visible";
 import { Fact, Facts, Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useTenant } from "@/session/tenant";

@@ -4,10 +4,11 @@ import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input } from "@/components/Form";
-import { JsonView, visible } from "@/components/JsonView";
+import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useToast } from "@/components/Toast";
+import { visible } from "@/format/visible";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 
