@@ -90,6 +90,8 @@ class EffectCall:
         self._arguments = arguments
         self._key = options.get("key") or default_key(ledger.job_id, ledger.step, name)
         self._open: OpenEffect | None = None
+        # Of an effect that a person is asked about.
+        self.effect_id: UUID | None = None
         _check(name, self._key)
 
     def __await__(self) -> Generator[Any, None, str | None]:
@@ -168,6 +170,7 @@ class EffectCall:
 
     async def ask(self, effect_id: UUID, reason: str) -> Never:
         """Let the job wait until a person has said whether it was made."""
+        self.effect_id = effect_id
         match await self._ledger.ask(effect_id, question_of(self._name, self._key), reason):
             case "asked":
                 raise JobWaits

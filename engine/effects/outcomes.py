@@ -20,6 +20,9 @@ REPEATABLE_SECONDS = 24 * 3600.0
 VISIBLE_SECONDS = 30.0
 
 
+# A run waits for it, with the id of the effect.
+SETTLED_EVENT = "atlas.effect.settled"
+
 Duration: TypeAlias = timedelta | float | int
 
 

@@ -10,6 +10,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.effects.effect_call import MAX_REFERENCE
 from atlas.engine.effects.find_effects import find_effect
+from atlas.engine.effects.outcomes import SETTLED_EVENT
 from atlas.engine.policy.judge import load_policy
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.start_runs import ENGINE_RUN
@@ -20,8 +21,6 @@ SETTLE = statement("engine/effects/sql/settle_effect.sql")
 
 # What a rule of policy has as its workflow in order to judge who settles an effect.
 POLICY_PREFIX = "effect:"
-# A run waits for it, with the id of the effect.
-SETTLED_EVENT = "atlas.effect.settled"
 
 
 async def settle_effect(

@@ -1,8 +1,9 @@
 """The run, as a workflow's function sees it: everything durable is asked of it.
 
-`step`, `transaction`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random` return
-what is recorded when the run is replayed. What is new is done, written, and only then returned. A wait that has not
-ended raises `Suspended`: the run leaves the worker and memory, and comes back when what it waits for wakes its job row.
+`step`, `transaction`, `effect`, `job`, `child`, `sleep`, `wait_event`, `approval`, `gather`, `now`, `uuid` and `random`
+return what is recorded when the run is replayed. What is new is done, written, and only then returned. A wait that has
+not ended raises `Suspended`: the run leaves the worker and memory, and comes back when what it waits for wakes its job
+row.
 """
 
 import random
@@ -16,6 +17,9 @@ import orjson
 
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
+from atlas.engine.effects.effect_call import OpenEffect
+from atlas.engine.effects.outcomes import EffectOptions
+from atlas.engine.effects.run_effect import effect_in_run
 from atlas.engine.jobs.backoff import policy_of, seconds_within
 from atlas.engine.jobs.enqueue_call import job_key, plain_input
 from atlas.engine.jobs.new_job import NewJob
@@ -159,6 +163,27 @@ class Run:
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout), in_transaction=True)
             result: Result = await perform(self._recorder, step, call)
             return result
+
+    async def effect(
+        self,
+        name: str,
+        function: Callable[[OpenEffect, *Arguments], Awaitable[str | None]],
+        *arguments: *Arguments,
+        retries: int = DEFAULT_RETRIES,
+        retry: Retry = "capped",
+        timeout: Duration | None = None,
+        **options: Unpack[EffectOptions],
+    ) -> str | None:
+        """Call a provider as `JobContext.effect` does, as a step whose result is the provider's reference.
+
+        A replay does not call again. Where nobody knows whether it was made, the run waits for a person.
+        """
+        branch, attempt = self._recorder.branch(), self._recorder.suspension.attempt
+        step = f"{branch.path}{branch.next_use(name)}"
+        how: StepOptions = {"retries": retries, "retry": retry, "timeout": timeout}
+        return await effect_in_run(
+            self, lambda: self._recorder.store.ledger(self.id, attempt, step), name, function, arguments, how, options
+        )
 
     @overload
     async def job(

@@ -16,6 +16,7 @@ from atlas.db.pool import Connection, Pool
 from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.admission import Admission, admitted, load_admission
+from atlas.engine.effects.run_effect import RunLedger
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
@@ -66,6 +67,7 @@ class StepStore:
 
     def __init__(self, pool: Pool, worker_id: str, start_right: StartRight | None = None) -> None:
         self.start_right = start_right
+        self._worker_id = worker_id
         write = partial(record_steps, worker_id=worker_id, start_right=start_right)
         self._steps = RetriedCommit(pool, write, largest=MOST_STEPS, lanes=STEP_LANES)
         self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MOST_RUNS)
@@ -90,6 +92,10 @@ class StepStore:
         if verdict == "lost":
             raise RunLost
         return verdict
+
+    def ledger(self, run_id: UUID, attempt: int, step: str) -> RunLedger:
+        """Where the effect of a step is recorded."""
+        return RunLedger(self.at_once, self._worker_id, run_id, attempt, step=step)
 
     async def load(self, run_id: UUID) -> History:
         """What a run has recorded, read once, when it is taken up."""

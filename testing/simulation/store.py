@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Never, Protocol, TypeVar
 from uuid import UUID
 
 import orjson
@@ -51,6 +51,9 @@ class SimulatedStore(StepStore):
         if verdict == "lost":
             raise RunLost
         return verdict
+
+    def ledger(self, run_id: UUID, attempt: int, step: str) -> Never:
+        raise AtlasError("Effects are not simulated.", remedy="Let the step call a model, or test it with `atlas_kit`.")
 
     async def load(self, run_id: UUID) -> History:
         return self._memory.load(run_id)

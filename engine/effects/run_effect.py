@@ -1,0 +1,48 @@
+"""Effects of a run: each is a step, and where nobody knows whether it was made the run waits for a person's answer."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from atlas.engine.effects.effect_call import EffectCall
+from atlas.engine.effects.ledger import EffectLedger
+from atlas.engine.effects.outcomes import SETTLED_EVENT, EffectOptions
+from atlas.engine.jobs.verdicts import JobWaits
+from atlas.engine.workflows.step_options import StepOptions
+
+if TYPE_CHECKING:
+    from atlas.engine.workflows.run_context import Run
+
+
+class RunLedger(EffectLedger):
+    """The ledger of a run's step. A doubt ends the step, and the run waits for the event of its settlement."""
+
+    async def ask(self, id: UUID, question: str, reason: str) -> str:
+        """Record the doubt; the run itself suspends."""
+        await self.end(id, "unknown", reason=f"{question} {reason}".strip(), found=True)
+        return "asked"
+
+
+async def effect_in_run(
+    run: "Run",
+    ledger: Callable[[], RunLedger],
+    name: str,
+    function: Callable[..., Awaitable[str | None]],
+    arguments: tuple[Any, ...],
+    step_options: StepOptions,
+    options: EffectOptions,
+) -> str | None:
+    """The provider's reference of an effect, made once however often the run is replayed."""
+
+    async def call() -> dict[str, str | None]:
+        made = EffectCall(ledger(), name, options, function, arguments)
+        try:
+            return {"reference": await made}
+        except JobWaits:
+            return {"asks": str(made.effect_id)}
+
+    while True:
+        told = await run.step(name, call, **step_options)
+        if "asks" not in told:
+            return told["reference"]
+        await run.wait_event(SETTLED_EVENT, {"effect": told["asks"]}, step=f"{name} settled")
