@@ -14,13 +14,13 @@ from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.models.jobs import JobGroup
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from atlas.client import AtlasClient
+    from atlas.models.jobs import BulkActionPreview, BulkActionShown
 
 app = typer.Typer(help="Groups of jobs: list, show, cancel and retry them.", no_args_is_help=True, add_completion=False)
 
 NO_GROUPS = "There are no groups. `enqueue_group` of the Python client and `POST /groups` make one."
+Preview = Annotated[bool, typer.Option("--preview", help="Only count the jobs that it would change.")]
 GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or its beginning.")]
 
 
@@ -66,26 +66,34 @@ def show(group_id: GroupId, json: Json = False) -> None:
 
 
 @app.command("cancel")
-def cancel(group_id: GroupId, json: Json = False) -> None:
+def cancel(group_id: GroupId, preview: Preview = False, json: Json = False) -> None:
     """Cancel all jobs of a group that have not ended. The job that follows the group is enqueued then."""
-    _begin("cancel", group_id, json=json)
+    _begin("cancel", group_id, preview=preview, json=json)
 
 
 @app.command("retry")
-def retry(group_id: GroupId, json: Json = False) -> None:
+def retry(group_id: GroupId, preview: Preview = False, json: Json = False) -> None:
     """Retry the jobs of a group that failed or were canceled. The job that followed it is not enqueued again."""
-    _begin("retry", group_id, json=json)
+    _begin("retry", group_id, preview=preview, json=json)
 
 
-def _begin(verb: BulkVerb, group_id: str, *, json: bool) -> None:
-    async def work(atlas: "AtlasClient") -> "tuple[UUID, int]":
+def _begin(verb: BulkVerb, group_id: str, *, preview: bool, json: bool) -> None:
+    """Change the jobs that a preview has counted, and no others."""
+
+    async def work(atlas: "AtlasClient") -> "tuple[BulkActionPreview, BulkActionShown | None]":
         id = await find_id_over_http(atlas, "group", group_id)
-        begun = await (atlas.cancel_group(id) if verb == "cancel" else atlas.retry_group(id))
-        return begun.id, begun.changed
+        counted = await atlas.preview_bulk_action(verb, {"group_id": str(id)})
+        return counted, None if preview else await atlas.begin_bulk_action(verb, digest=counted.digest)
 
-    action_id, changed = on_atlas(work)
-    message = f"Changed: {changed}; if there are others, a scheduler goes on with them: bulk action {action_id}."
-    say({"bulk_action_id": action_id, "changed": changed}, message, json=json)
+    counted, begun = on_atlas(work)
+    document = {"jobs": counted.count, "left_out": counted.left_out, "digest": counted.digest}
+    if begun is None:
+        say(document, f"Jobs to {verb}: {counted.count}.", json=json)
+        return
+    message = f"Jobs to {verb}: {counted.count}, changed: {begun.changed}."
+    if begun.changed < counted.count:
+        message += f" A scheduler goes on with the others: bulk action {begun.id}."
+    say({**document, "bulk_action_id": begun.id, "changed": begun.changed}, message, json=json)
 
 
 def _counts(group: JobGroup) -> str:

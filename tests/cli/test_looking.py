@@ -47,6 +47,13 @@ async def test_groups_are_listed_newest_first(atlas, remote, server, conn):
     rest = await atlas("group", "list", "--before", ids[1], "--json")
     assert [group["id"] for group in rest.document["groups"]] == [ids[0]]
 
+    counted = (await both(atlas, remote, "group", "cancel", ids[0], "--preview"))[1]
+    assert (counted["jobs"], "bulk_action_id" in counted) == (2, False)
+    canceled = (await remote("group", "cancel", ids[0], "--json")).document
+    assert (canceled["jobs"], canceled["changed"]) == (2, 2)
+    assert (await atlas("group", "cancel", ids[0])).stdout == "Jobs to cancel: 0, changed: 0.\n"
+    assert (await atlas("group", "retry", ids[0], "--preview")).stdout == "Jobs to retry: 2.\n"
+
 
 async def test_a_trigger_a_hook_and_a_definition_are_shown(atlas, remote, server, tmp_path):
     made = await atlas("trigger", "add", "--tenant", "acme", "--cron", "@daily", "--job-type", "x.work", "--json")
