@@ -2,6 +2,7 @@
 
 import re
 
+import orjson
 from playwright.sync_api import Page, expect
 
 from atlas.engine.enqueue import enqueue_group
@@ -64,6 +65,24 @@ def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit)
     confirm(page, "Switch the engine on?", "Switch on")
     expect(page.get_by_role("region", name="Findings")).to_be_visible()
     assert serious_violations(page) == []
+
+    page.goto("/settings?tab=tenants&edit=managed")
+    dialog = page.get_by_role("dialog", name="Edit managed")
+    dialog.get_by_label("Jobs in flight").fill("7", timeout=SLOW)
+    dialog.get_by_label("Rate of starts").fill("often")
+    dialog.get_by_text("Quotas", exact=True).click()
+    dialog.get_by_label("Tokens", exact=True).fill("5000")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_label("Rate of starts")).to_have_attribute("aria-invalid", "true", timeout=SLOW)
+    dialog.get_by_label("Rate of starts").fill("")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0, timeout=SLOW)
+    limits = site.run(site.pool.fetchval("select limits::text from atlas.tenants where slug = 'managed'"))
+    assert orjson.loads(limits) == {"in_flight": 7, "quotas": {"tokens": 5000}}
+
+    # With all tenants, each row names its own.
+    page.goto("/groups")
+    expect(page.get_by_role("row").filter(has_text="parcels").get_by_text("managed")).to_be_visible(timeout=SLOW)
 
     page.goto("/settings?tab=tenants")
     page.get_by_role("row").filter(has_text="managed").get_by_role("button", name="Remove").click(timeout=SLOW)

@@ -223,7 +223,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
         )}
         {shown.map((column) => (
           <div key={column.key} role="columnheader" className={cx(styles.cell, column.align === "end" && styles.end)}>
-            {column.header}
+            {column.header === "" ? <span className="visually-hidden">Actions</span> : column.header}
           </div>
         ))}
       </div>

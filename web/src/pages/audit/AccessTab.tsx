@@ -1,6 +1,7 @@
 import { Download } from "lucide-react";
 import { useState } from "react";
 import { api, type Schemas } from "@/api/client";
+import { serverNow } from "@/format/clock";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Field, Input } from "@/components/Form";
@@ -56,7 +57,7 @@ const ACTIVITY: readonly Column<Activity>[] = [
 /** Who could do what in a month, who did, and which credentials nobody used. */
 export function AccessTab() {
   const tenant = useTenant();
-  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  const [month, setMonth] = useState(() => new Date(serverNow()).toISOString().slice(0, 7));
   const valid = /^\d{4}-(0[1-9]|1[0-2])$/.test(month);
   const report = api.useQuery("get", "/api/v1/audit/reports/access", { params: { query: { month, tenant } } }, { enabled: valid });
   const search = new URLSearchParams({ month, ...(tenant !== undefined && { tenant }) });

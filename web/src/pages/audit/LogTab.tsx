@@ -5,6 +5,7 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
+import { Id } from "@/components/Id";
 import { NO_RANGE } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { Moment } from "@/components/Time";
@@ -185,9 +186,9 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         width: "minmax(190px, 1fr)",
         wideOnly: true,
         cell: cell((one) => (
-          <span className="truncate" title={one.entity_id}>
-            <span className="quiet">{one.entity_type}</span> <span className="mono">{shortId(one.entity_id)}</span>
-          </span>
+          <>
+            <span className="quiet truncate">{one.entity_type}</span> <Id value={one.entity_id} />
+          </>
         )),
       },
       {

@@ -21,6 +21,7 @@ import { JobTabs } from "@/pages/jobs/JobTabs";
 import { type JobStatus, STATUSES } from "@/pages/jobs/search";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 
 type Group = Schemas["JobGroup"];
 
@@ -71,13 +72,14 @@ export function GroupsPage() {
     async (at) => (await client.GET("/api/v1/groups", { params: { query: { ...query, ...at } } })).data,
     { live: ["job"], refetchInterval: 30_000 },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   return (
     <Page title="Jobs" fill tabs={<JobTabs />}>
       <DataTable
         label="Groups"
         rows={pages.rows}
         rowKey={(one) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => show(one.id)}
         openKey={open}

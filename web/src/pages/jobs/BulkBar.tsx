@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { Button } from "@/components/Button";
+import { serverNow } from "@/format/clock";
 import { plural, whole } from "@/format/numbers";
 import { useShortcut } from "@/frame/shortcuts";
 import { APPLIES_TO, type BulkVerb, VERBS } from "./bulk";
@@ -31,7 +32,7 @@ export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: Bul
   const idsOf = (one: BulkVerb): string[] => picked.filter((row) => APPLIES_TO[one].includes(row.status)).map((row) => row.id);
   const isOffered = (one: BulkVerb): boolean => (all ? overlaps(APPLIES_TO[one], filters.status) : idsOf(one).length > 0);
   const ask = (one: BulkVerb): void => {
-    setAskedAt(Date.now());
+    setAskedAt(serverNow());
     setVerb(one);
   };
   useShortcut("r", "Retry the chosen jobs", () => ask("retry"), isOffered("retry"));

@@ -12,6 +12,7 @@ import { PauseDialog, ResumeDialog } from "@/pauses/PauseDialog";
 import { nameOf, nounOf, PAUSES, type Pause, useMayResume } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import type { PausesSearch } from "./search";
 
 /** Everything that is paused, and the way to pause and resume. */
@@ -33,7 +34,7 @@ export function PausesPage() {
       Pause something
     </Button>
   );
-  const columns: Column<Pause>[] = [
+  const own: Column<Pause>[] = [
     { key: "kind", header: "What", width: "96px", cell: (one) => capitalized(nounOf(one.kind)) },
     {
       key: "name",
@@ -83,6 +84,7 @@ export function PausesPage() {
         ),
     },
   ];
+  const columns = useWithTenant(own, pages.rows);
   return (
     <Page title="Pauses" fill actions={action}>
       <DataTable

@@ -12,6 +12,7 @@ import { Time } from "@/components/Time";
 import { spaced } from "@/format/words";
 import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { REQUEST_STATUSES, type RequestsSearch } from "./search";
 
 type Request = Schemas["Intent"];
@@ -60,6 +61,7 @@ export function RequestsPage() {
     async (at) => (await client.GET("/api/v1/intents", { params: { query: { ...query, ...at } } })).data,
     { live: ["run"] },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   const isFiltered = search.status !== undefined || search.workflow !== undefined;
   return (
     <Page
@@ -90,7 +92,7 @@ export function RequestsPage() {
         label="Requests"
         rows={pages.rows}
         rowKey={(one) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => void navigate({ to: "/runs/$runId", params: { runId: one.id }, search: ({ tenant }) => ({ tenant }) })}
         hasMore={pages.hasNextPage}

@@ -17,6 +17,7 @@ import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
 import { JOB_MAKERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { readObject } from "./json";
 import styles from "./schedules.module.css";
 import type { SchedulesSearch } from "./search";
@@ -60,6 +61,7 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
     async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data,
     { refetchInterval: 5000 },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   const open = pages.rows?.find((one) => one.id === search.event);
   const publish = may && <Button onClick={() => setPublishing(true)}>Publish an event</Button>;
   return (
@@ -76,7 +78,7 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
         label="Events"
         rows={pages.rows}
         rowKey={(one) => one.id}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => onChange({ event: one.id })}
         openKey={search.event}

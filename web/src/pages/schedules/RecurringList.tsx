@@ -9,6 +9,7 @@ import { Time } from "@/components/Time";
 import { whole } from "@/format/numbers";
 import { duration } from "@/format/time";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import styles from "./schedules.module.css";
 
 type Recurring = Schemas["RecurringFunction"];
@@ -43,6 +44,7 @@ export function RecurringList({ open, onOpen }: { open: string | undefined; onOp
     async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data,
     { refetchInterval: 5000 },
   );
+  const columns = useWithTenant(COLUMNS, pages.rows);
   const shown = pages.rows?.find((one) => keyOf(one) === open);
   return (
     <>
@@ -50,7 +52,7 @@ export function RecurringList({ open, onOpen }: { open: string | undefined; onOp
         label="Recurring functions"
         rows={pages.rows}
         rowKey={keyOf}
-        columns={COLUMNS}
+        columns={columns}
         query={pages}
         onOpen={(one) => onOpen(keyOf(one))}
         openKey={open}

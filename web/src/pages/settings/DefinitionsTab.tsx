@@ -14,7 +14,6 @@ import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
-import { parseObject } from "./TenantsTab";
 import { useChange } from "./useChange";
 
 type Definition = Schemas["CommandDefinition"];
@@ -203,6 +202,15 @@ function parseList(text: string): Argument[] | null {
   try {
     const value: unknown = JSON.parse(text);
     return Array.isArray(value) && value.length > 0 ? (value as Argument[]) : null;
+  } catch {
+    return null;
+  }
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
   } catch {
     return null;
   }

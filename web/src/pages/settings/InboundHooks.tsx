@@ -12,6 +12,7 @@ import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
 
@@ -34,7 +35,7 @@ export function InboundHooks() {
     (one: InboundHook) => client.DELETE("/api/v1/inbound-hooks/{hook_id}", { params: { path: { hook_id: one.id } } }),
     { done: () => "The inbound hook is removed", lists: [LIST], onDone: () => setRemoving(null) },
   );
-  const columns: Column<InboundHook>[] = [
+  const own: Column<InboundHook>[] = [
     { key: "path", header: "Path", width: "minmax(160px, 2fr)", cell: (one) => <span className="mono truncate">{one.path}</span> },
     {
       key: "event",
@@ -67,6 +68,7 @@ export function InboundHooks() {
         ),
     },
   ];
+  const columns = useWithTenant(own, rows);
   return (
     <Section title="Inbound hooks" actions={manages && <Button onClick={() => setAdding(true)}>New inbound hook</Button>}>
       <DataTable

@@ -14,6 +14,7 @@ import { whole } from "@/format/numbers";
 import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { useChange } from "./useChange";
 
 type Rule = Schemas["PolicyRule"];
@@ -46,7 +47,7 @@ export function PoliciesTab() {
       onDone: () => setRemoving(null),
     },
   );
-  const columns: Column<Rule>[] = [
+  const own: Column<Rule>[] = [
     { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
     { key: "effect", header: "Effect", width: "100px", cell: (one) => <StatusChip {...CHIPS[one.effect]} /> },
     {
@@ -82,6 +83,7 @@ export function PoliciesTab() {
         ),
     },
   ];
+  const columns = useWithTenant(own, rows);
   return (
     <Section
       title="Policies"

@@ -8,6 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { useChange } from "./useChange";
 
 type OpenSession = Schemas["OpenSession"];
@@ -31,7 +32,7 @@ export function SessionsTab() {
       onDone: () => setEnding(null),
     },
   );
-  const columns: Column<OpenSession>[] = [
+  const own: Column<OpenSession>[] = [
     {
       key: "subject",
       header: "Who",
@@ -74,6 +75,7 @@ export function SessionsTab() {
       ),
     },
   ];
+  const columns = useWithTenant(own, rows);
   return (
     <Section title="Sessions">
       <DataTable

@@ -8,7 +8,7 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ConfirmDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input, TextArea } from "@/components/Form";
+import { Field, Input } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -17,6 +17,8 @@ import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { usePauseOf } from "@/pauses/pauses";
 import { OPERATORS, useCan } from "@/session/session";
 import { RemoveTenant } from "./RemoveTenant";
+import { LimitFields } from "./LimitFields";
+import { limitsOf, textsOf } from "./limits";
 import { useChange } from "./useChange";
 
 type Tenant = Schemas["Tenant"];
@@ -177,10 +179,9 @@ function EditBySlug({ slug, onClose }: { slug: string; onClose: () => void }) {
 function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
   const [name, setName] = useState(tenant.name);
   const [timezone, setTimezone] = useState(tenant.timezone);
-  const [limits, setLimits] = useState(JSON.stringify(tenant.limits, null, 2));
-  const parsed = parseObject(limits);
+  const [limits, setLimits] = useState(() => textsOf(tenant.limits));
   const save = useEdit(tenant);
-  const edit = useChange(() => save({ body: { name, timezone, limits: parsed ?? {} }, ...tenantEdit(tenant) }), {
+  const edit = useChange(() => save({ body: { name, timezone, limits: limitsOf(limits) }, ...tenantEdit(tenant) }), {
     done: () => `The tenant ${tenant.slug} is changed`,
     lists: [TENANTS],
     onDone: onClose,
@@ -195,7 +196,7 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
       busy={edit.isPending}
       error={edit.error}
       onConfirm={() => edit.mutate(undefined)}
-      disabled={name === "" || parsed === null}
+      disabled={name === ""}
     >
       <Field label="Name" required error={reason("name")}>
         {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
@@ -203,22 +204,7 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
       <Field label="Time zone" hint="Its schedules move to this clock." error={reason("timezone")}>
         {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
       </Field>
-      <Field
-        label="Limits"
-        hint="in_flight, rate, burst, requests_per_second, email, quotas. What is not named has its default."
-        error={parsed === null ? "is not a JSON object" : reason("limits")}
-      >
-        {(control) => <TextArea {...control} rows={6} value={limits} onChange={(event) => setLimits(event.target.value)} />}
-      </Field>
+      <LimitFields texts={limits} onChange={setLimits} reason={reason} />
     </ConfirmDialog>
   );
-}
-
-export function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
 }

@@ -14,6 +14,7 @@ import { Time } from "@/components/Time";
 import { serverNow } from "@/format/clock";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import styles from "./Settings.module.css";
 import { useChange } from "./useChange";
 
@@ -49,7 +50,7 @@ export function TokensTab() {
       onDone: () => setRevoking(null),
     },
   );
-  const columns: Column<Token>[] = [
+  const own: Column<Token>[] = [
     {
       key: "subject",
       header: "Subject",
@@ -86,6 +87,7 @@ export function TokensTab() {
         ),
     },
   ];
+  const columns = useWithTenant(own, rows);
   return (
     <Section
       title="Tokens"

@@ -15,6 +15,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import { InboundHooks } from "./InboundHooks";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
@@ -64,7 +65,7 @@ function Webhooks() {
     (one: Webhook) => client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: one.id } } }),
     { done: () => "A test is sent; Deliveries shows what came of it", lists: [] },
   );
-  const columns: Column<Webhook>[] = [
+  const own: Column<Webhook>[] = [
     {
       key: "state",
       header: "State",
@@ -114,6 +115,7 @@ function Webhooks() {
         ),
     },
   ];
+  const columns = useWithTenant(own, rows);
   return (
     <Section
       title="Webhooks"

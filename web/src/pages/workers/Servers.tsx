@@ -9,6 +9,7 @@ import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useChange } from "@/pages/settings/useChange";
 import { MANAGERS, useCan } from "@/session/session";
+import { useWithTenant } from "@/session/tenantColumn";
 import { NameDialog } from "./NameDialog";
 import type { Host } from "./state";
 
@@ -43,7 +44,7 @@ export function Servers({ host }: { host: Host }) {
     lists: [LIST, "/api/v1/hosts"],
     onDone: close,
   });
-  const columns: Column<Server>[] = [
+  const own: Column<Server>[] = [
     { key: "name", header: "Server", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{one.name}</span> },
     { key: "since", header: "Added", width: "96px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
@@ -64,6 +65,7 @@ export function Servers({ host }: { host: Host }) {
         ),
     },
   ];
+  const columns = useWithTenant(own, pages.rows);
   return (
     <Section title="Servers on it" actions={manages && <Button onClick={() => setOpen("add")}>Add a server</Button>}>
       <DataTable
