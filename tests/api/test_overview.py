@@ -142,7 +142,7 @@ async def test_what_waits_for_a_person_is_counted(pool, world, admin, conn):
     await conn.execute("update atlas.webhooks set is_enabled = false, disabled_reason = 'too many failures'")
     shown = await overview(admin)
 
-    expected = {"approvals": 1, "schedules_late": 1, "triggers_failing": 1, "webhooks_disabled": 1}
+    expected = {"approvals": 1, "effects": 1, "schedules_late": 1, "triggers_failing": 1, "webhooks_disabled": 1}
     assert {kind: count for kind, (count, _) in needs(shown).items()} == expected
     assert (await admin.get("/approvals/summary")).json() == {"pending": 1}
     for need in shown["needs"]:
