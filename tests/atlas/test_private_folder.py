@@ -6,9 +6,11 @@ from uuid import uuid4
 
 from structlog.testing import capture_logs
 
+from atlas import private_folder
 from atlas.audit.keys import signing_key
 from atlas.cli.doctor.machine import check_machine
 from atlas.engine.secrets.key import load_key
+from atlas.logs import get_logger
 from atlas.postgres.cluster import start_embedded
 from atlas.private_folder import tighten_home
 from atlas.settings import load_settings
@@ -38,7 +40,9 @@ async def test_home_keys_and_outbox_are_for_their_owner_alone(tmp_path, monkeypa
     assert [mode(home / name) for name in ("keys", "outbox", "postgres/data")] == ["0o700"] * 3
 
 
-def test_folders_that_others_may_enter_are_reported_and_closed_at_the_start(tmp_path):
+def test_folders_that_others_may_enter_are_reported_and_closed_at_the_start(tmp_path, monkeypatch):
+    # A logger that was used before keeps its processors, and nothing of it would be captured.
+    monkeypatch.setattr(private_folder, "log", get_logger("atlas.home"))
     home = tmp_path / "atlas"
     for name, wide in ((".", 0o755), ("keys", 0o775), ("outbox", 0o2770), ("checkpoints", 0o755)):
         (home / name).mkdir(parents=True, exist_ok=True)

@@ -223,8 +223,8 @@ async def test_following_shows_what_is_sealed_between_the_horizon_and_the_rows(c
     await record(conn, event(2, action="LATER"))
     await seal(conn)
 
-    filters = dict.fromkeys(("tenant_id", "actor_id", "actions", "levels", "entity_type", "entity_id", "text"))
-    rows = await fetch(conn, NEW, epoch=now.epoch, prev=since.snapshot, cur=now.snapshot, **filters)
+    values = dict.fromkeys(NEW.names) | {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot}
+    rows = await fetch(conn, NEW, **values)
     assert [row["action"] for row in rows] == ["SHOWN"]
 
 

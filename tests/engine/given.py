@@ -35,7 +35,7 @@ from atlas.models.tenants import Tenant
 from tests.engine.jobs.given import given_claimed, given_job, success
 from tests.support import DANA
 
-# What history_contents has goes with its table of history; no program has a right to it.
+# No program has a right to history_contents.
 TABLES_OF_A_TENANT = """
 select c.relname from pg_class c
 where c.relnamespace = 'atlas'::regnamespace and c.relkind = 'r' and c.relname <> 'history_contents'

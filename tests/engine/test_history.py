@@ -427,7 +427,7 @@ async def test_the_id_of_a_job_in_history_is_taken(conn, pool, jobs):
         await enqueue(conn, NewJob("again", {}, id=job_id), actor=DANA)
 
 
-async def test_history_is_behind_row_level_security_and_leaves_with_its_tenant(conn, pool):
+async def test_history_is_behind_row_level_security_and_leaves_with_its_tenant(conn, pool, owner):
     mine, other = await given_tenant(conn), await given_tenant(conn, "other")
     for tenant in (mine, other):
         await given_success(conn, tenant, id=old())
@@ -442,6 +442,10 @@ async def test_history_is_behind_row_level_security_and_leaves_with_its_tenant(c
     names = [line["name"] for line in lines]
     assert names.count("jobs") == 1
     assert not any(name.startswith("jobs_history") for name in names)
+
+    await conn.execute("select atlas.return_jobs(array(select id from atlas.jobs where tenant_id = $1))", mine)
+    left = [row["tenant_id"] for row in await owner.fetch("select tenant_id from atlas.history_contents")]
+    assert left == [other]
 
 
 async def test_every_change_of_a_part_is_noted_for_backups(conn, pool, owner):
