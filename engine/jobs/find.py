@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import orjson
-
+from atlas.db.pg_json import read_stored
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import statement
@@ -150,7 +149,7 @@ def _job_row(row: Any) -> JobRow:
     values: dict[str, Any] = {"input": {}, "output": {}, **row}
     for name in _DOCUMENTS:
         if isinstance(values[name], str):
-            values[name] = orjson.loads(values[name])
+            values[name] = read_stored(values[name])
     if values["next_retry_at"] is not None and values["next_retry_at"].year == FOREVER:
         values["next_retry_at"] = None
     return JobRow(**values)

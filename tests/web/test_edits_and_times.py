@@ -32,14 +32,14 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
         row = page.get_by_role("row").filter(has_text="other")
         row.get_by_role("button", name="Edit").click()
         dialog = page.get_by_role("dialog", name="Edit other")
-        dialog.get_by_label("Name").fill("Harbour Books")
+        dialog.get_by_role("textbox", name=re.compile("^Name")).fill("Harbour Books")
         other.patch(address, json={"name": "Otherwise"}).raise_for_status()
         dialog.get_by_role("button", name="Save").click()
 
         conflict = dialog.get_by_role("alert")
         expect(conflict).to_contain_text("operator@all changed this")
         expect(conflict.get_by_role("row", name="Name Otherwise Harbour Books")).to_be_visible()
-        expect(dialog.get_by_label("Name")).to_have_value("Harbour Books")
+        expect(dialog.get_by_role("textbox", name=re.compile("^Name"))).to_have_value("Harbour Books")
         assert other.get(address).json()["name"] == "Otherwise"
 
         sent: list[str | None] = []

@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -18,57 +17,16 @@ from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.errors import DatabaseNotReady, DatabaseUnreachable
 from atlas.postgres.cluster import start_embedded
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
-from tests.support import DANA, PROOF, ROOT, crash_server, until
+from tests.support import DANA, PROOF, crash_server
+from tests.workers.killed_workers import bury, finish_all, victims
 from tests.workers.ledger_victim import STEPS
 
 JOBS, RUNS, KILLS = (5_000, 500, 60) if PROOF else (40, 4, 3)
 WORDS = ("before", "during", "after")
 CRASHES = 20 if PROOF else 2
-MAX_DRAINS = 20
+MODULE = "tests.workers.ledger_victim"
 
 pytestmark = pytest.mark.timeout(1800 if PROOF else 300)
-
-
-@asynccontextmanager
-async def victims(url: str, application_url: str) -> AsyncIterator[Callable[[str], Awaitable[int]]]:
-    """Let a worker run until it dies at a point, or is done."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.workers.ledger_victim", url, application_url),
-        cwd=ROOT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-
-    async def work(point: str) -> int:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{point}\n".encode())
-        async with asyncio.timeout(300):
-            return int(await process.stdout.readline())
-
-    try:
-        yield work
-    finally:
-        process.kill()
-        await process.wait()
-
-
-async def bury(pool: Any) -> None:
-    """What passes by itself after a lease: the dead worker's jobs go back to the queue. Their losses are long ago."""
-    await pool.execute(
-        "update atlas.job_workers set lease_expires_at = now() - interval '1 minute' where dead_at is null"
-    )
-
-    async def is_taken_back() -> bool:
-        # A session of the dead worker may still hold its lock for a moment: the reaper passes over it then.
-        await pool.fetch("select * from atlas.reap_leases(10000)")
-        return not await pool.fetchval("select exists (select from atlas.jobs where status = 'running')")
-
-    await until(is_taken_back)
-    await pool.execute(
-        "update atlas.jobs set next_retry_at = null, lost_count = 0, careful = false where status = 'queued'"
-    )
 
 
 async def given_ledger(pool: Any, owner: Any) -> None:
@@ -100,7 +58,7 @@ async def check_ledger(pool: Any, kind: str) -> None:
 async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
     """Kill a worker around a commit again and again, then let one finish. Returns how many died."""
     dice, killed = random.Random(7), 0
-    async with victims(url, application_url) as work:
+    async with victims(MODULE, url, application_url) as work:
         for number in range(KILLS):
             # Those of the quick sample meet jobs and runs alike.
             at = dice.randrange(1, 80) if PROOF else 5 + number
@@ -109,20 +67,6 @@ async def kill_and_finish(pool: Any, url: str, application_url: str) -> int:
             await bury(pool)
         await finish_all(pool, work)
     return killed
-
-
-async def finish_all(pool: Any, work: Callable[[str], Awaitable[int]]) -> int:
-    """Let workers drain until every job is finished. Returns how many that took.
-
-    A drain ends when nothing is due. What a worker held when it lost its lease is not due yet then, and neither is a
-    job whose attempt failed and waits for its retry: the next worker finds both.
-    """
-    for number in range(1, MAX_DRAINS + 1):
-        assert await work("never") == 0
-        if not await pool.fetchval("select exists (select from atlas.jobs where status in ('queued', 'running'))"):
-            return number
-        await bury(pool)
-    raise AssertionError(f"jobs are unfinished after {MAX_DRAINS} drains")
 
 
 @pytest.mark.long
@@ -136,7 +80,7 @@ async def test_workers_killed_around_commits_write_each_row_once(pool, owner, da
 @pytest.mark.long
 async def test_a_drain_that_lost_its_lease_leaves_what_it_held_to_the_next(pool, owner, database_url):
     await given_ledger(pool, owner)
-    async with victims(database_url, database_url) as work:
+    async with victims(MODULE, database_url, database_url) as work:
         assert await work("lease 5") == 0
         assert await pool.fetchval("select exists (select from atlas.jobs where status = 'running')")
         assert await pool.fetchval("select count(distinct entry) from ledger") < JOBS + RUNS * STEPS
@@ -159,7 +103,7 @@ async def test_a_server_that_crashes_under_commits_keeps_each_row_once(tmp_path)
             await switch(conn, online=True, actor=DANA)
             await given_ledger(pool, owner)
         await owner.close()
-        async with victims(url, url) as work:
+        async with victims(MODULE, url, url) as work:
             for number in range(CRASHES):
                 working = asyncio.create_task(work("never"))
                 await until_booked(url, (number + 1) * JOBS // (CRASHES + 2), working)

@@ -6,7 +6,19 @@ from atlas.engine.jobs.context import AttemptContext
 
 def test_a_context_completes_what_handlers_use_and_no_internals():
     assert [name for name in dir(JobContext) if not name.startswith("_")] == [
-        *("attempt", "audit", "cancelled", "connection", "cost", "idempotency_key", "job_id", "log", "output", "pool"),
+        *(
+            "attempt",
+            "audit",
+            "cancelled",
+            "connection",
+            "cost",
+            "effect",
+            "idempotency_key",
+            "job_id",
+            "log",
+            "output",
+            "pool",
+        ),
         *("progress", "progress_from_thread", "tenant_id", "transaction", "worker_id"),
     ]
 

@@ -1,0 +1,141 @@
+"""Worker processes that kill themselves around an effect: `python -m tests.workers.effect_victim URL FILE`.
+
+For every point read from stdin a worker is forked, and its exit code is printed. A point is `intended N` (the N-th
+effect is recorded, and the provider was not called), `made N` (the provider has made it, and did not respond), `ended N`
+(it is recorded as done, and the worker does not know it yet), `during N` (the worker dies within two milliseconds
+of the call), or `never`. FILE is the provider: a line for each effect that it made, outside of the database.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import atlas.workers.workflows
+from atlas.db.pool import open_pool
+from atlas.engine.effects.effect_call import OpenEffect
+from atlas.engine.effects.ledger import EffectLedger
+from atlas.engine.effects.outcomes import Answer, Done, EffectOptions, NotDone
+from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.typed_job import job
+from atlas.engine.workflows.registry import workflow
+from atlas.engine.workflows.run_context import Run
+from atlas.logs import configure_logs
+from atlas.workers.worker import Worker, WorkerOptions
+
+CONCURRENCY = 10
+EFFECTS_OF_A_RUN = 3
+# The provider's list shows what it made after this time.
+LIST_DELAY = 0.05
+
+chosen = ("never", 0)
+counts = dict.fromkeys(("intended", "made", "ended"), 0)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_soon() -> None:
+    time.sleep(random.random() * 0.002)
+    die()
+
+
+def reach(point: str) -> None:
+    """An effect is at a point."""
+    counts[point] += 1
+    if chosen == (point, counts[point]):
+        die()
+    if point == "intended" and chosen == ("during", counts[point]):
+        threading.Thread(target=die_soon).start()
+
+
+class Provider:
+    """Makes effects: one line in a file for each call, with its key. The fault of a call is chosen by the test."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def make(self, effect: OpenEffect, fault: str | None) -> str:
+        reach("intended")
+        await asyncio.sleep(0)
+        if fault == "not made":
+            raise ConnectionError("no connection")
+        with self._path.open("a") as file:
+            file.write(f"{time.time()} {effect.key}\n")
+        reach("made")
+        if fault == "lost":
+            raise ConnectionError("the response was lost")
+        await asyncio.sleep(0)
+        return f"made {effect.key}"
+
+    async def look_up(self, key: str) -> Answer:
+        shown = time.time() - LIST_DELAY
+        for line in self._path.read_text().splitlines():
+            at, _, made = line.partition(" ")
+            if made == key and float(at) < shown:
+                return Done(f"made {key}")
+        return NotDone()
+
+
+provider = Provider(Path(sys.argv[2] if len(sys.argv) > 2 else "/dev/null"))
+OPTIONS: dict[str, EffectOptions] = {
+    "asked of a person": {},
+    "looked up": {"lookup": provider.look_up, "visible_after": 4 * LIST_DELAY},
+    "repeatable": {"repeatable": True},
+}
+
+
+@job("effects.make", max_retries=9, retry={"base": 0, "factor": 1, "jitter": 0})
+async def make(input: dict[str, Any], ctx: JobContext) -> None:
+    fault = input["fault"] if ctx.attempt == 1 else None
+    await ctx.effect("provider.make", provider.make, fault, **OPTIONS[input["kind"]])
+
+
+@workflow("effects.run")
+async def make_some(run: Run, input: dict[str, Any]) -> None:
+    for number in range(EFFECTS_OF_A_RUN):
+        await run.effect(f"provider.make{number}", provider.make, None, **OPTIONS[input["kind"]])
+
+
+record_end = EffectLedger.end
+
+
+async def end(self: EffectLedger, *arguments: Any, **options: Any) -> str:
+    """Record an end, and reach that point."""
+    verdict = await record_end(self, *arguments, **options)
+    reach("ended")
+    return verdict
+
+
+async def work() -> None:
+    """Drain, or die trying."""
+    assert atlas.workers.workflows
+    EffectLedger.end = end  # type: ignore[method-assign]
+    pool = await open_pool(sys.argv[1], size=8)
+    options = WorkerOptions(["effects.make", "ENGINE_RUN"], concurrency=CONCURRENCY, poll=0.1, drain=True)
+    await Worker(pool, sys.argv[1], options, listen=False).run()
+    await pool.close()
+
+
+def main() -> None:
+    """Fork a worker for each point."""
+    global chosen
+    configure_logs("error")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            word, _, number = line.strip().partition(" ")
+            chosen = (word, int(number or 0))
+            asyncio.run(work())
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
