@@ -21,8 +21,8 @@ from tests.integrations.effects.provider_server import Fault
 from tests.integrations.effects.stripe_server import API_KEY, StripeServer
 from tests.support import DANA, PROOF
 
-JOBS = 1_000 if PROOF else 60
-FAULTS = 200 if PROOF else 20
+JOBS = 10_000 if PROOF else 60
+FAULTS = 2_000 if PROOF else 20
 SEED = 20261118
 JOB = "select status::text, output, error::text from atlas.jobs where id = $1"
 
