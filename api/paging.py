@@ -20,7 +20,7 @@ PIECE = 8
 
 _NEXT = "The `next_cursor` of the page before."
 
-Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="At most so many.")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Maximum number of items.")]
 # Lists are ordered by ids, by names, or by several columns, whose values are in the cursor.
 IdCursor = Annotated[Id | None, Query(description=_NEXT)]
 NameCursor = Annotated[str | None, Query(min_length=1, max_length=200, description=_NEXT)]
@@ -53,7 +53,7 @@ async def read_page(
 ) -> Page[S]:
     """Up to `limit` rows after a key, and the cursor of the next page if there may be one.
 
-    `read` returns the next so many rows after a key; `contents` is the large part of a row.
+    `read` returns the rows that follow a key, up to a limit; `contents` is the large part of a row.
     """
     found: list[R] = []
     size = 0

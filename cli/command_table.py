@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 # In the order of `atlas --help`: where a command is, and what it does.
 COMMANDS = {
-    "up": ("programs.up:up", "Run everything in the foreground; Ctrl-C stops it."),
+    "up": ("programs.up:up", "Run everything in the foreground. Stop it with Ctrl-C."),
     "api": ("programs.api:api", "Serve the API until stopped."),
     "worker": ("programs.worker:worker", "Run jobs until stopped."),
     "worker list": ("steering.workers:show_list", "List the workers that run, the oldest first."),

@@ -114,5 +114,5 @@ async def _require_definitions(batcher: EnqueueBatcher, call: RequestContext, bo
 def _job_of(body: NewJobBody, field: str, call: RequestContext) -> NewJob:
     start = start_of(body, call.home, None)
     if not isinstance(start, NewJob):
-        raise InvalidInput("The group", [FieldError(field, "is a workflow, which is asked for by POST /intents")])
+        raise InvalidInput("The group", [FieldError(field, "is a workflow; request it with POST /intents")])
     return start

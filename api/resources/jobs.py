@@ -38,7 +38,7 @@ FARTHEST_OFFSET = 10_000
 Wanted = Annotated[JobFilter, Depends(wanted_jobs)]
 Order = Annotated[
     Literal["created", "ended"],
-    Query(description="`ended` lists dead letters and what failed or was canceled by its end, the last first."),
+    Query(description="`ended` lists dead letters, failed and canceled jobs by finish time, newest first."),
 ]
 Offset = Annotated[
     int,

@@ -16,14 +16,14 @@ from atlas.models.overview import Overview, TenantActivity
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["overview"])
 
 TENANT_POSITION: TypeAdapter[TenantPosition] = TypeAdapter(tuple[int, UUID])
-# What everyone who reads jobs may see of what needs a person; the rest is for those who may list it.
+# What everyone who reads jobs may see of what needs attention; the rest is for those who may list it.
 FOR_ALL = ("dead_letters", "no_worker")
 
 
 @router.get("/overview", operation_id="get_overview", summary="What to look at first, of a tenant or of all")
 @requires(*JOB_READERS, replica=True)
 async def show_overview(call: Calling) -> Overview:
-    """Counts, workers, the busiest job types, the latest failures, and what needs a person, in one call.
+    """Counts, workers, the busiest job types, the latest failures, and what needs attention, in one call.
 
     Of the caller's tenant; an operator who names none sees the installation.
     """

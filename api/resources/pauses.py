@@ -35,7 +35,7 @@ class PauseBody(Body):
     target: Name = Field(description="Its key, or the slug, name, label or id of a tenant, host or trigger.")
     reason: Text | None = None
     for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
-        default=None, description="Resumed by itself after so many seconds."
+        default=None, description="Seconds after which the pause ends."
     )
 
 

@@ -66,7 +66,7 @@ class GateBody(Body):
     online: Flag
     reason: Text | None = None
     for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
-        default=None, description="Back online by itself after so many seconds."
+        default=None, description="Seconds after which Atlas is online again."
     )
 
 

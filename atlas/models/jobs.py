@@ -41,7 +41,7 @@ class JobRequest(BaseModel):
     max_retries: int | None = None
     correlation_id: str | None = None
     timeout_seconds: int | None = None
-    # It is canceled as expired unless it has started by then, or so many seconds after it was enqueued.
+    # It is canceled as expired unless it has started by then, or within this many seconds of its enqueue.
     start_by: datetime | None = None
     expires_in_seconds: float | None = None
     # Its attempts and its retries end by then.

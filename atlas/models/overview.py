@@ -119,7 +119,7 @@ class Overview(ApiModel):
     )
     types: list[TypeActivity] = Field(description="The busiest job types, ten at most.")
     failures: list[FailedJob] = Field(description="The failed jobs that ended last, ten at most.")
-    needs: list[Need] = Field(description="What needs a person, what stops work first.")
+    needs: list[Need] = Field(description="What needs attention, the most urgent first.")
 
 
 class TenantActivity(ApiModel):

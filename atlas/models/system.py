@@ -88,7 +88,7 @@ class Pause(ApiModel):
     )
     confirmed: int | None = Field(
         default=None,
-        description="How many of them confirmed that they start nothing of it. The right of the others has lapsed.",
+        description="Number of workers that confirmed the pause. The start rights of the others have expired.",
     )
 
     @property

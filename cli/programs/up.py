@@ -53,7 +53,7 @@ def up(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run everything in the foreground; Ctrl-C stops it."""
+    """Run everything in the foreground. Stop it with Ctrl-C."""
     if port is not None:
         os.environ["ATLAS_PORT"] = str(port)  # For the child processes.
     if reload and not app:
@@ -135,7 +135,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, first_j
         *([f"Sign in, once within 15 minutes: {document['sign_in']}"] if address else []),
         f"Token: {document['token']}",
         f"A first job, in another terminal: {atlas_command()} {first_job} --wait",
-        "Ctrl-C stops it.",
+        "Stop it with Ctrl-C; `kill -9` is safe too.",
     ]
     say(document, "\n".join(lines), json=json)
 

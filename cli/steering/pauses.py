@@ -55,5 +55,5 @@ def pauses(tenant: Tenant = None, json: Json = False) -> None:
 def _confirmations(made: "Pause") -> str:
     if made.workers is None or made.confirmed is None or made.workers == 0:
         return ""
-    text = f" {made.confirmed} of {made.workers} workers confirmed that they start nothing of it"
+    text = f" {made.confirmed} of {made.workers} workers confirmed the pause"
     return f"{text}." if made.confirmed == made.workers else f"{text}; the right of the others to start has lapsed."

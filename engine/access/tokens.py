@@ -132,7 +132,7 @@ async def find_token(conn: Connection, token_id: UUID, *, tenant_id: UUID | None
 async def list_tokens(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[Token]:
-    """The tokens of one tenant, or all, oldest first, expired and revoked ones too; or so many of them after one."""
+    """The tokens of one tenant, or all, oldest first, including expired and revoked tokens; with `limit`, one page."""
     where: ApiTokenWhereInput = page_filter(tenant_id=tenant_id, after=after)
     return from_rows(Token, await prisma_on(conn).apitoken.find_many(limit, where=where, order={"id": "asc"}))
 

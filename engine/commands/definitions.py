@@ -144,7 +144,7 @@ async def find_definition(conn: Connection, key: str) -> Definition:
 async def list_definitions(
     conn: Connection, *, active_only: bool = False, after: str | None = None, limit: int | None = None
 ) -> list[Definition]:
-    """All definitions by key, or so many of them after a key."""
+    """The definitions by key; with `limit`, one page of them."""
     where: JobDefinitionWhereInput = {}
     if active_only:
         where["isActive"] = True

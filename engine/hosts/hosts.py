@@ -128,7 +128,7 @@ async def list_hosts(
     after: UUID | None = None,
     limit: int | None = None,
 ) -> list[Host]:
-    """Return the hosts of one tenant, or all, with their instances, oldest first; or so many of them after one."""
+    """Return the hosts of one tenant, or all, with their instances, oldest first; with `limit`, one page."""
     where: HostWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
     rows = await prisma_on(conn).host.find_many(
         limit, where=where, include={"instances": {"order_by": {"name": "asc"}}}, order={"id": "asc"}

@@ -110,7 +110,7 @@ async def find_server_instance(
 async def list_server_instances(
     conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
 ) -> list[ServerInstance]:
-    """Return the server instances of a host, oldest first; or so many of them after one."""
+    """Return the server instances of a host, oldest first; with `limit`, one page."""
     where: ServerInstanceWhereInput = {"hostId": str(host_id)}
     if after is not None:
         where["id"] = {"gt": str(after)}

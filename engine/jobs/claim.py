@@ -143,7 +143,7 @@ class TurnResult:
     not_charged: list[UUID] = field(default_factory=list)
     # A job that must run alone waits for a claimant that holds nothing.
     solo_waits: bool = False
-    # Jobs over a rate wait: ask again after so many seconds.
+    # Throttled jobs: seconds until the next claim may find some.
     next_token: float | None = None
     # The version of the pauses under which it claimed; 0 if there were none.
     pauses: int = 0

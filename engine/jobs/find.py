@@ -124,7 +124,7 @@ async def list_attempts(
     after: int | None = None,
     limit: int | None = None,
 ) -> list[Mapping[str, Any]]:
-    """Every attempt of a job, oldest first; or so many of them after an attempt's number."""
+    """The attempts of a job, oldest first; with `limit`, one page of them."""
     where: JobRunWhereInput = {"jobId": str(job_id)}
     if tenant_id is not None:
         where["tenantId"] = str(tenant_id)

@@ -1,4 +1,4 @@
-"""What needs a person: a kind, how many, since when, and where to look."""
+"""What needs attention: a kind, how many, since when, and where to look."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ ADDRESSES = {
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Workers alive, and what needs a person."""
+    """Workers alive, and what needs attention."""
 
     workers: int
     needs: list[Need]
@@ -56,7 +56,7 @@ async def find_attention(
     dead_letters: int,
     unserved: Sequence[tuple[str, int]],
 ) -> Attention:
-    """What needs a person in a tenant, or in the installation, what stops work first.
+    """What needs attention in a tenant, or in the installation, what stops work first.
 
     `unserved` are the types of due jobs that no worker serves, with how many there are.
     """

@@ -1,4 +1,4 @@
-"""The overview of a tenant, or of the installation: counts, busy types, the latest failures, what needs a person.
+"""The overview of a tenant, or of the installation: counts, busy types, the latest failures, what needs attention.
 
 Every read is bounded, so that an overview takes some milliseconds however many jobs there are.
 """

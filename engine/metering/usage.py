@@ -60,7 +60,7 @@ async def read_usage(
 ) -> list[Usage]:
     """Usage from `start` up to, not including, `end`: a row a tenant and job type, or one an hour of each.
 
-    With `after` and `limit`, so many of these rows after one.
+    With `after` and `limit`, one page of these rows.
     """
     where: UsageHourlyWhereInput = {} if tenant_id is None else {"tenantId": str(tenant_id)}
     where["AND"] = [{"hour": {"gte": start}}] if start is not None else []

@@ -144,7 +144,7 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
 async def list_rules(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[PolicyRule]:
-    """The rules a tenant is under, oldest first; or so many of them after one."""
+    """The rules that apply to a tenant, oldest first; with `limit`, one page of them."""
     where: PolicyRuleWhereInput = {"isEnabled": True}
     if tenant_id is not None:
         where["OR"] = [{"tenantId": None}, {"tenantId": str(tenant_id)}]

@@ -99,7 +99,7 @@ async def list_recurring(
     after: Key | None = None,
     limit: int | None = None,
 ) -> list[RecurringRow]:
-    """The functions of a tenant, or of all, by tenant and id; or so many of them after one."""
+    """The functions of a tenant, or of all tenants, by tenant and id; with `limit`, one page of them."""
     after_tenant, after_id = after or (None, None)
     values = {"tenant_id": tenant_id, "id": id, "after_tenant": after_tenant, "after_id": after_id, "limit": limit}
     return [RecurringRow(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]

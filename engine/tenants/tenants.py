@@ -122,7 +122,7 @@ async def find_tenant(conn: Connection, slug_or_id: str | UUID) -> Tenant:
 
 
 async def list_tenants(conn: Connection, *, after: str | None = None, limit: int | None = None) -> list[Tenant]:
-    """All tenants by slug, or so many of them after a slug."""
+    """The tenants by slug; with `limit`, one page of them."""
     where: TenantWhereInput = {} if after is None else {"slug": {"gt": after}}
     return [_tenant(row) for row in await prisma_on(conn).tenant.find_many(limit, where=where, order={"slug": "asc"})]
 

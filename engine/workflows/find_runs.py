@@ -79,7 +79,7 @@ async def list_steps(
     limit: int | None = None,
     whole: bool = True,
 ) -> list[RunStep]:
-    """The steps of a run, in the order in which they began; or so many of them after one, or the one of a key.
+    """The steps of a run, in the order in which they began; with `limit`, one page of them; with a key, that step.
 
     Where they need not be `whole`, they have no inputs and outputs.
     """

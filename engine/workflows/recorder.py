@@ -108,7 +108,9 @@ class Recorder:
         try:
             branch.begin(name)
             if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-                raise PermanentError(f"{name!r} is no name for a step.", remedy="Use one line of up to 200 characters.")
+                raise PermanentError(
+                    f"Invalid step name {name!r}.", remedy="Step names are one line of 1 to 200 printable characters."
+                )
             position, unique = branch.position, branch.unique(name)
             recorded = self.history.find(branch.path, position, unique, kind)
             if recorded is None:

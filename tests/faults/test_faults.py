@@ -21,7 +21,7 @@ pytestmark = without_pooler("the proxy reads the protocol of the server")
 QUICK_FAULTS = [fault for fault in FAULTS if fault not in SLOW_FAULTS]
 # In `make test`: how many cases of which programs. The seed is fixed, so that a failure is the same tomorrow.
 SEED = 45
-SAMPLE = {"worker": 1, "enqueue": 1}
+SAMPLE = {"enqueue": 2}
 
 
 @pytest.fixture

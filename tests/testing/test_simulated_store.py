@@ -384,7 +384,7 @@ async def compare(kit: AtlasKit, count: int, seed: int) -> None:
 
 
 async def test_both_end_in_the_same_state(kit: AtlasKit) -> None:
-    await compare(kit, 10, seed=1)
+    await compare(kit, 5, seed=1)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import re
 from uuid import UUID
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from atlas.engine.jobs.enqueue import enqueue
@@ -54,6 +55,7 @@ def test_a_job_type_is_paused_seen_and_resumed_where_its_job_waits(site: Site, v
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_tenant_pauses_its_workflow_schedule_and_host_and_sees_their_state(visit: Visit):
     page = visit("/workflows/payout", role="tenant_admin", tenant="acme")
     page.get_by_role("button", name="Pause").click()

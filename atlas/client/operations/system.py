@@ -86,7 +86,7 @@ class SystemOperations(ApiCaller):
 
     @operation("GET", "/overview")
     def get_overview(self) -> Overview:
-        """What to look at first: counts, workers, the busiest types, the latest failures, what needs a person."""
+        """What to look at first: counts, workers, the busiest types, the latest failures, what needs attention."""
 
     @listing("/overview/tenants", by_tenant=False)
     def list_tenant_activity(self) -> TenantActivity:

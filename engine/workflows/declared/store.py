@@ -204,7 +204,7 @@ async def list_workflows(
     after: UUID | None = None,
     limit: int | None = None,
 ) -> list[Workflow]:
-    """Every workflow, by key, or so many of them after the workflow `after` of the page before."""
+    """The workflows by key; with `limit`, the page that follows `after`."""
     values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
     return from_rows(Workflow, await conn.fetch(LIST.sql, *LIST.bind(values)))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def list_versions(
     conn: Connection, key: str, *, tenant_id: UUID | None = None, before: int | None = None, limit: int | None = None
 ) -> list[Workflow]:
-    """The versions of a workflow, newest first, or so many of them before one. Code's is version 0.
+    """The versions of a workflow, newest first; with `limit`, one page of them. Code's is version 0.
 
     They are the tenant's own; of a workflow that it has none of, everyone's. Without a tenant they are everyone's.
     """

@@ -55,7 +55,7 @@ async def test_a_failed_run_undoes_what_it_did_last_first(kit):
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        (["two\nlines"], "'two\\nlines' is no name for a step. Use one line of up to 200 characters."),
+        (["two\nlines"], "Invalid step name 'two\\nlines'. Step names are one line of 1 to 200 printable characters."),
         (
             ["a", "b", "c"],
             "The run has recorded 3 steps or 64 MiB. Let it start children (run.child) for parts of its work.",

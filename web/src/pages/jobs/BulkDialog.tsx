@@ -52,7 +52,7 @@ export function BulkDialog({ verb, selection, onClose, onDone }: BulkDialogProps
         {(control) => <Input {...control} maxLength={500} value={reason} onChange={(event) => setReason(event.target.value)} />}
       </Field>
       {count !== undefined && count >= MANY && verb !== "delete" && (
-        <Field label="At most so many a second" hint="Empty: as fast as possible. The action goes on when this page is closed.">
+        <Field label="Maximum per second" hint="Empty: as fast as possible. The action goes on when this page is closed.">
           {(control) => (
             <Input
               {...control}

@@ -201,7 +201,7 @@ export function StatusTabs({ search }: { search: JobsSearch }) {
           {count !== undefined && (
             <span
               className={styles.count}
-              title={status !== undefined && data?.estimated.includes(status) === true ? "About so many" : undefined}
+              title={status !== undefined && data?.estimated.includes(status) === true ? "Estimated" : undefined}
             >
               {short(count)}
             </span>

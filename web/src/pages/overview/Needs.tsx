@@ -10,7 +10,7 @@ import { placeOf } from "./places";
 
 type Need = Schemas["Need"];
 
-/** What needs a person, and where to go for it. */
+/** What needs attention, and where to go for it. */
 export function Needs({ needs }: { needs: readonly Need[] | undefined }) {
   return (
     <Section title="Needs attention">
