@@ -1,11 +1,13 @@
 """Worker processes that kill themselves at a point, and what passes by itself after each death."""
 
 import asyncio
+import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
+from atlas.logs import configure_logs
 from tests.support import ROOT, until
 
 MAX_DRAINS = 20
@@ -41,6 +43,19 @@ async def victims(module: str, *arguments: str) -> AsyncIterator[Work]:
     finally:
         process.kill()
         await process.wait()
+
+
+def fork_workers(choose: Callable[[str, int], None], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """That program: fork a worker for each point on stdin, and print its exit code."""
+    configure_logs("error")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            point, _, number = line.strip().partition(" ")
+            choose(point, int(number or 0))
+            asyncio.run(work())
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 async def bury(pool: Any) -> None:

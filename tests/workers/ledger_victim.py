@@ -6,7 +6,6 @@ commit), `after N` (it is committed, and the worker does not know it yet), `leas
 before that commit), or `never`.
 """
 
-import asyncio
 import os
 import random
 import signal
@@ -21,8 +20,8 @@ from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
-from atlas.logs import configure_logs
 from atlas.workers.worker import Worker, WorkerOptions
+from tests.workers.killed_workers import fork_workers
 
 STEPS = 5
 CONCURRENCY = 10
@@ -101,19 +100,11 @@ async def work() -> None:
     await pool.close()
 
 
-def main() -> None:
-    """Fork a worker for each point."""
+def choose(point: str, number: int) -> None:
+    """Where this process dies."""
     global chosen
-    configure_logs("error")
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            word, _, number = line.strip().partition(" ")
-            chosen = (word, int(number or 0))
-            asyncio.run(work())
-            os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    chosen = (point, number)
 
 
 if __name__ == "__main__":
-    main()
+    fork_workers(choose, work)
