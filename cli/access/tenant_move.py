@@ -11,10 +11,11 @@ import typer
 
 from atlas.cli.connection.needs_database import require_database
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas
-from atlas.cli.terminal.output import Json, say
+from atlas.cli.terminal.output import Json, say, warn
+from atlas.db.failures import shown
 from atlas.db.pool import Connection
 from atlas.engine.tenants.tenants import find_tenant
-from atlas.errors import Conflict, Refused
+from atlas.errors import AtlasError, Conflict, Refused
 from atlas.models.tenants import Tenant
 from atlas.settings import Settings
 
@@ -55,7 +56,7 @@ def export_tenant(
         raise Conflict(f"No file can be written to {file.parent}.", remedy="Name a folder that exists and is yours.")
 
     async def work(settings: Settings) -> tuple[Tenant, "TenantFile"]:
-        require_database(settings)
+        _require_database(settings)
         async with open_atlas(settings) as atlas:
             return await _export(atlas, tenant, file, to, reason, json=json)
 
@@ -88,7 +89,7 @@ def import_tenant(
         from atlas.engine.secrets.key import secret_key
         from atlas.engine.tenants.move_import import TenantImport
 
-        require_database(settings)
+        _require_database(settings)
         with _progress("Reading", json=json) as step:
             opened = TenantImport(file, step)
             opened.check(read_keys(key) if key else ())
@@ -105,6 +106,14 @@ def import_tenant(
         f"Tenant {moved.slug} is here, with {rows}.\nIt is paused: start it with `atlas resume tenant {moved.slug}`."
     )
     say(_document(done), message, json=json)
+
+
+def _require_database(settings: Settings) -> None:
+    """A move is done on the database. One beside ATLAS_URL may be that of another installation, so it is named."""
+    require_database(settings)
+    if settings.atlas_url is not None and settings.database_url is not None:
+        message = f"ATLAS_URL is not used: this command moves a tenant of the database {shown(settings.database_url)}."
+        warn(AtlasError(message, remedy="Unset DATABASE_URL if the tenant is of another installation."))
 
 
 async def _export(
@@ -147,7 +156,7 @@ def _cancel(named: str, reason: str | None, *, json: bool) -> None:
     async def work(settings: Settings) -> Tenant:
         from atlas.engine.tenants.move import cancel_move
 
-        require_database(settings)
+        _require_database(settings)
         async with open_atlas(settings) as atlas, atlas.pool.acquire() as conn:
             return await cancel_move(conn, await find_tenant(conn, named), actor=caller(), reason=reason)
 
