@@ -1,7 +1,6 @@
 """One call of a provider: recorded before, asked about after a loss, never repeated blindly."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Never
 from uuid import UUID
@@ -20,8 +19,9 @@ from atlas.engine.effects.outcomes import (
     NotDone,
     refuse,
 )
+from atlas.engine.jobs.arguments import require_async, require_function, require_mapping, require_text
 from atlas.engine.jobs.backoff import seconds_within
-from atlas.engine.jobs.verdicts import JobCanceled, JobWaits, Snooze, describe
+from atlas.engine.jobs.verdicts import JobCanceled, JobWaits, PermanentError, Snooze, describe
 from atlas.engine.validation import check_name
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost
 from atlas.logs import get_logger
@@ -83,6 +83,7 @@ class EffectCall:
         function: Callable[..., Awaitable[str | None]] | None = None,
         arguments: tuple[Any, ...] = (),
     ) -> None:
+        check_effect("ctx.effect", name, function, options)
         self._ledger = ledger
         self._name = name
         self._options = options
@@ -92,13 +93,13 @@ class EffectCall:
         self._open: OpenEffect | None = None
         # Of an effect that a person is asked about.
         self.effect_id: UUID | None = None
-        _check(name, self._key)
+        _check_key(self._key)
 
     def __await__(self) -> Generator[Any, None, str | None]:
         return self._call().__await__()
 
     async def _call(self) -> str | None:
-        if self._function is None or not inspect.iscoroutinefunction(self._function):
+        if self._function is None:
             raise AtlasError(
                 f"The effect {self._name} is awaited without an async function.",
                 remedy='`await ctx.effect("…", function, …)`, or `async with ctx.effect("…") as effect:`.',
@@ -205,9 +206,27 @@ def question_of(name: str, key: str) -> str:
     return f"Was {name} {key} made?"
 
 
-def _check(name: str, key: str) -> None:
-    wrong = check_name("name", name)
-    if not 0 < len(key) <= MAX_KEY or not key.isprintable():
-        wrong.append(FieldError("key", f"is not one line of 1 to {MAX_KEY} printable characters"))
-    if wrong:
+def check_effect(call: str, name: str, function: Any, options: EffectOptions) -> None:
+    """Refuse wrong arguments before anything is recorded: some of them are used only after a loss."""
+    require_text(call, "name", name)
+    if function is not None:
+        require_async(call, "function", function)
+    for option in options:
+        if option not in EffectOptions.__annotations__:
+            names = ", ".join(sorted(EffectOptions.__annotations__))
+            raise PermanentError(f"{call} has no option {option!r}.", remedy=f"Its options are {names}.")
+    require_mapping(call, "detail", options.get("detail"))
+    if options.get("lookup") is not None:
+        require_function(call, "lookup", options["lookup"])
+    seconds_within(options.get("visible_after", VISIBLE_SECONDS))
+    seconds_within(options.get("repeatable_for", REPEATABLE_SECONDS))
+    if wrong := check_name("name", name):
         raise InvalidInput("The effect", wrong)
+    if options.get("key") is not None:
+        _check_key(options["key"])
+
+
+def _check_key(key: str | None) -> None:
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY or not key.isprintable():
+        wrong = FieldError("key", f"is not one line of 1 to {MAX_KEY} printable characters")
+        raise InvalidInput("The effect", [wrong])

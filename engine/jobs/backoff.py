@@ -62,9 +62,12 @@ def jittered(delay: float, jitter: float) -> float:
 
 def seconds_within(delay: timedelta | float) -> float:
     """The delay in seconds, at most LONGEST_BACKOFF."""
-    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    try:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
     if math.isnan(seconds):
-        raise InvalidInput("The delay", [FieldError("", "is not a number of seconds")])
+        raise InvalidInput("The time", [FieldError("", f"{delay!r:.100} is not a number of seconds or a timedelta")])
     return min(seconds, LONGEST_BACKOFF)
 
 
@@ -90,6 +93,11 @@ def policy_of(described: RetryPolicy | str | dict[str, Any] | None) -> RetryPoli
                 "The retry policy", [FieldError("retry", f"{described!r} is not one of {', '.join(POLICIES)}")]
             )
         return POLICIES[described]
+    if not isinstance(described, dict):
+        raise InvalidInput(
+            "The retry policy",
+            [FieldError("retry", f"{described!r:.100} is neither a retry policy nor the name of one")],
+        )
     return _custom(described)
 
 

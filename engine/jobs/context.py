@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVarTuple, Unpack
 from uuid import UUID
 
 from atlas.db.pool import Connection, Pool
+from atlas.engine.jobs.arguments import require_mapping, require_progress, require_text, require_whole
 from atlas.engine.jobs.attempt_commit import AttemptTransaction, CommitCall
 from atlas.engine.jobs.attempt_log import AttemptLog
 from atlas.engine.jobs.claim import ClaimedJob
@@ -211,6 +212,7 @@ class AttemptContext(JobContext):
         return self._stop is not None and self._stop.is_set()
 
     async def progress(self, percent: float | None = None, message: str | None = None) -> None:
+        require_progress("ctx.progress", percent, message)
         if self.redactor is not None and message is not None:
             message = self.redactor.text(message)
         await self._report(self._job, percent, message)
@@ -258,6 +260,8 @@ class AttemptContext(JobContext):
         return self.own_transaction
 
     def cost(self, cents: int) -> None:
+        require_whole("ctx.cost", "cents", cents)
+        require_whole("ctx.cost", "the sum of cents", self.notes.cost + cents)
         self.notes.cost += cents
 
     @property
@@ -268,6 +272,9 @@ class AttemptContext(JobContext):
         return self._notes
 
     def audit(self, action: str, *, message: str = "", meta: Mapping[str, Any] | None = None) -> None:
+        require_text("ctx.audit", "action", action)
+        require_text("ctx.audit", "message", message, may_be_empty=True)
+        require_mapping("ctx.audit", "meta", meta)
         self.notes.audit_action = action
         self.notes.audit_message = message
         self.notes.audit_meta.update(meta or {})

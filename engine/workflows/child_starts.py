@@ -14,7 +14,9 @@ import orjson
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
+from atlas.engine.jobs.arguments import WrongArgument
 from atlas.engine.policy.judge import Verdict
+from atlas.engine.validation import check_name
 from atlas.engine.workflows.approvals import REVIEW_EXPIRES
 from atlas.engine.workflows.errors import StepFailed
 from atlas.engine.workflows.history import NewApproval, NewChild, Wait
@@ -111,5 +113,7 @@ async def _approved_document(conn: Connection, run_id: UUID, step: StepPosition)
 
 
 def _child(workflow: str, input: Mapping[str, Any]) -> NewChild:
+    if not isinstance(workflow, str) or check_name("workflow", workflow):
+        raise WrongArgument("run.child", "workflow", "the name of a workflow", workflow)
     text = object_text(f"The input of {workflow}", input, field="input", limit=INPUT_BYTES)
     return NewChild(workflow, orjson.loads(text))

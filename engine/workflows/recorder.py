@@ -24,6 +24,14 @@ MOST_STEPS = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 
 
+def check_step_name(name: str) -> None:
+    """Raise if a step cannot have this name."""
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise PermanentError(
+            f"Invalid step name {name!r}.", remedy="Step names are one line of 1 to 200 printable characters."
+        )
+
+
 class StepPosition:
     """A step at its position in a branch, and what is recorded there. As a context it keeps its branch busy."""
 
@@ -107,10 +115,7 @@ class Recorder:
             raise Suspended
         try:
             branch.begin(name)
-            if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-                raise PermanentError(
-                    f"Invalid step name {name!r}.", remedy="Step names are one line of 1 to 200 printable characters."
-                )
+            check_step_name(name)
             position, unique = branch.position, branch.unique(name)
             recorded = self.history.find(branch.path, position, unique, kind)
             if recorded is None:

@@ -6,6 +6,7 @@ not ended raises `Suspended`: the run leaves the worker and memory, and comes ba
 row.
 """
 
+import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ import orjson
 
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
-from atlas.engine.effects.effect_call import OpenEffect
+from atlas.engine.effects.effect_call import OpenEffect, check_effect
 from atlas.engine.effects.outcomes import EffectOptions
 from atlas.engine.effects.run_effect import effect_in_run
+from atlas.engine.jobs.arguments import WrongArgument, require_async, require_function, require_text, require_whole
 from atlas.engine.jobs.backoff import policy_of, seconds_within
 from atlas.engine.jobs.enqueue_call import job_key, plain_input
 from atlas.engine.jobs.new_job import NewJob
@@ -28,7 +30,7 @@ from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.workflows.branches import Branch, numbered, side_by_side
 from atlas.engine.workflows.child_starts import begin_child
 from atlas.engine.workflows.errors import Suspended
-from atlas.engine.workflows.recorder import Recorder
+from atlas.engine.workflows.recorder import Recorder, check_step_name
 from atlas.engine.workflows.step_call import StepCall, perform
 from atlas.engine.workflows.step_options import Duration, JobOptions, Retry, StepOptions
 from atlas.engine.workflows.step_values import job_output_reader
@@ -106,6 +108,7 @@ class Run:
 
         It is that of the next step of this name in this branch or, asked for in a step's function, of that very step.
         """
+        require_text("run.idempotency_key", "step", step)
         branch = self._recorder.branch()
         return f"{self.id}:{branch.path}{branch.next_use(step)}"
 
@@ -142,6 +145,8 @@ class Run:
         times, waiting by the `retry` policy; then StepFailed is raised here. PermanentError is not tried again.
         """
         with self._recorder.enter(name, "step") as step:
+            require_function("run.step", "function", function)
+            require_whole("run.step", "retries", retries, least=0)
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout))
             return await perform(self._recorder, step, call)
 
@@ -160,6 +165,8 @@ class Run:
         without the other. Options and failures are those of `step`; whenever it is tried again, nothing of it stayed.
         """
         with self._recorder.enter(name, "step") as step:
+            require_async("run.transaction", "function", function)
+            require_whole("run.transaction", "retries", retries, least=0)
             call = StepCall(function, arguments, retries, policy_of(retry), _seconds(timeout), in_transaction=True)
             result: Result = await perform(self._recorder, step, call)
             return result
@@ -178,6 +185,7 @@ class Run:
 
         A replay does not call again. Where nobody knows whether it was made, the run waits for a person.
         """
+        check_effect("run.effect", name, function, options)
         branch, attempt = self._recorder.branch(), self._recorder.suspension.attempt
         step = f"{branch.path}{branch.next_use(name)}"
         how: StepOptions = {"retries": retries, "retry": retry, "timeout": timeout}
@@ -240,6 +248,10 @@ class Run:
         """
         with self._recorder.enter(name, "job") as step:
             if step.recorded is None:
+                if priority is not None:
+                    require_whole("run.job", "priority", priority)
+                if retries is not None:
+                    require_whole("run.job", "retries", retries, least=0)
                 seconds, expiry = _seconds(timeout), _seconds(expires_in)
                 job = NewJob(
                     job_key(job_type),
@@ -274,13 +286,15 @@ class Run:
         """Go on after this long. The run holds no worker meanwhile."""
         with self._recorder.enter(name, "sleep") as step:
             if step.recorded is None:
-                await begin_sleep(self._recorder, step, wake_after=_seconds(duration))
+                await begin_sleep(self._recorder, step, wake_after=seconds_within(duration))
             await time_passed(self._recorder, step)
 
     async def sleep_until(self, time: datetime, *, name: str = "sleep") -> None:
         """Go on at this time, or at once if it has passed. A time without a zone is UTC."""
         with self._recorder.enter(name, "sleep") as step:
             if step.recorded is None:
+                if not isinstance(time, datetime):
+                    raise WrongArgument("run.sleep_until", "time", "a datetime", time)
                 wanted = time if time.tzinfo else time.replace(tzinfo=UTC)
                 await begin_sleep(self._recorder, step, wake_at=min(max(wanted, LONG_AGO), FAR_OFF))
             await time_passed(self._recorder, step)
@@ -334,6 +348,7 @@ class Run:
         """
         with self._recorder.enter(step or name, "event") as entered:
             if entered.recorded is None:
+                require_text("run.wait_event", "name", name)
                 await begin_event(self._recorder, entered, name, match or {}, _seconds(timeout))
             return await event_context(self._recorder, entered, required=required)
 
@@ -348,7 +363,8 @@ class Run:
         """Ask a person, other than who asked for the run. Rejected or expired is a Decision that is false."""
         with self._recorder.enter(name, "approval") as step:
             if step.recorded is None:
-                await begin_approval(self._recorder, step, title, detail or {}, _seconds(expires) or 0.0)
+                require_text("run.approval", "title", title)
+                await begin_approval(self._recorder, step, title, detail or {}, seconds_within(expires))
             return await decision_of(self._recorder, step)
 
     async def gather(self, *branches: Awaitable[Any], name: str = "gather") -> list[Any]:
@@ -357,6 +373,10 @@ class Run:
         Each is a branch with steps of its own: `await run.gather(run.job(…), one(run), two(run))`. It waits for all of
         them; if some fail, the first of those in order is raised when the others have ended.
         """
+        require_text("run.gather", "name", name)
+        for branch in branches:
+            if not inspect.isawaitable(branch):
+                raise WrongArgument("run.gather", "branches", "calls of the run", branch)
         keys = [str(number) for number in range(len(branches))]
         works: list[Callable[[], Awaitable[Any]]] = [lambda one=one: one for one in branches]  # type: ignore[misc]
         return await self.branch_out(name, keys, works)
@@ -415,6 +435,9 @@ class Run:
         The function is called as a step. A method of the run itself (`run.job`, `run.child`, …) is done as such.
         Canceling a run does not undo anything. Several of one name are numbered as they come, or have a `number`.
         """
+        check_step_name(name)
+        require_function("run.on_failure", "function", function)
+        require_whole("run.on_failure", "retries", retries, least=0)
         branch = self._recorder.branch()
         unique = numbered(name, number) if number else branch.unique(f"on_failure {name}").removeprefix("on_failure ")
         self.undos[f"{branch.path}{unique}"] = Undo(name, function, arguments, retries)
