@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -9,13 +10,14 @@ from fastapi import Query
 from pydantic import TypeAdapter, ValidationError
 
 from atlas.api.models.common import Id
+from atlas.api.request_context import RequestContext
 from atlas.bounds import LARGEST_PAGE
 from atlas.errors import FieldError, InvalidInput
 from atlas.models import Page
 
-# A page ends once it holds so much.
-MOST_BYTES = 4 * 1024 * 1024
-# So many rows that may be large are read at once. The largest, of 1 MiB, make a page of 12 MiB at most.
+# A page ends once it is as large as this.
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+# Rows that may be large are read in pieces. The largest, of 1 MiB, make a page of 12 MiB at most.
 PIECE = 8
 
 _NEXT = "The `next_cursor` of the page before."
@@ -42,30 +44,56 @@ def as_it_is(row: Any) -> Any:
     return row
 
 
-async def read_page(
-    read: Callable[[Any, int], Awaitable[Sequence[R]]],
-    show: Callable[[R], S] = as_it_is,
-    *,
+async def list_page(
+    call: RequestContext,
+    list_rows: Callable[..., Awaitable[Sequence[R]]],
     after: Any,
     limit: int,
+    *,
+    all_tenants: bool = False,
+    show: Callable[[R], S] = as_it_is,
+    key: Callable[[R], Any] = by_id,
+    contents: Callable[[R], Any] | None = None,
+    **filters: Any,
+) -> Page[S]:
+    """A page of what `list_rows(conn, **filters, after=…, limit=…)` returns, read in one transaction of the request."""
+    async with call.transaction(read_only=True, all_tenants=all_tenants) as conn:
+        return await read_page(partial(list_rows, conn, **filters), after, limit, show=show, key=key, contents=contents)
+
+
+async def read_page(
+    read: Callable[..., Awaitable[Sequence[R]]],
+    after: Any,
+    limit: int,
+    *,
+    show: Callable[[R], S] = as_it_is,
     key: Callable[[R], Any] = by_id,
     contents: Callable[[R], Any] | None = None,
 ) -> Page[S]:
     """Up to `limit` rows after a key, and the cursor of the next page if there may be one.
 
-    `read` returns the rows that follow a key, up to a limit; `contents` is the large part of a row.
+    `read(after=…, limit=…)` returns the rows that follow a key; `contents` is the large part of a row.
     """
-    found: list[R] = []
+    rows: list[R] = []
     size = 0
-    while len(found) < limit and size < MOST_BYTES:
-        wanted = limit if contents is None else min(PIECE, limit - len(found))
-        piece = await read(key(found[-1]) if found else after, wanted)
-        found += piece
+    while len(rows) < limit and size < MAX_PAGE_BYTES:
+        count = limit if contents is None else min(PIECE, limit - len(rows))
+        piece = await read(after=key(rows[-1]) if rows else after, limit=count)
+        rows += piece
         if contents is not None:
-            size += sum(len(orjson.dumps(contents(one), default=str)) for one in piece)
-        if len(piece) < wanted:
-            return Page(items=[show(one) for one in found])
-    return Page(items=[show(one) for one in found], next_cursor=write_cursor(key(found[-1])))
+            size += sum(len(orjson.dumps(contents(row), default=str)) for row in piece)
+        if len(piece) < count:
+            return Page(items=[show(row) for row in rows])
+    return Page(items=[show(row) for row in rows], next_cursor=write_cursor(key(rows[-1])))
+
+
+async def page_of(rows: Sequence[R], after: Any, limit: int, *, key: Callable[[R], Any]) -> Page[R]:
+    """A page of rows that are all in memory, by their key."""
+
+    async def read(after: Any, limit: int) -> list[R]:
+        return [row for row in rows if after is None or key(row) > after][:limit]
+
+    return await read_page(read, after, limit, key=key)
 
 
 def write_cursor(key: Any) -> str:

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
+from atlas.api.access.authentication import Caller
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Flag, Id, Text
-from atlas.api.paging import IdCursor, Limit, read_page
-from atlas.api.request_context import Calling, RequestContext
+from atlas.api.paging import IdCursor, Limit, list_page
+from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
 from atlas.engine.workflows.approvals import (
@@ -42,14 +43,10 @@ async def show_list(
     cursor: IdCursor = None,
 ) -> Page[Approval]:
     """Of runs that wait for a person, and of requests that policy sends to one."""
-    query: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status}
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: _read(conn, call, **query, before=before, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda approval: (approval.detail, approval.input),
-        )
+    filters: dict[str, Any] = {"tenant_id": call.tenant_id, "run_id": run_id, "status": status, "caller": call.caller}
+    return await list_page(
+        call, _read, cursor, limit, contents=lambda approval: (approval.detail, approval.input), **filters
+    )
 
 
 @router.get("/summary", operation_id="summarize_approvals", summary="How many approvals are pending")
@@ -65,7 +62,7 @@ async def show_summary(call: Calling) -> ApprovalSummary:
 async def show_one(approval_id: Id, call: Calling) -> Approval:
     """With the input that a decision holds for, and its hash."""
     async with call.transaction(read_only=True) as conn:
-        found = await _read(conn, call, tenant_id=call.tenant_id, id=approval_id, limit=1)
+        found = await _read(conn, caller=call.caller, tenant_id=call.tenant_id, id=approval_id, limit=1)
     if not found:
         raise NotFound("approval", approval_id)
     return found[0]
@@ -97,8 +94,8 @@ async def decide(approval_id: Id, body: DecisionBody, call: Calling) -> Decided:
     return Decided(id=approval_id, status=status)
 
 
-async def _read(conn: Connection, call: RequestContext, **query: Any) -> list[Approval]:
-    approvals = await list_approvals(conn, decider=call.caller.subject, **query)
-    if call.caller.role in MANAGERS:
+async def _read(conn: Connection, *, caller: Caller, **query: Any) -> list[Approval]:
+    approvals = await list_approvals(conn, decider=caller.subject, **query)
+    if caller.role in MANAGERS:
         return approvals
     return [approval.model_copy(update={"may_decide": False}) for approval in approvals]

@@ -45,10 +45,10 @@ async def show_seals(call: Calling, limit: Limit = 50, cursor: NumberCursor = No
     query = TENANT_SEALS if of else SEALS
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: fetch(conn, query, before=before or NEWEST, limit=limit, **of),
-            lambda row: from_row(AuditSeal, row),
-            after=cursor,
-            limit=limit,
+            lambda after, limit: fetch(conn, query, before=after or NEWEST, limit=limit, **of),
+            cursor,
+            limit,
+            show=lambda row: from_row(AuditSeal, row),
             key=lambda row: row["n"],
         )
 
@@ -59,12 +59,12 @@ async def show_checkpoints(call: Calling, limit: Limit = 50, cursor: NumberCurso
     """They show the size of the audit log and that it has not changed, nothing of its content."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: prisma_on(conn).auditcheckpoint.find_many(
-                limit, where={"size": {"lt": before or NEWEST}}, order=[{"size": "desc"}, {"keyName": "desc"}]
+            lambda after, limit: prisma_on(conn).auditcheckpoint.find_many(
+                limit, where={"size": {"lt": after or NEWEST}}, order=[{"size": "desc"}, {"keyName": "desc"}]
             ),
-            lambda row: from_row(AuditCheckpoint, row),
-            after=cursor,
-            limit=limit,
+            cursor,
+            limit,
+            show=lambda row: from_row(AuditCheckpoint, row),
             key=lambda row: row.size,
         )
 

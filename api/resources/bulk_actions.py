@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id, Number
 from atlas.api.models.job_filter import JobFilterBody, filter_shown
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.bulk_actions import (
@@ -113,13 +113,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
 @requires(*READERS, replica=True)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[BulkActionShown]:
     """Those that ended are kept for ninety days."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_bulk_actions(conn, tenant_id=call.tenant_id, before=before, limit=limit),
-            shown_action,
-            after=cursor,
-            limit=limit,
-        )
+    return await list_page(call, list_bulk_actions, cursor, limit, show=shown_action, tenant_id=call.tenant_id)
 
 
 @router.get("/{bulk_id:uuid}", operation_id="get_bulk_action", summary="How far an action on many jobs is")

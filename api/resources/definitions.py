@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
-from atlas.api.paging import Limit, NameCursor, read_page
+from atlas.api.paging import Limit, NameCursor, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MOST_RETRIES
@@ -110,15 +110,16 @@ async def show_list(
     call: Calling, active_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: NameCursor = None
 ) -> Page[CommandDefinition]:
     """Disabled ones too, unless only active ones are asked for."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_definitions(conn, active_only=active_only, after=after, limit=limit),
-            _document,
-            after=cursor,
-            limit=limit,
-            key=lambda one: one.spec.key,
-            contents=lambda one: (one.spec.argv, one.spec.arg_schema, one.spec.env),
-        )
+    return await list_page(
+        call,
+        list_definitions,
+        cursor,
+        limit,
+        show=_document,
+        key=lambda definition: definition.spec.key,
+        contents=lambda definition: (definition.spec.argv, definition.spec.arg_schema, definition.spec.env),
+        active_only=active_only,
+    )
 
 
 @router.post("", operation_id="create_definition", status_code=201, summary="Allow a command")

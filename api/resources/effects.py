@@ -1,13 +1,14 @@
 """Routes for effects outside of the database, and for the doubts that a person settles."""
 
-from typing import Annotated
+from operator import attrgetter
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.effects.effect_call import MAX_REFERENCE
@@ -38,21 +39,8 @@ async def show_list(
     cursor: IdCursor = None,
 ) -> Page[Effect]:
     """Calls of providers by jobs and runs; those whose state is unknown wait for a person."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_effects(
-                conn,
-                tenant_id=call.tenant_id,
-                state=state,
-                provider=provider,
-                job_id=job_id,
-                before=before,
-                limit=limit,
-            ),
-            after=cursor,
-            limit=limit,
-            contents=lambda effect: effect.detail,
-        )
+    filters: dict[str, Any] = {"tenant_id": call.tenant_id, "state": state, "provider": provider, "job_id": job_id}
+    return await list_page(call, list_effects, cursor, limit, contents=attrgetter("detail"), **filters)
 
 
 @router.get("/{effect_id:uuid}", operation_id="get_effect", summary="One effect")

@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.access.roles import JOB_MAKERS, READERS
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
-from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, Limit, list_page, read_cursor
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.events import publish_event
@@ -49,15 +49,16 @@ async def show_list(
     cursor: Cursor = None,
 ) -> Page[EventRecord]:
     """Those that the tenant's retention keeps; the audit log has them all, without what they held."""
-    wanted = EventQuery(call.tenant_id, name, created_by, correlation_id, run_id, since, until)
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_events(conn, wanted, before=before, limit=limit),
-            after=read_cursor(cursor, POSITION),
-            limit=limit,
-            key=lambda one: (one.created_at, one.id),
-            contents=lambda one: one.context,
-        )
+    query = EventQuery(call.tenant_id, name, created_by, correlation_id, run_id, since, until)
+    return await list_page(
+        call,
+        list_events,
+        read_cursor(cursor, POSITION),
+        limit,
+        key=lambda event: (event.created_at, event.id),
+        contents=lambda event: event.context,
+        query=query,
+    )
 
 
 @router.get("/events/{event_id:uuid}", operation_id="get_event", summary="One event")

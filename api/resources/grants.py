@@ -1,13 +1,13 @@
 """Routes for grants: what logins of other applications may enqueue with the SQL function."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field, StringConstraints
 
 from atlas.api.access.roles import READERS
 from atlas.api.models.common import Body, Id, Name
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.access.grants import grant_enqueue, list_grants, page_of_grants, revoke_grant
@@ -45,13 +45,8 @@ async def show_list(
 ) -> Page[EnqueueGrant]:
     """Of the tenant, or of all."""
     # No tenant has a right to the table.
-    async with call.transaction(read_only=True, all_tenants=True) as conn:
-        return await read_page(
-            lambda after, limit: page_of_grants(conn, tenant_id=call.tenant_id, login=login, after=after, limit=limit),
-            lambda grant: grant,
-            after=cursor,
-            limit=limit,
-        )
+    filters: dict[str, Any] = {"tenant_id": call.tenant_id, "login": login}
+    return await list_page(call, page_of_grants, cursor, limit, all_tenants=True, **filters)
 
 
 @router.post("", operation_id="create_grants", status_code=201, summary="Let a login enqueue job types for tenants")

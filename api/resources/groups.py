@@ -10,7 +10,7 @@ from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.limits.batches import breathe, chunks
 from atlas.api.models.common import Body, Id
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, start_of
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.bulk_actions import shown_action
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -63,12 +63,7 @@ async def create(body: NewGroup, request: Request, call: Calling) -> JobGroup:
 @requires(*JOB_READERS, replica=True)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[JobGroup]:
     """The `counts` of a group that has ended are those of its end; one group alone has them as they are now."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_groups(conn, tenant_id=call.tenant_id, before=before, limit=limit),
-            after=cursor,
-            limit=limit,
-        )
+    return await list_page(call, list_groups, cursor, limit, tenant_id=call.tenant_id)
 
 
 @router.get("/{group_id:uuid}", operation_id="get_group", summary="One group of jobs, with its jobs by status")

@@ -1,5 +1,7 @@
 """Routes for hosts, machines that fetch their own jobs, and for the servers on them."""
 
+from functools import partial
+from operator import attrgetter
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -7,7 +9,7 @@ from fastapi import APIRouter, Response
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id, Name
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.db.pool import Connection
@@ -49,13 +51,8 @@ class InstanceChange(Body):
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Host]:
     """With the names of their servers."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_hosts(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: one.instances,
-        )
+    contents = attrgetter("instances")
+    return await list_page(call, list_hosts, cursor, limit, contents=contents, tenant_id=call.tenant_id)
 
 
 @router.post(
@@ -117,11 +114,7 @@ async def show_instances(
     """Their ids are what jobs name as `server_instance_id`."""
     async with call.transaction(read_only=True) as conn:
         host = await _find(conn, host_id, call)
-        return await read_page(
-            lambda after, limit: list_server_instances(conn, host.id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-        )
+        return await read_page(partial(list_server_instances, conn, host.id), cursor, limit)
 
 
 @router.post(

@@ -11,7 +11,7 @@ from atlas.api.access.authentication import address_of
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.app_state import AppState
 from atlas.api.models.common import Body, Id, Name
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
@@ -54,12 +54,7 @@ class MessageAccepted(ApiModel):
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[InboundHook]:
     """Without their secrets."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_hooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-        )
+    return await list_page(call, list_hooks, cursor, limit, tenant_id=call.tenant_id)
 
 
 @router.post("", operation_id="create_inbound_hook", status_code=201, summary="Add an inbound hook")

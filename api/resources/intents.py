@@ -1,5 +1,6 @@
 """Routes for intents: requests for workflows, which policy decides about."""
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -8,7 +9,7 @@ from pydantic import ConfigDict, Field
 from atlas.api.access.roles import JOB_MAKERS, PEOPLE
 from atlas.api.http.headers import header
 from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.runs import WorkflowKey
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -71,14 +72,8 @@ async def show_intents(
     cursor: IdCursor = None,
 ) -> Page[Intent]:
     """A page with large inputs ends before its limit; `next_cursor` says whether there may be more."""
-    filters: dict[str, Any] = {"workflow": workflow, "status": status}
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_intents(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: one.input,
-        )
+    filters: dict[str, Any] = {"tenant_id": call.tenant_id, "workflow": workflow, "status": status}
+    return await list_page(call, list_intents, cursor, limit, contents=attrgetter("input"), **filters)
 
 
 @router.get("/{intent_id:uuid}", operation_id="get_intent", summary="One intent")

@@ -1,6 +1,8 @@
 """Routes for one job: read, explain, cancel, retry, repeat, delete it."""
 
 from dataclasses import asdict
+from functools import partial
+from operator import itemgetter
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -58,12 +60,12 @@ async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: Nu
         if not await job_exists(conn, job_id, tenant_id=call.tenant_id):
             raise NotFound("job", job_id)
         return await read_page(
-            lambda after, limit: list_attempts(conn, job_id, tenant_id=call.tenant_id, after=after, limit=limit),
-            lambda one: Attempt.model_validate(dict(one)),
-            after=cursor,
-            limit=limit,
-            key=lambda one: one["attempt_no"],
-            contents=lambda one: tuple(one[name] for name in LARGE_PARTS),
+            partial(list_attempts, conn, job_id, tenant_id=call.tenant_id),
+            cursor,
+            limit,
+            show=lambda attempt: Attempt.model_validate(dict(attempt)),
+            key=itemgetter("attempt_no"),
+            contents=itemgetter(*LARGE_PARTS),
         )
 
 

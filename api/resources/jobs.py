@@ -16,7 +16,7 @@ from atlas.api.http.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
-from atlas.api.paging import MOST_BYTES, Cursor, Limit, read_cursor, write_cursor
+from atlas.api.paging import MAX_PAGE_BYTES, Cursor, Limit, read_cursor, write_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
 from atlas.bounds import MOST_VALUES
@@ -153,7 +153,7 @@ async def _read_list(
             before = read_cursor(cursor, ENDED_POSITION)
             return await list_ended(conn, wanted, before=before, limit=limit, whole=whole)
         before_id, offset = _read_position(cursor, offset)
-        bounds = {"limit": limit, "offset": offset, "most_bytes": MOST_BYTES}
+        bounds = {"limit": limit, "offset": offset, "most_bytes": MAX_PAGE_BYTES}
         return await list_page(conn, wanted, before=before_id, whole=whole, **bounds)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from email.message import EmailMessage
+from operator import attrgetter
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -41,11 +42,11 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
     """Those that `outbox` wrote on the machine of this API. A file that cannot be read has a `problem`."""
     folder, tenant = outbox_folder(call.api.settings.home), await _tenant(call)
 
-    async def read(before: MailPosition | None, limit: int) -> list[OutboxMail]:
-        return await asyncio.to_thread(list_mails, folder, tenant=tenant, limit=limit, before=before)
+    async def read(after: MailPosition | None, limit: int) -> list[OutboxMail]:
+        return await asyncio.to_thread(list_mails, folder, tenant=tenant, limit=limit, before=after)
 
     after = read_cursor(cursor, POSITION)
-    return await read_page(read, after=after, limit=limit, key=lambda mail: (mail.written_at, mail.job_id))
+    return await read_page(read, after, limit, key=attrgetter("written_at", "job_id"))
 
 
 @router.get("/route", operation_id="get_mail_route", summary="How mails leave: as files, or by which providers")

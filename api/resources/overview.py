@@ -1,12 +1,13 @@
 """Routes for the first look: one tenant or the installation, and tenants side by side."""
 
+from operator import attrgetter
 from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter
 
 from atlas.api.access.roles import JOB_READERS, READERS
-from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, Limit, list_page, read_cursor
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.metering.overview import TenantPosition, read_overview, read_tenants
@@ -43,10 +44,4 @@ async def show_overview(call: Calling) -> Overview:
 async def show_tenants(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[TenantActivity]:
     """Those with the most active jobs first. The counts are those of the meter, some seconds old."""
     after = read_cursor(cursor, TENANT_POSITION)
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: read_tenants(conn, before=before, limit=limit),
-            after=after,
-            limit=limit,
-            key=lambda tenant: (tenant.active, tenant.id),
-        )
+    return await list_page(call, read_tenants, after, limit, key=attrgetter("active", "id"))

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id, Name, Number, Text
-from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, Limit, page_of, read_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
@@ -45,12 +45,8 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
     """A tenant sees its own pauses, and those that hold everyone's jobs."""
     after = read_cursor(cursor, POSITION)
     async with call.transaction(read_only=True) as conn:
-        found = await list_pauses(conn, tenant_id=call.tenant_id)
-
-    async def read(after: tuple[datetime, UUID] | None, limit: int) -> list[Pause]:
-        return [one for one in found if after is None or _position(one) > after][:limit]
-
-    return await read_page(read, after=after, limit=limit, key=_position)
+        pauses = await list_pauses(conn, tenant_id=call.tenant_id)
+    return await page_of(pauses, after, limit, key=_position)
 
 
 @router.put("", operation_id="pause", summary="Pause a tenant, type, definition, workflow, host or trigger")

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from atlas.api.access.roles import READERS
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Name, Spend, Whole
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
@@ -70,12 +70,7 @@ class PolicyQuestion(Body):
 @requires(*READERS)
 async def show_rules(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[PolicyRule]:
     """Those of the tenant and those for all tenants."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_rules(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-        )
+    return await list_page(call, list_rules, cursor, limit, tenant_id=call.tenant_id)
 
 
 @router.post(

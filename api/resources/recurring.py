@@ -1,6 +1,8 @@
 """Routes for recurring functions: their schedules and the history of their runs. Programs register them, in code."""
 
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import Annotated
 from uuid import UUID
 
@@ -8,7 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import AwareDatetime, TypeAdapter
 
 from atlas.api.access.roles import READERS
-from atlas.api.paging import Cursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.schedules.recurring import Key, find_owner, list_recurring
@@ -30,14 +32,8 @@ RUN_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDateti
 async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[RecurringFunction]:
     """Those that programs have registered and not removed. One that runs once is gone after its run."""
     after = read_cursor(cursor, FUNCTION_POSITION)
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_recurring(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            RecurringFunction.model_validate,
-            after=after,
-            limit=limit,
-            key=lambda one: one.key,
-        )
+    show, key = RecurringFunction.model_validate, attrgetter("key")
+    return await list_page(call, list_recurring, after, limit, show=show, key=key, tenant_id=call.tenant_id)
 
 
 # An id may hold slashes. This address comes first: it would be an id of the next one.
@@ -54,12 +50,8 @@ async def show_runs(
     after = read_cursor(cursor, RUN_POSITION)
     async with call.transaction(read_only=True) as conn:
         owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
-        return await read_page(
-            lambda before, limit: list_runs(conn, (owner, recurring_id), before=before, limit=limit),
-            after=after,
-            limit=limit,
-            key=lambda one: (one.started_at, one.id),
-        )
+        read = partial(list_runs, conn, (owner, recurring_id))
+        return await read_page(read, after, limit, key=attrgetter("started_at", "id"))
 
 
 @router.get("/{recurring_id:path}", operation_id="get_recurring_function", summary="One recurring function")

@@ -1,6 +1,8 @@
 """Routes for runs of workflows."""
 
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
@@ -9,7 +11,7 @@ from pydantic import AwareDatetime, Field, TypeAdapter
 
 from atlas.api.access.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.models.common import Body, Document, Id, Name
-from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, IdCursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
@@ -68,13 +70,8 @@ async def show_list(
 ) -> Page[WorkflowRun]:
     """A page with large inputs and outputs ends before its limit; `next_cursor` says whether there may be more."""
     filters: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_runs(conn, tenant_id=call.tenant_id, **filters, before=before, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: (one.input, one.output, one.error),
-        )
+    contents = attrgetter("input", "output", "error")
+    return await list_page(call, list_runs, cursor, limit, contents=contents, tenant_id=call.tenant_id, **filters)
 
 
 @router.get("/runs/summary", operation_id="summarize_runs", summary="Count the newest runs by workflow and version")
@@ -137,18 +134,12 @@ async def _read_steps(
     contents: Callable[[RunStep], Any] | None = None,
 ) -> Page[S]:
     """A page of steps; whole ones if it is said what their `contents` are."""
-    wanted: dict[str, Any] = {"key": key, "whole": contents is not None}
     after = read_cursor(cursor, STEP_POSITION)
     async with call.transaction(read_only=True) as conn:
         await _find(conn, run_id, call.tenant_id)
-        return await read_page(
-            lambda after, limit: list_steps(conn, run_id, **wanted, after=after, limit=limit),
-            model.model_validate,
-            after=after,
-            limit=limit,
-            key=lambda one: (one.started_at, one.branch, one.position),
-            contents=contents,
-        )
+        read = partial(list_steps, conn, run_id, key=key, whole=contents is not None)
+        position = attrgetter("started_at", "branch", "position")
+        return await read_page(read, after, limit, show=model.model_validate, key=position, contents=contents)
 
 
 @router.get(

@@ -1,12 +1,13 @@
 """Routes for the sessions of people: who is signed in, and ending a session from outside."""
 
+from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter
 
 from atlas.api.access.roles import MANAGERS, PEOPLE
 from atlas.api.models.common import Id
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.access.sessions import end_other_session, list_sessions
@@ -23,14 +24,8 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     """Operators see all, admins of a tenant those of its people, everyone else their own."""
     tenant_id, subject = _visible(call)
     current = None if call.caller.session is None else call.caller.session.id
-    async with call.transaction(read_only=True, all_tenants=True) as conn:
-        return await read_page(
-            lambda before, limit: list_sessions(
-                conn, tenant_id=tenant_id, subject=subject, before=before, limit=limit, current=current
-            ),
-            after=cursor,
-            limit=limit,
-        )
+    filters: dict[str, Any] = {"tenant_id": tenant_id, "subject": subject, "current": current}
+    return await list_page(call, list_sessions, cursor, limit, all_tenants=True, **filters)
 
 
 @router.delete(

@@ -2,6 +2,8 @@
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from atlas.api.access.roles import PEOPLE
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.idempotency import IdempotencyKey, respond_once
 from atlas.api.models.common import Body, Flag, Number, Text, Timestamp
-from atlas.api.paging import Cursor, Limit, NameCursor, read_cursor, read_page
+from atlas.api.paging import Cursor, Limit, NameCursor, list_page, page_of, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
 from atlas.audit.lost_end import read_lost_end
@@ -150,7 +152,7 @@ async def show_status(call: Calling) -> SystemStatus:
     """What `atlas status` shows, of all tenants."""
     async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
-        workers = await _read_workers(conn, None, MOST_SHOWN, alive_only=True)
+        workers = await _read_workers(conn, after=None, limit=MOST_SHOWN, alive_only=True)
         engine, pauses = await read_engine(conn), await list_pauses(conn)
         lost, versions = await read_lost_end(conn), await running_versions(conn)
     return SystemStatus(
@@ -175,12 +177,8 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
     """As the scheduler that leads has stored them last, within a minute."""
     after = read_cursor(cursor, FINDING_POSITION)
     async with call.transaction(read_only=True) as conn:
-        found = sorted(await read_findings(conn), key=_position)
-
-    async def read(after: tuple[str, str, str] | None, limit: int) -> list[Alert]:
-        return [one for one in found if after is None or _position(one) > after][:limit]
-
-    return await read_page(read, after=after, limit=limit, key=_position)
+        findings = sorted(await read_findings(conn), key=_position)
+    return await page_of(findings, after, limit, key=_position)
 
 
 @router.get(
@@ -192,12 +190,7 @@ async def show_findings(call: Calling, limit: Limit = 50, cursor: Cursor = None)
 async def show_effect_reports(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[EffectReport]:
     """By provider. The rows are in the audit log, in the event EFFECTS_RECONCILED."""
     async with call.transaction(read_only=True) as conn:
-        reports = await list_reports(conn)
-
-    async def read(after: str | None, limit: int) -> list[EffectReport]:
-        return [report for report in reports if after is None or report.provider > after][:limit]
-
-    return await read_page(read, after=cursor, limit=limit, key=lambda report: report.provider)
+        return await page_of(await list_reports(conn), cursor, limit, key=attrgetter("provider"))
 
 
 @router.get(
@@ -208,16 +201,16 @@ async def show_workers(
     call: Calling, alive_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[WorkerStatus]:
     """The dead are listed for a day."""
-    after = read_cursor(cursor, WORKER_POSITION)
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: _read_workers(conn, before, limit, alive_only=alive_only),
-            lambda row: from_row(WorkerStatus, row),
-            after=after,
-            limit=limit,
-            key=lambda row: (row["started_at"], row["worker_id"]),
-            contents=lambda row: row["job_types"],
-        )
+    return await list_page(
+        call,
+        _read_workers,
+        read_cursor(cursor, WORKER_POSITION),
+        limit,
+        show=partial(from_row, WorkerStatus),
+        key=itemgetter("started_at", "worker_id"),
+        contents=itemgetter("job_types"),
+        alive_only=alive_only,
+    )
 
 
 @router.get(
@@ -230,14 +223,8 @@ async def show_workers(
 async def show_types(call: Calling, limit: Limit = 50, cursor: NameCursor = None) -> Page[PublishedJobType]:
     """What workers have published, and the active commands. Jobs of other types are accepted too, and wait."""
     async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: fetch(conn, JOB_TYPES, after=after, limit=limit),
-            _job_type,
-            after=cursor,
-            limit=limit,
-            key=lambda row: row["key"],
-            contents=lambda row: row["input_schema"],
-        )
+        read, key, contents = partial(fetch, conn, JOB_TYPES), itemgetter("key"), itemgetter("input_schema")
+        return await read_page(read, cursor, limit, show=_job_type, key=key, contents=contents)
 
 
 @router.get(
@@ -256,21 +243,15 @@ async def show_usage(
     cursor: Cursor = None,
 ) -> Page[Usage]:
     """By tenant and job type over the whole time, or for each hour of it."""
-    wanted: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
+    filters: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
     after = read_cursor(cursor, USAGE_POSITION)
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: read_usage(conn, **wanted, after=after, limit=limit),
-            after=after,
-            limit=limit,
-            key=lambda one: (one.hour, one.tenant_id, one.job_type),
-        )
+    return await list_page(call, read_usage, after, limit, key=attrgetter("hour", "tenant_id", "job_type"), **filters)
 
 
 async def _read_workers(
-    conn: Connection, before: tuple[datetime, str] | None, limit: int, *, alive_only: bool
+    conn: Connection, *, after: tuple[datetime, str] | None, limit: int, alive_only: bool
 ) -> list[Any]:
-    started_at, worker_id = before or (None, None)
+    started_at, worker_id = after or (None, None)
     return await fetch(conn, WORKERS, alive_only=alive_only, started_at=started_at, worker_id=worker_id, limit=limit)
 
 

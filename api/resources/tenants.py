@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -64,13 +66,8 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
     async with call.transaction(read_only=True) as conn:
         if call.tenant_id is not None:
             return Page(items=[await find_tenant(conn, call.tenant_id)])
-        return await read_page(
-            lambda after, limit: list_tenants(conn, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-            key=lambda one: one.slug,
-            contents=lambda one: (one.limits, one.retention),
-        )
+        read, contents = partial(list_tenants, conn), attrgetter("limits", "retention")
+        return await read_page(read, cursor, limit, key=attrgetter("slug"), contents=contents)
 
 
 @router.post("", operation_id="create_tenant", status_code=201, summary="Add a tenant")

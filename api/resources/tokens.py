@@ -1,5 +1,6 @@
 """Routes for tokens, the credentials of people and programs. The clear text is shown once, when one is created."""
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -7,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from atlas.api.access.roles import MANAGERS
 from atlas.api.models.common import Body, Document, Id, Name, Timestamp
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -55,13 +56,8 @@ class NewToken(Body):
 @requires(*MANAGERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Token]:
     """Expired and revoked ones too, without their secrets."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_tokens(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: one.scopes,
-        )
+    contents = attrgetter("scopes")
+    return await list_page(call, list_tokens, cursor, limit, contents=contents, tenant_id=call.tenant_id)
 
 
 @router.post("", operation_id="create_token", status_code=201, summary="Create a token")

@@ -1,6 +1,8 @@
 """Routes for triggers, which start work at a time or after an event."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -10,7 +12,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Timestamp, Whole
-from atlas.api.paging import Cursor, IdCursor, Limit, read_cursor, read_page
+from atlas.api.paging import Cursor, IdCursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.triggers.cron import Cron, read_cron
@@ -93,13 +95,8 @@ class PreviewBody(Body):
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Trigger]:
     """Removed triggers are not listed."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_triggers(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: (one.payload_template, one.last_error),
-        )
+    contents = attrgetter("payload_template", "last_error")
+    return await list_page(call, list_triggers, cursor, limit, contents=contents, tenant_id=call.tenant_id)
 
 
 @router.post("", operation_id="create_trigger", status_code=201, summary="Add a trigger")
@@ -182,12 +179,8 @@ async def show_fires(trigger_id: Id, call: Calling, limit: Limit = 50, cursor: C
     after = read_cursor(cursor, FIRE_POSITION)
     async with call.transaction(read_only=True) as conn:
         await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
-        return await read_page(
-            lambda before, limit: list_fires(conn, trigger_id, tenant_id=call.tenant_id, before=before, limit=limit),
-            after=after,
-            limit=limit,
-            key=lambda one: (one.fired_at, one.id),
-        )
+        read = partial(list_fires, conn, trigger_id, tenant_id=call.tenant_id)
+        return await read_page(read, after, limit, key=attrgetter("fired_at", "id"))
 
 
 @router.get(

@@ -81,10 +81,10 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     kind = _kind(call.tenant_id)
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         return await read_page(
-            lambda before, limit: fetch(conn, LIST, kind=kind, before=before and f"{kind}{before}", limit=limit),
-            _shown,
-            after=cursor,
-            limit=limit,
+            lambda after, limit: fetch(conn, LIST, kind=kind, before=after and f"{kind}{after}", limit=limit),
+            cursor,
+            limit,
+            show=_shown,
             key=lambda row: row["key"].removeprefix(kind),
             contents=lambda row: row["value"],
         )

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Flag, Id
-from atlas.api.paging import IdCursor, Limit, read_page
+from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.webhooks.address import LONGEST_ADDRESS
@@ -58,12 +58,7 @@ class NewWebhook(Body):
 @requires(*READERS)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Webhook]:
     """Without their secrets."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_webhooks(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-        )
+    return await list_page(call, list_webhooks, cursor, limit, tenant_id=call.tenant_id)
 
 
 @router.post("", operation_id="create_webhook", status_code=201, summary="Add a webhook")

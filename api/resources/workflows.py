@@ -1,5 +1,7 @@
 """Routes for workflows: declared ones, which are saved here, and those in the code of workers."""
 
+from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
@@ -8,7 +10,7 @@ from pydantic import ConfigDict, Field
 from atlas.api.access.roles import MANAGERS, PEOPLE, READERS
 from atlas.api.http.etags import IfMatch, validators
 from atlas.api.models.common import Body, Document, Flag, Whole
-from atlas.api.paging import IdCursor, Limit, NumberCursor, read_page
+from atlas.api.paging import IdCursor, Limit, NumberCursor, list_page, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
@@ -22,6 +24,8 @@ from atlas.engine.workflows.declared.versions import get_version, list_versions,
 from atlas.errors import FieldError, NotFound
 from atlas.models import Page, ProblemField
 from atlas.models.workflows import Checked, DryRun, SavedWorkflow, Workflow, WorkflowSchema
+
+_CONTENTS = attrgetter("document", "input_schema")
 
 router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=["workflows"])
 # Apart from the others, whose last part is a workflow's key.
@@ -84,13 +88,7 @@ class WorkflowChange(Body):
 @requires(*PEOPLE)
 async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[Workflow]:
     """Each in its newest version; those in the code of workers have version 0."""
-    async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda after, limit: list_workflows(conn, tenant_id=call.tenant_id, after=after, limit=limit),
-            after=cursor,
-            limit=limit,
-            contents=lambda one: (one.document, one.input_schema),
-        )
+    return await list_page(call, list_workflows, cursor, limit, contents=_CONTENTS, tenant_id=call.tenant_id)
 
 
 @router.post(
@@ -158,13 +156,8 @@ async def show_one(key: Key, call: Calling, response: Response) -> Workflow:
 async def show_versions(key: Key, call: Calling, limit: Limit = 50, cursor: NumberCursor = None) -> Page[Workflow]:
     """The tenant's own, else those for all tenants. An operator who names no tenant means those for all."""
     async with call.transaction(read_only=True) as conn:
-        return await read_page(
-            lambda before, limit: list_versions(conn, key, tenant_id=call.tenant_id, before=before, limit=limit),
-            after=cursor,
-            limit=limit,
-            key=lambda one: one.version,
-            contents=lambda one: (one.document, one.input_schema),
-        )
+        read = partial(list_versions, conn, key, tenant_id=call.tenant_id)
+        return await read_page(read, cursor, limit, key=attrgetter("version"), contents=_CONTENTS)
 
 
 @router.get("/{key}/versions/{version}", operation_id="get_workflow_version", summary="One version of a workflow")

@@ -8,6 +8,7 @@ Importing Prisma's generated code takes longer than most commands run. So the fi
 programs that serve requests call `load_client` while they start.
 """
 
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -63,17 +64,35 @@ def as_base64(value: bytes) -> "Base64":
 
 
 def page_filter(
-    *, tenant_id: UUID | None, id: UUID | None = None, after: UUID | None = None, before: UUID | None = None
+    *,
+    tenant_id: UUID | None,
+    id: UUID | None = None,
+    after: UUID | None = None,
+    before: UUID | None = None,
+    **columns: Any,
 ) -> Any:
-    """The filter of a page in the order of ids: of one tenant or all, one row, or those after or before one.
+    """The filter of a page: of one tenant or all, by the columns that have a value, of one id, or after or before one.
 
     It is Any, because each model has a type of its own for the same filter.
     """
-    where: dict[str, Any] = {} if tenant_id is None else {"tenantId": str(tenant_id)}
-    if id is not None:
-        where["id"] = str(id)
-    elif after is not None:
-        where["id"] = {"gt": str(after)}
-    elif before is not None:
-        where["id"] = {"lt": str(before)}
-    return where
+    bounds = {operator: str(value) for operator, value in (("equals", id), ("gt", after), ("lt", before)) if value}
+    values = {"tenant_id": tenant_id, "id": bounds or None, **columns}
+    return {_field(name): _value(value) for name, value in values.items() if value is not None}
+
+
+def older_than(column: str, position: tuple[datetime, UUID] | None) -> dict[str, Any]:
+    """The filter of a page, newest first, that follows a row of this time and id."""
+    if position is None:
+        return {}
+    time, id = position
+    # The first is a bound for the index.
+    return {"AND": [{column: {"lte": time}}], "OR": [{column: {"lt": time}}, {"id": {"lt": str(id)}}]}
+
+
+def _field(column: str) -> str:
+    first, *rest = column.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _value(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else value

@@ -96,9 +96,7 @@ async def page_of_grants(
     conn: Connection, *, tenant_id: UUID | None, login: str | None = None, after: UUID | None = None, limit: int
 ) -> list[EnqueueGrant]:
     """A page of grants, in the order of their ids."""
-    where: EnqueueGrantWhereInput = page_filter(tenant_id=tenant_id, after=after)
-    if login is not None:
-        where["login"] = login
+    where: EnqueueGrantWhereInput = page_filter(tenant_id=tenant_id, login=login, after=after)
     rows = await prisma_on(conn).enqueuegrant.find_many(limit, where=where, order={"id": "asc"})
     return [_grant(row) for row in rows]
 
@@ -107,11 +105,7 @@ async def list_grants(
     conn: Connection, *, login: str | None = None, tenant_id: UUID | None = None
 ) -> list[EnqueueGrant]:
     """The grants, by login, tenant and type."""
-    where: EnqueueGrantWhereInput = {}
-    if login is not None:
-        where["login"] = login
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
+    where: EnqueueGrantWhereInput = page_filter(tenant_id=tenant_id, login=login)
     order = [{"login": "asc"}, {"tenantId": "asc"}, {"jobType": "asc"}]
     rows = await prisma_on(conn).enqueuegrant.find_many(where=where, order=order)  # type: ignore[arg-type]
     return [_grant(row) for row in rows]

@@ -134,7 +134,7 @@ async def list_sessions(
     tenant_id: UUID | None = None,
     subject: str | None = None,
     id: UUID | None = None,
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = 50,
     current: UUID | None = None,
 ) -> list[OpenSession]:
@@ -142,7 +142,7 @@ async def list_sessions(
 
     `current` is the id of the session that asks.
     """
-    wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": before, "limit": limit}
+    wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": after, "limit": limit}
     rows = await fetch(conn, LIST, **wanted)
     commitments = {row["ip_commitment"] for row in rows} - {None}
     addresses = {one["commitment"]: one["value"] for one in await reveal(conn, commitments, of=())}

@@ -16,7 +16,7 @@ from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.prisma import as_json, prisma_on
+from atlas.db.prisma import as_json, page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
@@ -145,11 +145,8 @@ async def list_definitions(
     conn: Connection, *, active_only: bool = False, after: str | None = None, limit: int | None = None
 ) -> list[Definition]:
     """The definitions by key; with `limit`, one page of them."""
-    where: JobDefinitionWhereInput = {}
-    if active_only:
-        where["isActive"] = True
-    if after is not None:
-        where["key"] = {"gt": after}
+    newer = None if after is None else {"gt": after}
+    where: JobDefinitionWhereInput = page_filter(tenant_id=None, is_active=active_only or None, key=newer)
     rows = await prisma_on(conn).jobdefinition.find_many(limit, where=where, order={"key": "asc"})
     return [_definition(row) for row in rows]
 

@@ -27,12 +27,12 @@ async def list_effects(
     job_id: UUID | None = None,
     provider: str | None = None,
     state: str | None = None,
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = 50,
 ) -> list[Effect]:
     """Effects, newest first."""
     values: dict[str, Any] = {"id": id, "tenant_id": tenant_id, "job_id": job_id, "provider": provider, "state": state}
-    values |= {"before": before, "limit": min(limit, LARGEST_PAGE)}
+    values |= {"before": after, "limit": min(limit, LARGEST_PAGE)}
     rows = await conn.fetch(LIST.sql, *LIST.bind(values))
     return [_effect(row) for row in rows]
 

@@ -9,7 +9,7 @@ from atlas.actors import Actor
 from atlas.audit.changes import Values, values_of
 from atlas.audit.record import record
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
@@ -111,9 +111,7 @@ async def list_server_instances(
     conn: Connection, host_id: UUID, *, after: UUID | None = None, limit: int | None = None
 ) -> list[ServerInstance]:
     """Return the server instances of a host, oldest first; with `limit`, one page."""
-    where: ServerInstanceWhereInput = {"hostId": str(host_id)}
-    if after is not None:
-        where["id"] = {"gt": str(after)}
+    where: ServerInstanceWhereInput = page_filter(tenant_id=None, host_id=host_id, after=after)
     rows = await prisma_on(conn).serverinstance.find_many(limit, where=where, order={"id": "asc"})
     return from_rows(ServerInstance, rows)
 

@@ -196,11 +196,11 @@ async def list_bulk_actions(
     *,
     tenant_id: UUID | None = None,
     id: UUID | None = None,
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = LARGEST_PAGE,
 ) -> list[BulkAction]:
     """The newest first. Without a tenant those of all, and of operators over all."""
-    where: BulkActionWhereInput = page_filter(tenant_id=tenant_id, id=id, before=before)
+    where: BulkActionWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after)
     rows = await prisma_on(conn).bulkaction.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     return [_bulk_action(row) for row in rows]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from atlas.db.pg_json import read_stored
 from atlas.db.pool import Connection, Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import statement
 from atlas.models.rows import from_rows
 from atlas.models.system import QueueDepth
@@ -125,11 +125,8 @@ async def list_attempts(
     limit: int | None = None,
 ) -> list[Mapping[str, Any]]:
     """The attempts of a job, oldest first; with `limit`, one page of them."""
-    where: JobRunWhereInput = {"jobId": str(job_id)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if after is not None:
-        where["attemptNo"] = {"gt": min(after, _LAST_ATTEMPT)}
+    later = None if after is None else {"gt": min(after, _LAST_ATTEMPT)}
+    where: JobRunWhereInput = page_filter(tenant_id=tenant_id, job_id=job_id, attempt_no=later)
     rows = await prisma_on(conn).jobrun.find_many(limit, where=where, order={"attemptNo": "asc"})
     return [_attempt(row) for row in rows]
 

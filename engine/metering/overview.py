@@ -78,10 +78,10 @@ async def read_overview(
 
 
 async def read_tenants(
-    conn: Connection, *, before: TenantPosition | None = None, limit: int = 50
+    conn: Connection, *, after: TenantPosition | None = None, limit: int = 50
 ) -> list[TenantActivity]:
     """A page of the tenants, those with the most active jobs first."""
-    active, id = before or (None, None)
+    active, id = after or (None, None)
     newest = await find_newest_active(conn)
     bounds: dict[str, Any] = {"before_active": active, "before_id": id, "limit": limit, "most": MAX_OF_TENANT}
     times = {"minutes": RATE_MINUTES, "recent_minutes": RECENT_MINUTES}

@@ -11,7 +11,7 @@ from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
@@ -145,11 +145,9 @@ async def list_rules(
     conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int | None = None
 ) -> list[PolicyRule]:
     """The rules that apply to a tenant, oldest first; with `limit`, one page of them."""
-    where: PolicyRuleWhereInput = {"isEnabled": True}
+    where: PolicyRuleWhereInput = page_filter(tenant_id=None, is_enabled=True, after=after)
     if tenant_id is not None:
         where["OR"] = [{"tenantId": None}, {"tenantId": str(tenant_id)}]
-    if after is not None:
-        where["id"] = {"gt": str(after)}
     return from_rows(PolicyRule, await prisma_on(conn).policyrule.find_many(limit, where=where, order={"id": "asc"}))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import older_than, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.schedules.recurring import Key
 from atlas.models.rows import from_row
@@ -83,15 +83,10 @@ async def sweep_runs(conn: Connection) -> list[ClaimedRecurringRun]:
 
 
 async def list_runs(
-    conn: Queryable, key: Key, *, before: tuple[datetime, UUID] | None = None, limit: int = 50
+    conn: Queryable, key: Key, *, after: tuple[datetime, UUID] | None = None, limit: int = 50
 ) -> list[RecurringRun]:
-    """The latest runs of a function, newest first, or those before one, by its start and id."""
-    where: RecurringRunWhereInput = {"tenantId": str(key[0]), "recurringId": key[1]}
-    if before is not None:
-        started_at, id = before
-        # The first is a bound for the index.
-        where["startedAt"] = {"lte": started_at}
-        where["OR"] = [{"startedAt": {"lt": started_at}}, {"id": {"lt": str(id)}}]
+    """The latest runs of a function, newest first, or those that follow one, by its start and id."""
+    where: RecurringRunWhereInput = page_filter(tenant_id=key[0], recurring_id=key[1]) | older_than("startedAt", after)
     runs = prisma_on(conn).recurringrun
     rows = await runs.find_many(limit, where=where, order=[{"startedAt": "desc"}, {"id": "desc"}])
     return [from_row(RecurringRun, row, duration_ms=_duration_ms(row)) for row in rows]

@@ -9,7 +9,7 @@ import orjson
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import older_than, page_filter, prisma_on
 from atlas.db.statements import statement
 from atlas.engine.triggers.cron import Cron, known_cron
 from atlas.errors import NotFound
@@ -36,9 +36,7 @@ async def find_trigger(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | N
 
 async def find_row(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None) -> "models.JobTrigger":
     """The row of a trigger alone; `NotFound` as for `find_trigger`."""
-    where: JobTriggerWhereInput = {"id": str(trigger_id), "deletedAt": None}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
+    where: JobTriggerWhereInput = page_filter(tenant_id=tenant_id, id=trigger_id) | {"deletedAt": None}
     row = await prisma_on(conn).jobtrigger.find_first(where=where)
     if row is None:
         raise _unknown(trigger_id)
@@ -49,11 +47,7 @@ async def list_triggers(
     conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = LARGEST_PAGE
 ) -> list[Trigger]:
     """A page of triggers, oldest first."""
-    where: JobTriggerWhereInput = {"deletedAt": None}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if after is not None:
-        where["id"] = {"gt": str(after)}
+    where: JobTriggerWhereInput = page_filter(tenant_id=tenant_id, after=after) | {"deletedAt": None}
     rows = await prisma_on(conn).jobtrigger.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
     return await describe(conn, rows)
 
@@ -63,18 +57,12 @@ async def list_fires(
     trigger_id: UUID,
     *,
     tenant_id: UUID | None = None,
-    before: tuple[datetime, UUID] | None = None,
+    after: tuple[datetime, UUID] | None = None,
     limit: int = 50,
 ) -> list[Fire]:
-    """The latest firings of a trigger, newest first, or those before one, by its time and id."""
-    where: TriggerFireWhereInput = {"triggerId": str(trigger_id)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if before is not None:
-        fired_at, id = before
-        # The first is a bound for the index.
-        where["firedAt"] = {"lte": fired_at}
-        where["OR"] = [{"firedAt": {"lt": fired_at}}, {"id": {"lt": str(id)}}]
+    """The latest firings of a trigger, newest first, or those that follow one, by its time and id."""
+    older = older_than("firedAt", after)
+    where: TriggerFireWhereInput = page_filter(tenant_id=tenant_id, trigger_id=trigger_id) | older
     rows = await prisma_on(conn).triggerfire.find_many(limit, where=where, order=[{"firedAt": "desc"}, {"id": "desc"}])
     return from_rows(Fire, rows)
 

@@ -6,7 +6,7 @@ the work may not decide, nor may anyone whose token goes back to the same one; a
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import orjson
@@ -15,18 +15,17 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection, Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.workflows.accept_intents import accept_intent, reject_intent
 from atlas.engine.workflows.review import Subject, require_unchanged
-from atlas.engine.workflows.rows import id_filter, read_rows
+from atlas.engine.workflows.rows import read_rows
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 from atlas.models.approvals import Approval
 from atlas.models.rows import from_row
 
 if TYPE_CHECKING:
-    from atlas.generated.enums import ApprovalStatus
     from atlas.generated.types import ApprovalWhereInput
 
 LOCK = statement("engine/workflows/sql/lock_approval.sql")
@@ -127,18 +126,12 @@ async def list_approvals(
     id: UUID | None = None,
     run_id: UUID | None = None,
     status: str | None = None,
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = 50,
     decider: str = "",
 ) -> list[Approval]:
     """Approvals, newest first. `may_decide` of them says whether the subject `decider` may."""
-    where: ApprovalWhereInput = {"id": id_filter(id, before)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if run_id is not None:
-        where["runId"] = str(run_id)
-    if status is not None:
-        where["status"] = cast("ApprovalStatus", status)
+    where: ApprovalWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after, run_id=run_id, status=status)
     rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     # The very input that the hash was made of; null once it was deleted.
     about = await read_rows(conn, SUBJECTS, {"ids": [row.id for row in rows], "decider": decider}, "input")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from atlas.db.pool import Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import older_than, page_filter, prisma_on
 from atlas.errors import NotFound
 from atlas.models.rows import from_row, from_rows
 from atlas.models.workflows import EventRecord
@@ -32,47 +32,32 @@ class EventQuery:
 
 
 async def list_events(
-    conn: Queryable, query: EventQuery, *, before: EventPosition | None = None, limit: int = 50
+    conn: Queryable, *, query: EventQuery, after: EventPosition | None = None, limit: int = 50
 ) -> list[EventRecord]:
-    """Events, newest first, or those before one."""
-    where = _filter(query)
-    if before is not None:
-        created_at, id = before
-        # The first is a bound for the index.
-        where["AND"] = [{"createdAt": {"lte": created_at}}]
-        where["OR"] = [{"createdAt": {"lt": created_at}}, {"id": {"lt": str(id)}}]
+    """Events, newest first, or those that follow one."""
+    where: EventWhereInput = _filter(query) | older_than("createdAt", after)
     rows = await prisma_on(conn).event.find_many(limit, where=where, order=[{"createdAt": "desc"}, {"id": "desc"}])
     return from_rows(EventRecord, rows)
 
 
 async def find_event(conn: Queryable, event_id: UUID, *, tenant_id: UUID | None = None) -> EventRecord:
     """One event; `NotFound` if there is none, or if it is another tenant's."""
-    where: EventWhereInput = {"id": str(event_id)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    row = await prisma_on(conn).event.find_first(where=where)
+    row = await prisma_on(conn).event.find_first(where=page_filter(tenant_id=tenant_id, id=event_id))
     if row is None:
         raise NotFound("event", event_id)
     return from_row(EventRecord, row)
 
 
-def _filter(query: EventQuery) -> "EventWhereInput":
-    where: EventWhereInput = {}
-    if query.tenant_id is not None:
-        where["tenantId"] = str(query.tenant_id)
-    if query.name is not None:
-        under = query.name.removesuffix("*")
-        where["name"] = {"startswith": under} if query.name.endswith(".*") else query.name
-    if query.created_by is not None:
-        where["createdBy"] = query.created_by
-    if query.correlation_id is not None:
-        where["correlationId"] = query.correlation_id
-    if query.run_id is not None:
-        where["runId"] = str(query.run_id)
-    if query.since is not None and query.until is not None:
-        where["createdAt"] = {"gte": query.since, "lt": query.until}
-    elif query.since is not None:
-        where["createdAt"] = {"gte": query.since}
-    elif query.until is not None:
-        where["createdAt"] = {"lt": query.until}
-    return where
+def _filter(query: EventQuery) -> Any:
+    name: Any = query.name
+    if name is not None and name.endswith(".*"):
+        name = {"startswith": name.removesuffix("*")}
+    times = {"gte": query.since, "lt": query.until}
+    return page_filter(
+        tenant_id=query.tenant_id,
+        name=name,
+        created_by=query.created_by,
+        correlation_id=query.correlation_id,
+        run_id=query.run_id,
+        created_at={operator: time for operator, time in times.items() if time is not None} or None,
+    )

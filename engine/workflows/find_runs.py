@@ -1,16 +1,16 @@
 """Reading runs and their steps."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from uuid import UUID
 
 import orjson
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Queryable
-from atlas.db.prisma import prisma_on
+from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, statement
-from atlas.engine.workflows.rows import check_status, id_filter
+from atlas.engine.workflows.rows import check_status
 from atlas.models.rows import from_row, from_rows
 from atlas.models.workflows import RunCounts, RunStatus, RunStep, WorkflowRun
 
@@ -42,20 +42,13 @@ async def list_runs(
     workflow: str | None = None,
     status: str | None = None,
     parent_run_id: UUID | None = None,
-    before: UUID | None = None,
+    after: UUID | None = None,
     limit: int = 50,
 ) -> list[WorkflowRun]:
-    """Runs, newest first, after the run `before` of the page before."""
+    """Runs, newest first."""
     check_status(status, RUN_STATUSES)
-    where: WorkflowRunStateWhereInput = {"id": id_filter(id, before)}
-    if tenant_id is not None:
-        where["tenantId"] = str(tenant_id)
-    if workflow is not None:
-        where["workflow"] = workflow
-    if status is not None:
-        where["status"] = status
-    if parent_run_id is not None:
-        where["parentRunId"] = str(parent_run_id)
+    columns: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
+    where: WorkflowRunStateWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after, **columns)
     rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
     runs = from_rows(WorkflowRun, rows)
     waiting = [run.id for run in runs if run.status == "waiting"]

@@ -1,16 +1,12 @@
-"""Rows as they are read: JSON columns decoded, filters checked, lists bounded."""
+"""Rows as they are read: JSON columns decoded, filters checked."""
 
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from typing import Any
 
 import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import Statement
 from atlas.errors import FieldError, InvalidInput
-
-if TYPE_CHECKING:
-    from atlas.generated.types import StringFilter
 
 
 async def read_rows(
@@ -29,13 +25,3 @@ def check_status(status: str | None, known: tuple[str, ...]) -> None:
     """Refuse to filter by a status that does not exist."""
     if status is not None and status not in known:
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(known)}")])
-
-
-def id_filter(id: UUID | None, before: UUID | None) -> "StringFilter":
-    """The row of this id, the rows before another, or all of them, for the typed client."""
-    found: StringFilter = {}
-    if id is not None:
-        found["equals"] = str(id)
-    if before is not None:
-        found["lt"] = str(before)
-    return found

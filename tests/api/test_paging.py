@@ -209,7 +209,7 @@ async def test_a_run_with_large_steps_is_shown_in_small_pages(pool, world, thing
 
 
 async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, monkeypatch):
-    monkeypatch.setattr(atlas.api.paging, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(atlas.api.paging, "MAX_PAGE_BYTES", 10_000)
     monkeypatch.setattr(atlas.api.paging, "PIECE", 3)
     for n in range(10):
         await admin.post(

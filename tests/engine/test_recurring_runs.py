@@ -61,7 +61,7 @@ async def test_every_run_leaves_a_row_and_what_failed_is_audited(conn, key):
     assert all(one.duration_ms >= 0 and one.due_at <= one.started_at <= one.finished_at for one in runs)
     assert {one.worker_id for one in runs} == {"w"}
     assert await failures(conn) == [("no paper", "failed", "1", "w"), ("too long", "timeout", "1", "w")]
-    assert [one.id for one in await list_runs(conn, key, before=(runs[0].started_at, runs[0].id), limit=2)] == [
+    assert [one.id for one in await list_runs(conn, key, after=(runs[0].started_at, runs[0].id), limit=2)] == [
         *(runs[1].id, runs[2].id)
     ]
 
@@ -215,7 +215,7 @@ async def test_no_statement_reads_the_whole_history(pool, conn, owner, key, anal
     await sweep_runs(conn)
     await finish_run(conn, run, outcome="failed")
     first = (await list_runs(conn, (key[0], "f1"), limit=3))[-1]
-    await list_runs(conn, (key[0], "f1"), before=(first.started_at, first.id))
+    await list_runs(conn, (key[0], "f1"), after=(first.started_at, first.id))
     await list_recurring(conn)
     assert [await find_owner(conn, id) for id in ("f1", "tidy")] == [key[0]] * 2
     await save_recurring(conn, (key[0], "once"), start_at=START, repeat_every=timedelta())

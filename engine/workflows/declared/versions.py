@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 async def list_versions(
-    conn: Connection, key: str, *, tenant_id: UUID | None = None, before: int | None = None, limit: int | None = None
+    conn: Connection, key: str, *, tenant_id: UUID | None = None, after: int | None = None, limit: int | None = None
 ) -> list[Workflow]:
     """The versions of a workflow, newest first; with `limit`, one page of them. Code's is version 0.
 
     They are the tenant's own; of a workflow that it has none of, everyone's. Without a tenant they are everyone's.
     """
     where: WorkflowWhereInput = {"key": key, "tenantId": await _owner(conn, key, tenant_id)}
-    if before is not None:
-        where["version"] = {"lt": before}
+    if after is not None:
+        where["version"] = {"lt": after}
     rows = await prisma_on(conn).workflow.find_many(limit, where=where, order={"version": "desc"})
     return from_rows(Workflow, rows)
 

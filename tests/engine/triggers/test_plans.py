@@ -73,7 +73,7 @@ async def test_a_later_page_of_firings_begins_in_the_index(conn, owner, analyzed
     async with conn.transaction():
         first = await list_fires(conn, TRIGGER, limit=7)
         with conn.query_logger(lambda one: texts.append((one.query, one.args))):
-            later = await list_fires(conn, TRIGGER, before=(first[2].fired_at, first[2].id), limit=4)
+            later = await list_fires(conn, TRIGGER, after=(first[2].fired_at, first[2].id), limit=4)
     assert later == first[3:]
     [(text, values)] = texts
     plan = "\n".join([row[0] for row in await conn.fetch(f"explain {text}", *values)])
