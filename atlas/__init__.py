@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.cancel import cancel
     from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.enqueue_call import NewJobOptions
-    from atlas.engine.jobs.new_job import NewJob, make_dedupe_key
+    from atlas.engine.jobs.new_job import NewJob, NewJobOptions, make_dedupe_key
     from atlas.engine.jobs.prisma_client import AtlasPrisma
     from atlas.engine.jobs.prisma_rules import WriteRefused
     from atlas.engine.jobs.typed_job import JobFunction, job
@@ -96,8 +95,7 @@ _HOMES = {
     "atlas.engine.jobs.cancel": ("cancel",),
     "atlas.engine.jobs.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued",),
-    "atlas.engine.jobs.enqueue_call": ("NewJobOptions",),
-    "atlas.engine.jobs.new_job": ("NewJob", "make_dedupe_key"),
+    "atlas.engine.jobs.new_job": ("NewJob", "NewJobOptions", "make_dedupe_key"),
     "atlas.engine.jobs.typed_job": ("JobFunction", "job"),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
     "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),

@@ -15,7 +15,8 @@ from atlas.engine.jobs.attempt_commit import COMMIT, CommitCall
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import CALL, JobName, NewJobOptions, call_result, call_values
+from atlas.engine.jobs.enqueue_call import CALL, JobName, call_result, call_values
+from atlas.engine.jobs.new_job import NewJobOptions
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.errors import AtlasError

@@ -41,7 +41,10 @@ class Statement:
         return Statement(self.path, self._text, self._nulls | set(names), self._columns)
 
     def of_columns(self, names: Sequence[str]) -> "Statement":
-        """The same statement with these columns in place of `:columns`. A new field is entered in its class alone."""
+        """The same statement with these columns, or arguments of a function, in place of `:columns`.
+
+        A new field is entered in its class alone.
+        """
         return Statement(self.path, self._text, self._nulls, names)
 
     @cached_property
@@ -57,6 +60,8 @@ class Statement:
     @cached_property
     def _numbered(self) -> tuple[str, tuple[str, ...]]:
         text = source_file(self.path).read_text(encoding="utf-8") if self._text is None else self._text
+        if self._columns:
+            text = text.replace(":columns", ", ".join(self._columns))
         numbers: dict[str, int] = {}
 
         def number(match: re.Match[str]) -> str:
@@ -65,8 +70,6 @@ class Statement:
                 return match[0]
             if name in self._nulls:
                 return "null"
-            if name == "columns" and self._columns:
-                return ", ".join(self._columns)
             return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
         return _TOKENS.sub(number, text).strip().rstrip(";"), tuple(numbers)

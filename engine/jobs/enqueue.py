@@ -40,16 +40,27 @@ ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = ENQUEUE.without(*TERMS)
 ENQUEUE_BATCH = statement("engine/jobs/sql/enqueue_batch.sql")
 ENQUEUE_PLAIN_BATCH = ENQUEUE_BATCH.without(*TERMS)
-ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql")
 # What the jobs of a batch share most of the time.
 _all_but_input = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
 
-# The fields of a new job that are stored as they are; enqueue_many.sql names them too.
+# The fields of a new job that are stored as they are, each under its name as an argument, or under another.
 _STORED_AS_THEY_ARE = tuple(
     name
     for name in NewJob.__slots__
     if name not in ("job_type", "input", "tenant_id", "delay", "dedupe_key", "expires_in", "id", "secrets")
     and name not in ("asked_by", "input_json", "audit_content", "allow_unknown")
+)
+_ARGUMENTS = {
+    "correlation_id": "correlation",
+    "timeout_seconds": "timeout",
+    "definition_id": "definition",
+    "host_id": "host",
+    "server_instance_id": "instance",
+    "parent_run_id": "parent_run",
+    "group_id": "group",
+}
+ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql").of_columns(
+    [f"p_{_ARGUMENTS.get(name, name)} => :{name}" for name in _STORED_AS_THEY_ARE]
 )
 
 # A job in history may have an id that is older than this: `enqueue_many` looks there. Jobs are moved after two hours.

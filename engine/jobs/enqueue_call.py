@@ -6,8 +6,7 @@ handler's model where this process has it. `enqueue` makes the call over asyncpg
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias, TypedDict, Unpack
-from uuid import UUID
+from typing import Any, TypeAlias, Unpack, get_type_hints
 
 import orjson
 from pydantic import BaseModel, TypeAdapter
@@ -18,43 +17,30 @@ from atlas.db.statements import fetch_row, statement
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue import enqueue as insert
 from atlas.engine.jobs.local_wakeup import wake_local_workers
-from atlas.engine.jobs.new_job import NewJob, input_text
+from atlas.engine.jobs.new_job import NewJob, NewJobOptions, input_text
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.types import canonical, check_input, registered, secret_schema
 from atlas.errors import AtlasError, FieldError, InvalidInput, Refused, no_tenant
 from atlas.tracing import current_traceparent
 
-CALL = statement("engine/jobs/sql/enqueue_call.sql")
 TENANT = statement("engine/jobs/sql/tenant_of_call.sql")
 
 # A job type by its name, or the function that `@job` registered for it.
 JobName: TypeAlias = str | Callable[..., Any]
 
 
-class NewJobOptions(TypedDict, total=False):
-    """How a job is enqueued, besides its type and its input."""
-
-    # The slug or the id; the tenant `system` if left out.
-    tenant: str | UUID
-    # Who asks for it, for the audit log; the login of the connection if left out.
-    actor: str
-    priority: int
-    delay: timedelta
-    run_at: datetime
-    # Those of the handler that runs it, if left out.
-    max_retries: int
-    timeout: timedelta
-    dedupe_key: str
-    # The active job that holds the key is the result, also if its input is another.
-    coalesce: bool
-    correlation_id: str
-    # It is canceled as expired unless it has started by then, or within this time.
-    start_by: datetime
-    expires_in: timedelta
-    # The end of its attempts, and of its retries.
-    finish_by: datetime
-    # Accept a type that no worker and no definition has published.
-    allow_unknown: bool
+# The options that a new job has under the same names, each passed to the function as a value of its type.
+_OPTIONS = {name: kind for name, kind in get_type_hints(NewJobOptions).items() if name in NewJob.__slots__}
+_ARGUMENTS = {
+    bool: ":{name}::boolean",
+    int: ":{name}::int",
+    str: ":{name}::text",
+    datetime: ":{name}::timestamptz",
+    timedelta: "make_interval(secs => :{name}::float8)",
+}
+CALL = statement("engine/jobs/sql/enqueue_call.sql").of_columns(
+    [f"{name} => {_ARGUMENTS[kind].format(name=name)}" for name, kind in _OPTIONS.items()]
+)
 
 
 async def enqueue(conn: Connection, job: JobName, input: Any = None, **options: Unpack[NewJobOptions]) -> Enqueued:
@@ -81,26 +67,23 @@ def call_values(job: JobName, input: Any, options: NewJobOptions) -> list[Any]:
             remedy="Enqueue it over the API, by the command line, or over a connection of Atlas's own pool.",
         )
     _check(options)
-    delay, timeout, expires_in = options.get("delay"), options.get("timeout"), options.get("expires_in")
+    timeout = options.get("timeout")
     return CALL.bind(
         {
+            **{
+                name: value.total_seconds() if isinstance(value := options.get(name), timedelta) else value
+                for name in _OPTIONS
+            },
             "tenant": str(options.get("tenant", "system")),
             "job_type": key,
             "input": _text_of(key, input),
             "priority": options.get("priority", 0),
-            "run_at": options.get("run_at"),
-            "max_retries": options.get("max_retries"),
-            "dedupe_key": options.get("dedupe_key"),
             # A trace goes on with the job.
             "correlation_id": options.get("correlation_id") or current_traceparent(),
             "actor": options.get("actor"),
-            "delay": None if delay is None else delay.total_seconds(),
             "timeout_seconds": None if timeout is None else max(1, round(timeout.total_seconds())),
             "coalesced": options.get("coalesce", False),
             "allow_unknown": options.get("allow_unknown", False) or key in registered(),
-            "start_by": options.get("start_by"),
-            "expires_in": None if expires_in is None else expires_in.total_seconds(),
-            "finish_by": options.get("finish_by"),
         }
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 import orjson
@@ -77,6 +77,32 @@ class NewJob:
     def needs_host(self) -> bool:
         """True when a host must run the job; local workers never claim it then."""
         return self.host_id is not None or self.server_instance_id is not None or self.job_type in SERVER_TYPES
+
+
+class NewJobOptions(TypedDict, total=False):
+    """How a job is enqueued, besides its type and its input."""
+
+    # The slug or the id; the tenant `system` if left out.
+    tenant: str | UUID
+    # Who asks for it, for the audit log; the login of the connection if left out.
+    actor: str
+    priority: int
+    delay: timedelta
+    run_at: datetime
+    # Those of the handler that runs it, if left out.
+    max_retries: int
+    timeout: timedelta
+    dedupe_key: str
+    # The active job that holds the key is the result, also if its input is another.
+    coalesce: bool
+    correlation_id: str
+    # It is canceled as expired unless it has started by then, or within this time.
+    start_by: datetime
+    expires_in: timedelta
+    # The end of its attempts, and of its retries.
+    finish_by: datetime
+    # Accept a type that no worker and no definition has published.
+    allow_unknown: bool
 
 
 def make_dedupe_key(job_type: str, tenant_id: UUID | str | None, input: Mapping[str, Any] | None) -> str:

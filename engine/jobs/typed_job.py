@@ -6,7 +6,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overl
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import NewJobOptions, enqueue
+from atlas.engine.jobs.enqueue_call import enqueue
+from atlas.engine.jobs.new_job import NewJobOptions
 from atlas.engine.jobs.types import job as register
 
 Taken = TypeVar("Taken", contravariant=True)

@@ -13,7 +13,8 @@ from django.db.transaction import atomic
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import JobName, NewJobOptions, call_result, call_values
+from atlas.engine.jobs.enqueue_call import JobName, call_result, call_values
+from atlas.engine.jobs.new_job import NewJobOptions
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.integrations.placeholders import call_text, commit_text
