@@ -37,7 +37,7 @@ log = get_logger("effects")
 class OpenEffect:
     """An effect within its call."""
 
-    __slots__ = ("_is_told", "_key", "id", "is_done", "reference")
+    __slots__ = ("_is_told", "_key", "_refusal", "id", "is_done", "reference")
 
     def __init__(self, id: UUID, key: str, reference: str | None, *, is_done: bool) -> None:
         self.id = id
@@ -45,6 +45,8 @@ class OpenEffect:
         # An earlier attempt made it: there is nothing to call.
         self.is_done = is_done
         self.reference = reference
+        # What the block raised to say that the provider did not make it.
+        self._refusal: Exception | None = None
         self._is_told = False
 
     @property
@@ -62,14 +64,24 @@ class OpenEffect:
         """Whether the block has said that it is done."""
         return self._is_told
 
+    def is_refused_by(self, error: BaseException) -> bool:
+        """Whether the block raised this to say that the provider did not make it."""
+        return isinstance(error, EffectRefused) or error is self._refusal
+
     def done(self, reference: str | None = None) -> None:
         """The provider made it, and calls it by this reference."""
         self.reference = None if reference is None else str(reference)[:MAX_REFERENCE]
         self._is_told = True
 
-    def refused(self, reason: str) -> Never:
-        """The provider certainly did not make it: leave the call. The next attempt may call again."""
-        refuse(reason)
+    def refused(self, reason: str | Exception) -> Never:
+        """The provider certainly did not make it: leave the call. The next attempt may call again.
+
+        Raises EffectRefused, or the exception that is given: a PermanentError, where calling again is of no use.
+        """
+        if isinstance(reason, str):
+            refuse(reason)
+        self._refusal = reason
+        raise reason
 
 
 class EffectCall:
@@ -91,6 +103,8 @@ class EffectCall:
         self._arguments = arguments
         self._key = options.get("key") or default_key(ledger.job_id, ledger.step, name)
         self._open: OpenEffect | None = None
+        # An earlier call may have been made, and the provider honors the key.
+        self._is_repeated = False
         # Of an effect that a person is asked about.
         self.effect_id: UUID | None = None
         _check_key(self._key)
@@ -125,8 +139,12 @@ class EffectCall:
             return
         if effect.is_told:
             await self._end(effect.id, "done", reference=effect.reference)
-        elif isinstance(error, EffectRefused):
-            await self._end(effect.id, "refused", reason=error.message)
+        elif error is not None and effect.is_refused_by(error):
+            # A refusal says nothing about an earlier call.
+            state = "unknown" if self._is_repeated else "refused"
+            await self._end(
+                effect.id, state, reason=error.message if isinstance(error, AtlasError) else describe(error)
+            )
         elif error is not None:
             await self._cut_off(effect.id, error)
         else:
@@ -162,6 +180,7 @@ class EffectCall:
             case CannotTell(reason):
                 longest = seconds_within(options.get("repeatable_for", REPEATABLE_SECONDS))
                 if options.get("repeatable") and begun.age < longest:
+                    self._is_repeated = True
                     return await self._begin(again=True)
                 return await self.ask(begun.id, reason)
         raise AtlasError(

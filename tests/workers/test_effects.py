@@ -14,6 +14,7 @@ from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.rules import add_rule
 from atlas.errors import AtlasError, Conflict, LeaseLost, Refused
 from tests.support import DANA
@@ -37,6 +38,8 @@ async def charge(effect: Any, input: dict[str, Any], ctx: JobContext) -> str:
     match input.get("call"):
         case "refused":
             effect.refused("the card was declined")
+        case "refused for good":
+            effect.refused(PermanentError("the card was stolen"))
         case "lost before":
             raise ConnectionError("no route")
     charges.append(effect.key)
@@ -65,7 +68,7 @@ async def charges_once(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]
             case _:
                 return CannotTell("the provider lists nothing")
 
-    first = dict(input) if ctx.attempt == 1 else {}
+    first = dict(input) if ctx.attempt == 1 else {"call": input.get("second call")}
     options: dict[str, Any] = {"lookup": look_up} if "lookup" in input else {}
     options |= {name: input[name] for name in ("repeatable", "repeatable_for", "visible_after") if name in input}
     try:
@@ -84,6 +87,7 @@ CASES: list[tuple[dict[str, Any], str, str | None, int, str]] = [
     ({}, "succeeded", "ch", 1, "INTENDED DONE"),
     ({"fails after": True}, "succeeded", "ch", 1, "INTENDED DONE"),
     ({"call": "refused"}, "succeeded", "ch", 1, "INTENDED REFUSED INTENDED DONE"),
+    ({"call": "refused for good"}, "failed", None, 0, "INTENDED REFUSED"),
     ({"call": "lost"}, "queued", None, 1, "INTENDED UNKNOWN UNKNOWN"),
     ({"call": "lost", "catches": True}, "succeeded", "caught", 1, "INTENDED UNKNOWN"),
     ({"call": "lost", "lookup": "done"}, "succeeded", "ch_found", 1, "INTENDED UNKNOWN DONE"),
@@ -98,6 +102,14 @@ CASES: list[tuple[dict[str, Any], str, str | None, int, str]] = [
     ),
     ({"call": "lost", "lookup": "not done", "visible_after": 60}, "queued", None, 1, "INTENDED UNKNOWN"),
     ({"call": "lost", "repeatable": True}, "succeeded", "ch", 2, "INTENDED UNKNOWN INTENDED DONE"),
+    # The second call was refused; whether the first was made is as unknown as before.
+    (
+        {"call": "lost", "repeatable": True, "second call": "refused"},
+        "failed",
+        None,
+        1,
+        "INTENDED UNKNOWN INTENDED UNKNOWN",
+    ),
     ({"call": "lost", "repeatable": True, "repeatable_for": 0}, "queued", None, 1, "INTENDED UNKNOWN UNKNOWN"),
 ]
 
