@@ -32,7 +32,7 @@ SecretValue = Annotated[str, Field(min_length=SHORTEST_SECRET, max_length=4000, 
 
 
 class HttpCall(BaseModel):
-    """A request to make: url, method, headers, body, secrets, sign, timeout_seconds; or a webhook and its body."""
+    """A request: url, method, headers, body, secrets, sign, timeout_seconds, repeatable; or a webhook and its body."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,6 +46,8 @@ class HttpCall(BaseModel):
     body: Any = None
     sign: str | None = None
     timeout_seconds: float = Field(default=30, ge=1, le=LONGEST_TIMEOUT)
+    # The server recognizes a repetition by its Idempotency-Key, so a call without a response may be made again.
+    repeatable: bool = True
 
     @field_validator("url")
     @classmethod
@@ -79,6 +81,13 @@ class HttpCall(BaseModel):
     def _names_a_secret(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and value not in info.data.get("secrets", {}):
             raise ValueError("is not a name in `secrets`")
+        return value
+
+    @field_validator("repeatable")
+    @classmethod
+    def _is_not_for_webhooks(cls, value: bool, info: ValidationInfo) -> bool:
+        if not value and info.data.get("webhook") is not None:
+            raise ValueError("goes not with webhook, whose deliveries are repeated")
         return value
 
 

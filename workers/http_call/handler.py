@@ -1,4 +1,8 @@
-"""Makes the request of an HTTP_CALL job, and decides by the response whether it is made again."""
+"""Makes the request of an HTTP_CALL job, and decides by the response whether it is made again.
+
+A request that is not idempotent is an effect, `http.call`: it is recorded before it is made. If its outcome is unknown,
+it is made again with the same Idempotency-Key within a day, or, if the server ignores the key, a person decides.
+"""
 
 import asyncio
 import random
@@ -10,6 +14,7 @@ from uuid import UUID
 import httpx
 import orjson
 
+from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.engine.secrets.redact import Redactor
@@ -17,7 +22,7 @@ from atlas.engine.webhooks.signature import sign
 from atlas.engine.webhooks.target import load_target, note_failure, note_success
 from atlas.errors import AtlasError
 from atlas.guarded_transport import AddressRefused, GuardedTransport
-from atlas.http import CONNECT_SECONDS, FAILURES, http_client, retry_after
+from atlas.http import CONNECT_SECONDS, FAILURES, NEVER_SENT, http_client, retry_after
 from atlas.settings import Settings
 from atlas.workers.http_call.call_input import LONGEST_TIMEOUT, HttpCall, fill_in
 
@@ -28,6 +33,13 @@ KEPT_VALUE = 500
 KEPT_MESSAGE = 300
 # Requests that may succeed later, beside every 5xx: a timeout, too early, too many.
 PASSING = (408, 425, 429)
+# The name of a call among the effects.
+EFFECT = "http.call"
+# A repetition of these may do what the first request did once more.
+NOT_IDEMPOTENT = ("POST", "PATCH")
+# Responses that do not say whether the request was carried out, beside every 5xx: the redirects that follow a request
+# which was, a timeout, and a key that is in use.
+UNCERTAIN = (302, 303, 408, 409)
 # The server wants no more of these: its webhook is disabled.
 GONE = 410
 # Of the deliveries to a webhook that fails, so many are tried at a time: a dead server must not occupy a worker.
@@ -39,6 +51,10 @@ _PARTS = httpx.Timeout(LONGEST_TIMEOUT, connect=CONNECT_SECONDS)
 
 class CallFailed(AtlasError):
     """There was no response, or one that may be another the next time."""
+
+
+class NotReached(CallFailed):
+    """The server has certainly not received the request."""
 
 
 class CallRefused(PermanentError):
@@ -97,7 +113,15 @@ class HttpCaller:
         headers = {name: fill_in(value, input.secrets) for name, value in input.headers.items()}
         secret = None if input.sign is None else input.secrets[input.sign]
         request = request_of(input, fill_in(input.url or "", input.secrets), headers, secret, ctx.idempotency_key)
-        return await self._make(request, input.timeout_seconds)
+        if input.method not in NOT_IDEMPOTENT and input.repeatable:
+            return await self._make(request, input.timeout_seconds)
+        # The address as it is written in the input, without the values of secrets.
+        detail = {"method": input.method, "url": input.url}
+        key, repeatable = ctx.idempotency_key, input.repeatable
+        async with ctx.effect(EFFECT, key=key, repeatable=repeatable, detail=detail) as effect:
+            if effect.is_done:
+                return output_of_reference(effect.reference)
+            return await self._make_effect(request, input.timeout_seconds, effect)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -128,16 +152,35 @@ class HttpCaller:
         return output
 
     async def _make(self, request: HttpRequest, seconds: float) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(seconds):
-                reply = await self._exchange(request)
-        except AddressRefused as error:
-            raise PermanentError(error.message, remedy=error.remedy) from error
-        except FAILURES as error:
-            raise CallFailed(_broken(error, seconds)) from error
+        reply = await self._send(request, seconds)
         if 200 <= reply.status < 300:
             return output_of(reply)
         raise failure_of(reply)
+
+    async def _make_effect(self, request: HttpRequest, seconds: float, effect: OpenEffect) -> dict[str, Any]:
+        """The same, and say what became of the effect. It stays unknown if the response does not say so."""
+        try:
+            reply = await self._send(request, seconds)
+        except (NotReached, PermanentError) as error:
+            effect.refused(error)
+        if 200 <= reply.status < 300:
+            effect.done(reply.headers.get("location") or f"HTTP {reply.status}")
+            return output_of(reply)
+        failure = failure_of(reply)
+        if reply.status < 500 and reply.status not in UNCERTAIN:
+            effect.refused(failure)
+        raise failure
+
+    async def _send(self, request: HttpRequest, seconds: float) -> HttpReply:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._exchange(request)
+        except AddressRefused as error:
+            raise PermanentError(error.message, remedy=error.remedy) from error
+        except NEVER_SENT as error:
+            raise NotReached(_broken(error, seconds)) from error
+        except FAILURES as error:
+            raise CallFailed(_broken(error, seconds)) from error
 
     async def _exchange(self, request: HttpRequest) -> HttpReply:
         if self._client is None:
@@ -173,6 +216,11 @@ def output_of(reply: HttpReply) -> dict[str, Any]:
         "body": reply.body,
         "truncated": reply.is_cut,
     }
+
+
+def output_of_reference(reference: str | None) -> dict[str, Any]:
+    """The output of a call that an earlier attempt made, or a person said was made: its response is not kept."""
+    return {"status": None, "headers": {}, "body": None, "truncated": True, "reference": reference}
 
 
 def failure_of(reply: HttpReply) -> AtlasError:

@@ -41,6 +41,8 @@ class Receiver:
     def __init__(self) -> None:
         self.received: list[Received] = []
         self.responses: deque[bytes] = deque()
+        # The responses to requests for a path of its own.
+        self.responses_to: dict[str, deque[bytes]] = {}
         self.port = 0
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -69,7 +71,8 @@ class Receiver:
             }
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             self.received.append(Received(method, path, headers, body))
-            sent = self.responses.popleft() if self.responses else response(204)
+            responses = self.responses_to.get(path, self.responses)
+            sent = responses.popleft() if responses else response(204)
             if sent == SILENCE:
                 await reader.read()
             writer.write(sent)
