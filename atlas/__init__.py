@@ -12,6 +12,7 @@ from atlas.version import __version__ as __version__
 if TYPE_CHECKING:
     from atlas.actors import Actor
     from atlas.database import open_pool
+    from atlas.engine.effects.batch_effect import batch_effect
     from atlas.engine.effects.effect_call import OpenEffect
     from atlas.engine.effects.outcomes import CannotTell, Done, EffectRefused, NotDone
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
@@ -66,6 +67,7 @@ __all__ = [
     "around_job",
     "at_start",
     "backoff_delay_ms",
+    "batch_effect",
     "can_retry",
     "cancel",
     "enqueue",
@@ -87,6 +89,7 @@ __all__ = [
 _HOMES = {
     "atlas.actors": ("Actor",),
     "atlas.database": ("open_pool",),
+    "atlas.engine.effects.batch_effect": ("batch_effect",),
     "atlas.engine.effects.effect_call": ("OpenEffect",),
     "atlas.engine.effects.outcomes": ("CannotTell", "Done", "EffectRefused", "NotDone"),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),

@@ -14,7 +14,7 @@ from uuid import UUID
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.start_right import NotStarted
 from atlas.engine.jobs.types import JobType
-from atlas.engine.jobs.verdicts import PermanentError
+from atlas.engine.jobs.verdicts import JobWaits, PermanentError
 from atlas.workers.running_attempt import pinned
 
 # How long a call waits for more jobs after its first.
@@ -26,6 +26,10 @@ CallBatch = Callable[[JobType, Sequence[Any], Sequence[AttemptContext]], Awaitab
 
 class RolledBack(NotStarted):
     """Another job of the same call failed, and what the call wrote was rolled back: the job starts again."""
+
+
+class BatchWaits(NotStarted):
+    """Another job of the same call waits for a person, and ended the call: the job starts again."""
 
 
 class Batch:
@@ -92,6 +96,8 @@ class Batches:
             returned = await self._call(batch.job_type, batch.inputs, batch.contexts)
         except (asyncio.CancelledError, GeneratorExit):
             raise
+        except JobWaits as wait:
+            return [wait if context.job_id == wait.job_id else BatchWaits() for context in batch.contexts]
         except BaseException as error:
             # As a value: a task that ends in some of them ends the event loop.
             return [error] * len(batch.inputs)

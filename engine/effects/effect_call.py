@@ -1,6 +1,6 @@
 """One call of a provider: recorded before, asked about after a loss, never repeated blindly."""
 
-import asyncio
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Never
 from uuid import UUID
@@ -110,9 +110,10 @@ class EffectCall:
         _check_key(self._key)
 
     def __await__(self) -> Generator[Any, None, str | None]:
-        return self._call().__await__()
+        return self.make().__await__()
 
-    async def _call(self) -> str | None:
+    async def make(self) -> str | None:
+        """Call the function, unless an earlier attempt has made the effect, and return the reference."""
         if self._function is None:
             raise AtlasError(
                 f"The effect {self._name} is awaited without an async function.",
@@ -193,7 +194,7 @@ class EffectCall:
         self.effect_id = effect_id
         match await self._ledger.ask(effect_id, question_of(self._name, self._key), reason):
             case "asked":
-                raise JobWaits
+                raise JobWaits(self._ledger.job_id)
             case "canceled":
                 raise JobCanceled("Canceled while running.")
             case _:
@@ -209,9 +210,8 @@ class EffectCall:
     async def _cut_off(self, id: UUID, error: BaseException) -> None:
         """Record that nobody knows whether the call was made. Without this record the next attempt asks too."""
         try:
-            async with asyncio.timeout(CUT_OFF_SECONDS):
-                await self._end(id, "unknown", reason=describe(error))
-        except (TimeoutError, asyncio.CancelledError, *UNREACHABLE, asyncpg.PostgresError) as failure:
+            await self._ledger.end(id, "unknown", reason=describe(error), within=CUT_OFF_SECONDS)
+        except (TimeoutError, CancelledError, *UNREACHABLE, asyncpg.PostgresError) as failure:
             log.warning("the outcome of an effect was not recorded", effect=self._name, reason=repr(failure))
 
 

@@ -1,5 +1,6 @@
 """The ledger of an attempt's effects: each change is one guarded statement, with its audit row."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -47,9 +48,19 @@ class Ledger(Protocol):
         """Record that the effect is intended, or return what is known of it. `again`: it may be called once more."""
 
     async def end(
-        self, id: UUID, state: str, *, reference: str | None = None, reason: str = "", found: bool = False
+        self,
+        id: UUID,
+        state: str,
+        *,
+        reference: str | None = None,
+        reason: str = "",
+        found: bool = False,
+        within: float | None = None,
     ) -> str:
-        """Record what became of a call; `found`: of an earlier attempt's. Returns `ended`, `late` or `taken`."""
+        """Record what became of a call; `found`: of an earlier attempt's. Returns `ended`, `late` or `taken`.
+
+        Raises TimeoutError if that takes longer than `within` seconds.
+        """
 
     async def ask(self, id: UUID, question: str, reason: str) -> str:
         """Let the job wait for a person's answer. Returns `asked`, `lost`, or `canceled` if it was asked to stop."""
@@ -88,7 +99,14 @@ class EffectLedger:
         return BegunEffect(*await self._work(begin))
 
     async def end(
-        self, id: UUID, state: str, *, reference: str | None = None, reason: str = "", found: bool = False
+        self,
+        id: UUID,
+        state: str,
+        *,
+        reference: str | None = None,
+        reason: str = "",
+        found: bool = False,
+        within: float | None = None,
     ) -> str:
         """Update the row, which is the fence."""
         if self._redactor is not None:
@@ -99,7 +117,8 @@ class EffectLedger:
         async def end(conn: Connection) -> Any:
             return await fetch_value(conn, END, **self._attempt, **values)
 
-        return str(await self._work(end))
+        async with asyncio.timeout(within):
+            return str(await self._work(end))
 
     async def ask(self, id: UUID, question: str, reason: str) -> str:
         """Update the job and the row in one statement."""

@@ -50,20 +50,36 @@ Answer: TypeAlias = Done | NotDone | CannotTell
 Lookup: TypeAlias = Callable[[str], Awaitable[Answer]]
 
 
-class EffectOptions(TypedDict, total=False):
-    """What a handler says about an effect.
+class ProviderOptions(TypedDict, total=False):
+    """What a handler says about a provider.
 
-    `key`: the idempotency key, by default made of the job's id, the step and the name. `lookup` asks the provider after
-    a loss; its NotDone counts `visible_after` seconds after the call. `repeatable`: the provider honors the key, for
-    `repeatable_for` after the first call. `detail` is shown to a person who must decide.
+    `repeatable`: it honors the key, for `repeatable_for` after the first call. NotDone of a lookup counts only
+    `visible_after` seconds after the call. `detail` is shown to a person who must decide.
     """
 
-    key: str | None
-    lookup: Lookup | None
     detail: Mapping[str, Any] | None
     repeatable: bool
     repeatable_for: Duration
     visible_after: Duration
+
+
+class BatchEffectOptions(ProviderOptions, total=False):
+    """What a handler says about the effects of several jobs. `lookup` asks the provider after a loss."""
+
+    lookup: Lookup | None
+
+
+class EffectOptions(BatchEffectOptions, total=False):
+    """The same for one effect. `key`: the idempotency key, by default made of the job's id, the step and the name."""
+
+    key: str | None
+
+
+class ThreadEffectOptions(ProviderOptions, total=False):
+    """The same in a thread, where `lookup` is a plain function."""
+
+    key: str | None
+    lookup: Callable[[str], Answer] | None
 
 
 class EffectRefused(AtlasError):

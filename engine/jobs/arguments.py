@@ -61,6 +61,12 @@ def require_async(call: str, name: str, value: Any) -> None:
         raise WrongArgument(call, name, "an async function", value)
 
 
+def require_plain(call: str, name: str, value: Any) -> None:
+    """A function that is called in a thread."""
+    if not callable(value) or is_async(value):
+        raise WrongArgument(call, name, "a plain function", value)
+
+
 def is_async(function: Any) -> bool:
     """Whether its calls are awaited: an async function, method or object."""
     called: Callable[..., Awaitable[Any]] | None = getattr(function, "__call__", None)  # noqa: B004

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from atlas.engine.effects.effect_call import EffectCall, OpenEffect
     from atlas.engine.effects.ledger import Ledger
-    from atlas.engine.effects.outcomes import EffectOptions
+    from atlas.engine.effects.outcomes import EffectOptions, ThreadEffectOptions
 
 Arguments = TypeVarTuple("Arguments")
 Report = Callable[[ClaimedJob, float | None, str | None], Awaitable[None]]
@@ -104,6 +104,16 @@ class JobContext:
         again. After a loss the provider is asked by `lookup`, or called with the same key if it is `repeatable`;
         else a person is asked. Without a function: `async with ctx.effect("stripe.charge") as effect:`.
         """
+        raise NotImplementedError
+
+    def effect_from_thread(
+        self,
+        name: str,
+        function: "Callable[[OpenEffect, *Arguments], str | None]",
+        *arguments: *Arguments,
+        **options: "Unpack[ThreadEffectOptions]",
+    ) -> str | None:
+        """The same for a handler that runs in a thread, with plain functions. Returns the provider's reference."""
         raise NotImplementedError
 
     @property
@@ -234,12 +244,31 @@ class AttemptContext(JobContext):
         # Jobs without effects do not load it.
         from atlas.engine.effects.effect_call import EffectCall
 
+        return EffectCall(self._ledger(name), name, options, function, arguments)
+
+    def effect_from_thread(
+        self,
+        name: str,
+        function: "Callable[[OpenEffect, *Arguments], str | None]",
+        *arguments: *Arguments,
+        **options: "Unpack[ThreadEffectOptions]",
+    ) -> str | None:
+        from atlas.engine.effects.thread_effect import ThreadLedger, effect_in_thread
+
+        if self._loop is None:
+            raise AtlasError(
+                f"The handler of the effect {name} does not run in a thread.", remedy="`await ctx.effect(…)` in it."
+            )
+        return effect_in_thread(ThreadLedger(self._ledger(name), self._loop), name, function, arguments, options)
+
+    def _ledger(self, name: str) -> "Ledger":
+        """Where an effect is recorded, which must not be made in the transaction that ends the job."""
         if self.own_transaction is not None and not self.own_transaction.is_committed:
             raise AtlasError(
                 f"The effect {name} would be made within the transaction that ends the job.",
                 remedy="Make it before the transaction: the effect stays if the commit is refused.",
             )
-        return EffectCall(self.transactions.ledger(self), name, options, function, arguments)
+        return self.transactions.ledger(self)
 
     @property
     def connection(self) -> Connection:

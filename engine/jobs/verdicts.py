@@ -58,6 +58,10 @@ class Settled(Exception):
 class JobWaits(BaseException):
     """The job waits for a person, which is recorded. No handler that catches exceptions goes on after it."""
 
+    def __init__(self, job_id: UUID) -> None:
+        super().__init__(f"Job {job_id} waits for a person.")
+        self.job_id = job_id
+
 
 class JobTimeout(AtlasError):
     """The handler did not end within its time."""

@@ -13,6 +13,7 @@ def test_a_context_completes_what_handlers_use_and_no_internals():
             "connection",
             "cost",
             "effect",
+            "effect_from_thread",
             "idempotency_key",
             "job_id",
             "log",
