@@ -145,7 +145,7 @@ async def test_the_migrated_database_is_what_the_schema_draws(owner):
         "create table stray (id int)",
         "drop table atlas.mail_pace",
         "create view atlas.stray as select 1 as id",
-        "drop view atlas.job_runs",
+        "drop view atlas.job_runs cascade",
         "alter view atlas.audit_entries rename column xid to transaction",
         "alter table atlas.jobs add column extra int",
         "alter table atlas.jobs drop column progress cascade",

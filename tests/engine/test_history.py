@@ -1,7 +1,8 @@
 """History: jobs that simply succeeded move into tables of their own, are read as before, and are dropped by the day."""
 
 import asyncio
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.db.pool import connect
+from atlas.db.prisma import prisma_on
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
@@ -349,7 +351,7 @@ async def test_a_job_is_looked_for_in_the_tables_that_may_hold_it_alone(conn, po
     """A table that is locked keeps nobody from a job of another day, nor a tenant from its list."""
     one, other = await given_tenant(conn), await given_tenant(conn, "other")
     early = await given_success(conn, one, id=old())
-    await age(conn)
+    await age(conn, days=10)
     late = await given_success(conn, other, id=old())
     await age(conn, days=0)
     await file_all(pool)
@@ -363,6 +365,62 @@ async def test_a_job_is_looked_for_in_the_tables_that_may_hold_it_alone(conn, po
                 assert await job_exists(conn, mine)
                 assert (await explain(conn, mine)).status == "succeeded"
                 assert [job.id for job in await list_jobs(conn, JobFilter(tenant), limit=9)] == [mine]
+                assert [attempt["attempt_no"] for attempt in await list_attempts(conn, mine)] == [1]
+                assert {job.id for job in await found_by_prisma(conn, mine)} == {str(mine)}
+
+
+async def found_by_prisma(conn, job_id: UUID) -> list[Any]:
+    """A job by each way in which the typed client names it, and those that are not there."""
+    jobs, attempts = prisma_on(conn).job, prisma_on(conn).jobattempt
+    assert await attempts.find_many(where={"jobId": str(job_id)}) == []
+    assert await attempts.find_unique({"jobId_attemptNo": {"jobId": str(job_id), "attemptNo": 1}}) is None
+    assert await jobs.count(where={"id": str(job_id)}) == 1
+    found = [await jobs.find_unique({"id": str(job_id)}), await jobs.find_first(where={"id": {"equals": str(job_id)}})]
+    both = await jobs.find_many(where={"id": {"in": [str(job_id), str(uuid4())]}, "status": "succeeded"}, take=2)
+    return found + both
+
+
+async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, pool, owner):
+    early = await given_failure(conn)
+    await age(conn)
+    late = await given_failure(conn)
+    await age(conn, days=0)
+    await file_all(pool)
+    tables = await places(conn)
+    assert len(set(tables.values())) == 2
+    for mine, theirs, verb in ((early, late, retry_now), (late, early, delete)):
+        async with owner.transaction():
+            await owner.execute(f"lock table only atlas.{tables[theirs]} in access exclusive mode")
+            async with asyncio.timeout(20):
+                await verb(conn, mine, actor=DANA)
+    assert await places(conn) == {early: "jobs"}
+
+
+async def test_a_tenant_reads_the_rows_of_its_own_jobs_in_the_tables_that_it_may_read(conn, pool):
+    mine, other = await given_tenant(conn), await given_tenant(conn, "other")
+    hot, filed = await given_failure(conn, tenant_id=mine), await given_failure(conn, tenant_id=mine)
+    theirs = [await given_failure(conn, tenant_id=other) for _ in range(2)]
+    await age(conn, days=0)
+    assert await file_all(pool) == 4
+    for job_id in (hot, theirs[0]):
+        await conn.execute("select atlas.return_jobs($1)", [job_id])
+    everyone = [hot, filed, *theirs]
+    rows = "select r.{} from atlas.rows_of_jobs(null::atlas.{}, $1) r"
+    assert await conn.fetchval("select count(*) from atlas.job_runs_of($1)", everyone) == 4
+    for tenant, visible in ((mine, {hot, filed}), (other, set(theirs)), (None, set())):
+        async with conn.transaction():
+            await conn.execute("set local role atlas_tenant")
+            await conn.execute("select set_config('atlas.tenant', $1, true)", "" if tenant is None else str(tenant))
+            for key, table in (("id", "jobs"), ("job_id", "job_attempts")):
+                assert {row[0] for row in await conn.fetch(rows.format(key, table), everyone)} == visible
+            assert {
+                row["job_id"] for row in await conn.fetch("select job_id from atlas.job_runs_of($1)", everyone)
+            } == (visible)
+    for table in ("job_secrets", "tenants"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=table):
+            async with conn.transaction():
+                await conn.execute("set local role atlas_tenant")
+                await conn.fetch(rows.format("*", table), everyone)
 
 
 @pytest.mark.parametrize(("days", "left"), [(100, "jobs_history_100_"), (None, "jobs_history_kept_"), (2, None)])

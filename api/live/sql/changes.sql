@@ -1,5 +1,5 @@
 -- Audit rows committed between two snapshots: of each tenant and action the newest, with how many there were, and the job each
--- is about. Reads across tenants: every room then gets its own. SQL, because it has a window function over a snapshot's rows.
+-- is about; a job moves into history hours after its last event. Reads across tenants: every room then gets its own. SQL, because it has a window function over a snapshot's rows.
 with window_rows as materialized (
   select w.xid, w.id, w.tenant_id, w.action, w.entity_type, w.entity_id, w.actor_id, w.message,
     coalesce(w.meta->>'run_id', w.meta->>'intent_id') as run_id, w.meta->>'job_type' as job_type,
@@ -21,6 +21,6 @@ select c.tenant_id, c.action, c.entity_type, c.entity_id, c.actor_id, c.message,
     as duration_ms
 from counted c
 -- Within a case: the names of other things are no ids, and the planner may try the join first.
-left join atlas.jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
+left join only atlas.jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
 where c.nth <= :most_each
 order by c.xid, c.id;

@@ -13,6 +13,7 @@ from atlas.prisma_client.compile.order import (
     order_sql,
     parse_order,
 )
+from atlas.prisma_client.compile.sources import source_sql
 from atlas.prisma_client.compile.where import unique_sql, where_sql
 from atlas.prisma_client.errors import wrong_value
 from atlas.prisma_client.schema import Field, Model
@@ -74,7 +75,7 @@ def page_sql(
     conditions = [joined(inner)] if joined else []
     if page.where is not None:
         conditions.append(where_sql(draft, model, inner, page.where))
-    source = f"{qualified(model.table)} {inner}"
+    source = f"{source_sql(draft, model, page.where)} {inner}"
     if page.cursor is not None:
         cursor = draft.alias()
         source += f" cross join ({_cursor_sql(draft, model, page)}) {cursor}"

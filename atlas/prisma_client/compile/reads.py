@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from atlas.db.schema import qualified
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, column, quoted, scalar
 from atlas.prisma_client.compile.pages import page_sql, parse_page
 from atlas.prisma_client.compile.selection import columns_sql, selection_sql
 from atlas.prisma_client.compile.shapes import compose_once
+from atlas.prisma_client.compile.sources import source_of_key, source_sql
 from atlas.prisma_client.compile.where import key_values, unique_sql
 from atlas.prisma_client.errors import missing_value
 from atlas.prisma_client.schema import Model, Schema, UniqueKey
@@ -32,7 +32,7 @@ def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: An
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, where)
     columns, included = selection_sql(draft, model, alias, result, include)
-    sql = f"select {columns} from {qualified(model.table)} {alias} where {condition}"
+    sql = f"select {columns} from {source_sql(draft, model, where)} {alias} where {condition}"
     return CompiledQuery(sql, draft.parameters, included)
 
 
@@ -65,7 +65,7 @@ def _lookup(model: Model, key: UniqueKey, result: type[BaseModel]) -> Lookup:
     conditions = " and ".join(
         f"{column('t0', field)} = ${number}{codec_of(field).cast}" for number, field in enumerate(fields, 1)
     )
-    sql = f"select {columns_sql('t0', result, model)} from {qualified(model.table)} t0 where {conditions}"
+    sql = f"select {columns_sql('t0', result, model)} from {source_of_key(model, fields)} t0 where {conditions}"
     return Lookup(model, key, sql, [(field.name, codec_of(field), field.label) for field in fields])
 
 

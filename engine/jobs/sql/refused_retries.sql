@@ -5,8 +5,7 @@ with chosen as (
   select j.id, j.tenant_id, j.dedupe_hash, j.server_instance_id, j.host_id, j.error->>'outcome' = 'unknown' as is_unknown,
     atlas.is_compensated(j.job_type, j.status, j.error) as is_compensated,
     row_number() over (partition by j.tenant_id, j.dedupe_hash order by j.error->>'outcome' = 'unknown' nulls first, j.id desc) as nth
-  from unnest(:ids::uuid[]) i(id)
-  join atlas.jobs j on j.id = i.id
+  from atlas.rows_of_jobs(null::atlas.jobs, :ids::uuid[]) j
 ),
 judged as (
   select c.id,

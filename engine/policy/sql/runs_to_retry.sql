@@ -7,13 +7,12 @@ select j.id, r.tenant_id, r.workflow, coalesce(i.spend_cents, 0) as spend_cents,
   (select a.subject->'rules' from atlas.approvals a
    where a.status = 'approved'
      and (a.run_id = r.id and a.kind = 'intent'
-       or a.id = (select s.approval_id from atlas.workflow_steps s where s.run_id = r.parent_run_id and s.child_id = r.id))
+       or a.id = (select s.approval_id from atlas.rows_of_jobs(null::atlas.workflow_steps, array[r.parent_run_id]) s where s.child_id = r.id))
    limit 1) as approved_rules
-from atlas.jobs j
-join atlas.workflow_runs r on r.id = j.id
+from atlas.rows_of_jobs(null::atlas.jobs, :ids) j
+join atlas.rows_of_jobs(null::atlas.workflow_runs, :ids) r on r.id = j.id
 join atlas.tenants t on t.id = r.tenant_id
 left join atlas.intents i on i.id = r.id
-where j.id = any (:ids)
-  and j.job_type = 'ENGINE_RUN'
+where j.job_type = 'ENGINE_RUN'
   and j.status in ('failed', 'canceled')
   and (:tenant_id::uuid is null or j.tenant_id = :tenant_id);

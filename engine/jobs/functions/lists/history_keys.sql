@@ -67,16 +67,13 @@ begin
       when undefined_table then continue;  -- dropped meanwhile
     end;
     if more_ids is not null then
-      select array_agg(k.at order by k.at desc, k.id desc), array_agg(k.id order by k.at desc, k.id desc), array_agg(k.part order by k.at desc, k.id desc)
-      into ats, ids, parts
-      from (
-        select k.at, k.id, k.part
-        from (
-          select k.at, k.id, k.part from unnest(ats, ids, parts) k(at, id, part)
-          union all
-          select k.at, k.id, candidate.name from unnest(more_at, more_ids) k(at, id)) k
-        order by k.at desc, k.id desc limit p_limit) k;
-      if cardinality(ids) = p_limit then
+      ats := ats || more_at;
+      ids := ids || more_ids;
+      parts := parts || array_fill(candidate.name, array[cardinality(more_ids)]);
+      -- Sorted only when there are enough: a small tenant's offset would sort all keys again after each of its tables.
+      if cardinality(ids) >= p_limit then
+        select array_agg(k.at), array_agg(k.id), array_agg(k.part) into ats, ids, parts
+        from (select k.at, k.id, k.part from unnest(ats, ids, parts) k(at, id, part) order by k.at desc, k.id desc limit p_limit) k;
         bound_at := ats[p_limit];
         bound := ids[p_limit];
       end if;
