@@ -81,7 +81,7 @@ async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID
     An `ERASED` event for each tenant records what was deleted, without the person.
     """
     erased = 0
-    for form in _forms(subject):
+    for form in forms_of(subject):
         erased += await fetch_value(
             conn,
             ERASE,
@@ -95,7 +95,7 @@ async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID
     return erased
 
 
-def _forms(subject: str) -> list[str]:
+def forms_of(subject: str) -> list[str]:
     """The value as it was given and, of an address, as mails are kept: with its domain in ASCII."""
     local, at, domain = subject.rpartition("@")
     if not at or domain.isascii():

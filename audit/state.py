@@ -41,7 +41,7 @@ COMPARED_OTHERWISE = {
     "jobs": "their status, type, tenant, creator, contents and cost with their events",
     "job_attempts": "that none of a job's attempts is missing",
     "mail_ledger": "that a mail that was sent has its entry",
-    "effects": "the state of each with its last event",
+    "effects": "the state and the reference of each with its last event",
     "workflow_steps": "the outputs of the steps of a run with the digest in the event of its end",
     "intents": "who requested each with INTENT_REQUESTED",
     "events": "who published each with EVENT_PUBLISHED",

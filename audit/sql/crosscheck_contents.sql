@@ -1,6 +1,6 @@
 -- The newest jobs whose content differs from their events: type, tenant or creator from JOB_CREATED, the digests of input and output where
--- events have them, the cost, the outputs of a run's steps, attempts that are missing, times that do not fit the status, effects in another state than their last event
--- says, and a sent mail without its ledger.
+-- events have them, the cost, the outputs of a run's steps, attempts that are missing, times that do not fit the status, effects in another state or with another
+-- reference than their last event says, and a sent mail without its ledger.
 -- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
 -- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded, and those of a run that was
 -- suspended.
@@ -19,13 +19,13 @@ cross join lateral (
     (array_agg(a.meta->>'step_outputs_sha256' order by a.id desc) filter (where not a.meta ? 'undone_attempt'))[1] as steps,
     (array_agg(a.actor_id order by a.id desc) filter (where a.action = 'JOB_CREATED'))[1] as creator,
     bool_or(a.action = 'EMAIL_SENT') as mailed,
-    jsonb_object_agg(a.meta->>'effect', a.meta->>'effect_state' order by a.id) filter (where a.meta ? 'effect_state') as effects
+    jsonb_object_agg(a.meta->>'effect', jsonb_build_array(a.meta->>'effect_state', a.meta->>'reference') order by a.id) filter (where a.meta ? 'effect_state') as effects
   from atlas.audit_log a
   where a.entity_id = j.id::text
     and a.entity_type = 'job'
 ) e
 cross join lateral (
-  select jsonb_object_agg(x.id, x.state) as effects from atlas.effects x where x.job_id = j.id
+  select jsonb_object_agg(x.id, jsonb_build_array(x.state, x.reference)) as effects from atlas.effects x where x.job_id = j.id
 ) f
 cross join lateral (
   select j.id, array_remove(array[

@@ -30,6 +30,7 @@ from atlas.cli.runtime import Atlas, caller, connected, execute, open_atlas
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say, warn
 from atlas.db.pool import Connection, connect
+from atlas.engine.effects.erase import erase_details
 from atlas.engine.retention.audit_prune import PruneReview, prune_by_policy
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.settings import Settings
@@ -43,17 +44,25 @@ def erase_subject(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Erase a person's values from the audit log, and the subjects of mails to them. Verification still passes."""
+    """Erase a person's values from the audit log, the subjects of mails to them, and the details of effects with them.
 
-    async def work(settings: Settings) -> int:
-        async with connected(settings) as conn:
-            return await erase(conn, subject, actor=caller(), tenant_id=await tenant_id(conn, tenant))
+    Verification still passes.
+    """
 
-    erased = execute(work)
-    if not erased:
+    async def work(settings: Settings) -> tuple[int, int]:
+        async with connected(settings) as conn, conn.transaction():
+            of_tenant = await tenant_id(conn, tenant)
+            values = await erase(conn, subject, actor=caller(), tenant_id=of_tenant)
+            return values, await erase_details(conn, subject, actor=caller(), tenant_id=of_tenant)
+
+    values, details = execute(work)
+    if not values and not details:
         remedy = "Give the value as it was recorded; for a mail, the address without a name."
         warn(NotFound("personal value", "equal to that subject", remedy=remedy))
-    say({"erased": erased}, f"{erased} personal values were erased.", json=json)
+    said = f"{values} personal values were erased" + (
+        f", and the details of {counted(details, 'effect')}." if details else "."
+    )
+    say({"erased": values, "effect_details": details}, said, json=json)
 
 
 def prune_log(

@@ -328,12 +328,12 @@ async def test_options_that_contradict_each_other_are_wrong_usage(audit):
 
 async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn):
     done = await audit("erase", "--subject", "ANN@example.org", "--json")
-    assert done.document == {"erased": 1}
+    assert done.document == {"erased": 1, "effect_details": 0}
     assert await conn.fetchval("select count(*) from atlas.audit_private") == 0
     assert (await audit("verify")).code == 0
     assert "ERASED" in (await audit("tail")).stdout
     done = await audit("erase", "--subject", "nobody@example.org", "--json")
-    assert (done.document, done.code) == ({"erased": 0}, 0)
+    assert (done.document, done.code) == ({"erased": 0, "effect_details": 0}, 0)
     assert "warning: There is no personal value equal to that subject" in done.stderr
 
 
