@@ -1,20 +1,24 @@
 """The ledger of effects: it goes with its jobs into history and with its tenant, its edits are found, its details are erased."""
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 import pytest
 
 from atlas.audit.crosscheck import cross_check
+from atlas.db.statements import fetch
 from atlas.engine.effects.effect_call import default_key
 from atlas.engine.effects.erase import erase_details
-from atlas.engine.effects.find_effects import find_effect, list_effects
+from atlas.engine.effects.find_effects import count_doubts, find_effect, list_effects
 from atlas.engine.effects.ledger import EffectLedger
+from atlas.engine.effects.reconcile import EXPLAIN, LEDGER
 from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.claim import Claimant, ClaimedJob
 from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import cancel_attempt
 from atlas.errors import NotFound
 from tests.engine.given import given_full_tenant
@@ -155,3 +159,55 @@ async def test_a_person_is_erased_from_the_details_and_every_erasure_is_an_event
     bodies = await conn.fetchval("select string_agg(convert_from(body, 'UTF8'), '') from atlas.audit_log")
     assert "ann@example.org" not in bodies.lower()
     assert await cross_check(conn) == []
+
+
+CROWD = 20_000
+FILL = f"""
+insert into atlas.jobs (id, tenant_id, job_type, status, finished_at)
+select gen_random_uuid(), '{SYSTEM_TENANT}', 'past', 'succeeded', now() from generate_series(1, {CROWD});
+insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, state, attempt_no, reference)
+select gen_random_uuid(), tenant_id, id, job_type, 'stripe.charge', id::text, 'done', 1, 'ch_' || id from atlas.jobs;
+"""
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+SCANNED = (
+    "select relname, seq_scan from pg_stat_user_tables where relname in ('effects', 'jobs', 'job_workers') order by 1"
+)
+
+
+async def scans(conn) -> list:
+    await conn.execute("select pg_stat_force_next_flush()")
+    await conn.execute("select pg_stat_clear_snapshot()")
+    return [(row["relname"], row["seq_scan"]) for row in await conn.fetch(SCANNED)]
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_no_statement_of_the_ledger_scans_a_table(conn, owner, is_analyzed):
+    await owner.execute(FILL)
+    if is_analyzed:
+        await owner.execute("vacuum analyze atlas.jobs, atlas.effects")
+    await conn.execute("select pg_stat_force_next_flush()")
+    before = dict(await scans(owner))
+
+    done, job, *_ = await given_effect(conn)
+    doubt, _, ledger, _ = await given_effect(conn, "unknown")
+    assert (await ledger.begin("stripe.charge", default_key(ledger.job_id, "", "stripe.charge"), {})).verdict == "doubt"
+    asked, *_ = await given_effect(conn, "unknown", is_asked=True)
+    for effect_id in (doubt, asked):
+        await settle_effect(conn, effect_id, "done", reference="ch", actor=DANA)
+    assert await count_doubts(conn) == await count_doubts(conn, tenant_id=SYSTEM_TENANT) == 0
+    for chosen in (
+        {"id": done},
+        {"job_id": job.id},
+        {"state": "unknown"},
+        {"tenant_id": SYSTEM_TENANT, "provider": "stripe"},
+        {"provider": "s3"},
+    ):
+        await list_effects(conn, limit=20, **chosen)
+    rows = await fetch(conn, LEDGER, provider="stripe", after=UUID(int=0), since=LONG_AGO, limit=1000)
+    assert len(rows) == 1000
+    [row] = await fetch(conn, EXPLAIN, provider="stripe", keys=["none"], references=["ch_1"])
+    assert row["id"] == done
+
+    await conn.execute("select pg_stat_force_next_flush()")
+    after = dict(await scans(owner))
+    assert (after["effects"], after["jobs"]) == (before["effects"], before["jobs"])
