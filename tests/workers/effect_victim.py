@@ -13,14 +13,17 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import atlas.workers.workflows
 from atlas.db.pool import open_pool
+from atlas.engine.effects.batch_effect import batch_effect
 from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.effects.ledger import EffectLedger
-from atlas.engine.effects.outcomes import Answer, Done, EffectOptions, NotDone
+from atlas.engine.effects.outcomes import Answer, BatchEffectOptions, Done, NotDone, ThreadEffectOptions
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.typed_job import job
 from atlas.engine.workflows.registry import workflow
@@ -61,9 +64,8 @@ class Provider:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def make(self, effect: OpenEffect, fault: str | None) -> str:
+    def make_now(self, effect: OpenEffect, fault: str | None) -> str:
         reach("intended")
-        await asyncio.sleep(0)
         if fault == "not made":
             raise ConnectionError("no connection")
         with self._path.open("a") as file:
@@ -71,10 +73,29 @@ class Provider:
         reach("made")
         if fault == "lost":
             raise ConnectionError("the response was lost")
-        await asyncio.sleep(0)
         return f"made {effect.key}"
 
+    async def make(self, effect: OpenEffect, fault: str | None) -> str:
+        await asyncio.sleep(0)
+        reference = self.make_now(effect, fault)
+        await asyncio.sleep(0)
+        return reference
+
+    async def make_all(
+        self, effects: Sequence[OpenEffect], faults: Sequence[str | None]
+    ) -> Sequence[str | Exception | None]:
+        references: list[str | Exception | None] = []
+        for effect, fault in zip(effects, faults, strict=True):
+            try:
+                references.append(await self.make(effect, fault))
+            except ConnectionError as error:
+                references.append(error)
+        return references
+
     async def look_up(self, key: str) -> Answer:
+        return self.find(key)
+
+    def find(self, key: str) -> Answer:
         shown = time.time() - LIST_DELAY
         for line in self._path.read_text().splitlines():
             at, _, made = line.partition(" ")
@@ -84,17 +105,49 @@ class Provider:
 
 
 provider = Provider(Path(sys.argv[2] if len(sys.argv) > 2 else "/dev/null"))
-OPTIONS: dict[str, EffectOptions] = {
+VISIBLE_AFTER = 4 * LIST_DELAY
+OPTIONS: dict[str, BatchEffectOptions] = {
     "asked of a person": {},
-    "looked up": {"lookup": provider.look_up, "visible_after": 4 * LIST_DELAY},
+    "looked up": {"lookup": provider.look_up, "visible_after": VISIBLE_AFTER},
     "repeatable": {"repeatable": True},
 }
+OPTIONS_IN_THREAD: dict[str, ThreadEffectOptions] = {
+    "asked of a person": {},
+    "looked up": {"lookup": provider.find, "visible_after": VISIBLE_AFTER},
+    "repeatable": {"repeatable": True},
+}
+RETRY: dict[str, Any] = {"max_retries": 9, "retry": {"base": 0, "factor": 1, "jitter": 0}}
+JOB_TYPES = ("effects.make", "effects.make_in_thread", "effects.make_in_batch")
 
 
-@job("effects.make", max_retries=9, retry={"base": 0, "factor": 1, "jitter": 0})
+def fault_of(input: dict[str, Any], ctx: JobContext) -> str | None:
+    """How the first call of a job fails."""
+    return input["fault"] if ctx.attempt == 1 else None
+
+
+@job("effects.make", **RETRY)
 async def make(input: dict[str, Any], ctx: JobContext) -> None:
-    fault = input["fault"] if ctx.attempt == 1 else None
-    await ctx.effect("provider.make", provider.make, fault, **OPTIONS[input["kind"]])
+    await ctx.effect("provider.make", provider.make, fault_of(input, ctx), **OPTIONS[input["kind"]])
+
+
+@job("effects.make_in_thread", **RETRY)
+def make_in_thread(input: dict[str, Any], ctx: JobContext) -> None:
+    options = OPTIONS_IN_THREAD[input["kind"]]
+    ctx.effect_from_thread("provider.make", provider.make_now, fault_of(input, ctx), **options)
+
+
+@job("effects.make_in_batch", batch_size=CONCURRENCY, **RETRY)
+async def make_in_batch(inputs: list[dict[str, Any]], contexts: list[JobContext]) -> list[BaseException | None]:
+    errors: dict[UUID, BaseException] = {}
+    for kind, options in OPTIONS.items():
+        jobs = [(input, ctx) for input, ctx in zip(inputs, contexts, strict=True) if input["kind"] == kind]
+        some = [ctx for _, ctx in jobs]
+        faults = [fault_of(input, ctx) for input, ctx in jobs]
+        results = await batch_effect(some, "provider.make", provider.make_all, faults, **options)
+        errors |= {
+            ctx.job_id: result for ctx, result in zip(some, results, strict=True) if isinstance(result, BaseException)
+        }
+    return [errors.get(ctx.job_id) for ctx in contexts]
 
 
 @workflow("effects.run")
@@ -118,7 +171,7 @@ async def work() -> None:
     assert atlas.workers.workflows
     EffectLedger.end = end  # type: ignore[method-assign]
     pool = await open_pool(sys.argv[1], size=8)
-    options = WorkerOptions(["effects.make", "ENGINE_RUN"], concurrency=CONCURRENCY, poll=0.1, drain=True)
+    options = WorkerOptions([*JOB_TYPES, "ENGINE_RUN"], concurrency=CONCURRENCY, poll=0.1, drain=True)
     await Worker(pool, sys.argv[1], options, listen=False).run()
     await pool.close()
 

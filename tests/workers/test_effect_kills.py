@@ -14,7 +14,7 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.support import DANA, PROOF
-from tests.workers.effect_victim import EFFECTS_OF_A_RUN, OPTIONS
+from tests.workers.effect_victim import EFFECTS_OF_A_RUN, JOB_TYPES, OPTIONS
 from tests.workers.killed_workers import Work, bury, finish_all, victims
 
 JOBS, RUNS, FAULTS, KILLS = (8_500, 500, 2_000, 100) if PROOF else (60, 6, 20, 8)
@@ -31,7 +31,11 @@ async def given_effects(pool: Any, dice: random.Random) -> None:
     dice.shuffle(faults)
     inputs = [{"kind": KINDS[number % len(KINDS)], "fault": fault} for number, fault in enumerate(faults)]
     async with pool.acquire() as conn:
-        await enqueue_many(conn, [NewJob("effects.make", input, allow_unknown=True) for input in inputs], actor=DANA)
+        jobs = [
+            NewJob(JOB_TYPES[number // len(KINDS) % len(JOB_TYPES)], input, allow_unknown=True)
+            for number, input in enumerate(inputs)
+        ]
+        await enqueue_many(conn, jobs, actor=DANA)
         for number in range(RUNS):
             input = {"kind": KINDS[number % len(KINDS)]}
             await request_workflow(conn, SYSTEM_TENANT, "effects.run", input, DANA, allow_unknown=True)
