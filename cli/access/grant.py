@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.connect import either, on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.connect import either
+from atlas.cli.connection.over_http_rows import tenant_names, with_names
 from atlas.cli.runtime import caller, open_atlas
 from atlas.cli.terminal.output import Json, say, table
 from atlas.db.pool import Connection, connect
@@ -60,11 +60,7 @@ def show(
     json: Json = False,
 ) -> None:
     """List what the logins of other applications may enqueue."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
-        return await _listed(atlas, login), await tenant_names(atlas)
-
-    _say(*on_atlas(work, tenant=tenant), None, json=json)
+    _say(*with_names(lambda atlas: _listed(atlas, login), tenant=tenant), None, json=json)
 
 
 @app.command("revoke")

@@ -7,6 +7,7 @@ import typer
 
 from atlas.cli.access.tenant_move import export_tenant, import_tenant
 from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import all_of
 from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.errors import FieldError, InvalidInput, Refused
@@ -30,22 +31,14 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a tenant."""
-
-    async def work(atlas: "AtlasClient") -> Tenant:
-        return await atlas.create_tenant(slug, name or slug, timezone=timezone)
-
-    tenant = on_atlas(work)
+    tenant = on_atlas(lambda atlas: atlas.create_tenant(slug, name or slug, timezone=timezone))
     say(tenant, f"Tenant {tenant.slug} is added.", json=json)
 
 
 @app.command("list")
 def show(json: Json = False) -> None:
     """List the tenants."""
-
-    async def work(atlas: "AtlasClient") -> list[Tenant]:
-        return [tenant async for tenant in atlas.list_tenants()]
-
-    tenants = on_atlas(work)
+    tenants = on_atlas(lambda atlas: all_of(atlas.list_tenants()))
     rows = [(tenant.slug, tenant.name, tenant.timezone, tenant.id, tenant.removing_at) for tenant in tenants]
     say({"tenants": tenants}, table(("SLUG", "NAME", "TIMEZONE", "ID", "REMOVING SINCE"), rows), json=json)
 
@@ -53,11 +46,7 @@ def show(json: Json = False) -> None:
 @app.command("show")
 def show_one(tenant: SlugOrId, json: Json = False) -> None:
     """Show one tenant with its limits and retention."""
-
-    async def work(atlas: "AtlasClient") -> Tenant:
-        return await atlas.get_tenant(tenant)
-
-    _print(on_atlas(work), json=json)
+    _print(on_atlas(lambda atlas: atlas.get_tenant(tenant)), json=json)
 
 
 @app.command("edit")
@@ -86,11 +75,7 @@ def edit(
     if not changes:
         reason = "give what to change: --name, --timezone, --limits or --retention"
         raise InvalidInput("The command", [FieldError("tenant", reason)])
-
-    async def work(atlas: "AtlasClient") -> Tenant:
-        return await atlas.edit_tenant(tenant, **changes)
-
-    _print(on_atlas(work), json=json)
+    _print(on_atlas(lambda atlas: atlas.edit_tenant(tenant, **changes)), json=json)
 
 
 @app.command("remove")

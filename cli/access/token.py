@@ -7,7 +7,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_named, row_of, tenant_names
+from atlas.cli.connection.over_http_rows import all_of, find_named, row_of, tenant_names, with_names
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say, table
 from atlas.engine.access.tokens import ROLES
@@ -54,11 +54,7 @@ def show(
     json: Json = False,
 ) -> None:
     """List the tokens, without their secrets."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[Token], TenantNames]:
-        return [token async for token in atlas.list_tokens()], await tenant_names(atlas)
-
-    tokens, names = on_atlas(work, tenant=tenant)
+    tokens, names = with_names(lambda atlas: all_of(atlas.list_tokens()), tenant=tenant)
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")
     rows = [
         (

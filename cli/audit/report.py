@@ -9,15 +9,13 @@ import typer
 from atlas.audit.verifier.format import counted
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.audit.export import Tenant
-from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.engine.access.access_report import report_csv
 from atlas.models.access import AccessCredential, AccessReport
 
 if TYPE_CHECKING:
     from atlas.cli.terminal.output import Shown
-    from atlas.client import AtlasClient
 
 app = typer.Typer(help="Reports for reviews.", no_args_is_help=True, add_completion=False)
 
@@ -40,11 +38,7 @@ def access(
     if csv and json:
         raise typer.BadParameter("is one form, --json another", param_hint="--csv")
     chosen = month or f"{datetime.now(UTC):%Y-%m}"
-
-    async def work(atlas: "AtlasClient") -> tuple[AccessReport, TenantNames]:
-        return await atlas.report_access(month=chosen), await tenant_names(atlas)
-
-    report, names = on_atlas(work, tenant=tenant)
+    report, names = with_names(lambda atlas: atlas.report_access(month=chosen), tenant=tenant)
     if csv:
         sys.stdout.write(report_csv(report))
         return

@@ -1,6 +1,6 @@
 """What the API returns, as the rows that commands show, and what people name found in its lists."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,13 +9,15 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.ids import entity_of, id_range, is_beginning, only_one
 from atlas.engine.id_prefixes import IdKind
 from atlas.errors import NotFound, Refused
 from atlas.ids import as_id
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, Tenant
+    from atlas.client import AtlasClient, Page, Tenant
+    from atlas.client.methods import AsyncPages
 
 R = TypeVar("R")
 
@@ -38,6 +40,49 @@ async def tenant_names(atlas: "AtlasClient") -> TenantNames:
     with suppress(Refused):
         slugs = {str(one.id): one.slug async for one in atlas.list_tenants()}
     return TenantNames(slugs)
+
+
+def with_names(
+    work: "Callable[[AtlasClient], Coroutine[Any, Any, R]]", *, tenant: str | None = None
+) -> tuple[R, TenantNames]:
+    """Run a command as `on_atlas` does, and read the slugs of the tenants beside it."""
+
+    async def work_and_names(atlas: "AtlasClient") -> tuple[R, TenantNames]:
+        return await work(atlas), await tenant_names(atlas)
+
+    return on_atlas(work_and_names, tenant=tenant)
+
+
+async def all_of(listing: AsyncIterable[R]) -> list[R]:
+    """Every item of a list."""
+    return [item async for item in listing]
+
+
+async def find_row(atlas: "AtlasClient", kind: IdKind, text: str, get: Callable[[UUID], Coroutine[Any, Any, R]]) -> R:
+    """What `get` returns for the id that a person typed, whole or its beginning."""
+    return await get(await find_id_over_http(atlas, kind, text))
+
+
+async def read_page(
+    atlas: "AtlasClient", kind: IdKind, listing: "AsyncPages[R]", *, before: str | None, limit: int
+) -> "Page[R]":
+    """A page of a list: its beginning, or what follows the id that was given with --before."""
+    cursor = None if before is None else str(await find_id_over_http(atlas, kind, before, option="--before"))
+    return await listing.page(limit=limit, cursor=cursor)
+
+
+async def remove_row(
+    atlas: "AtlasClient",
+    kind: IdKind,
+    text: str,
+    get: Callable[[UUID], Coroutine[Any, Any, R]],
+    remove: Callable[[UUID], Coroutine[Any, Any, None]],
+) -> R:
+    """Remove what a person named by its id, and return what it was."""
+    row: Any = await find_row(atlas, kind, text, get)
+    await remove(row.id)
+    found: R = row
+    return found
 
 
 async def own_tenant(atlas: "AtlasClient", named: str | None) -> "Tenant":

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
-from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
+from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, Effect
+    from atlas.client import AtlasClient, Effect, Page
 
 EffectId = Annotated[str, typer.Argument(metavar="ID", help="The effect's id, or its beginning.")]
 
@@ -30,33 +29,28 @@ def list_effects(
 ) -> None:
     """List effects, newest first. Those that are unknown wait for a person."""
 
-    async def work(atlas: "AtlasClient") -> "tuple[list[Effect], TenantNames]":
-        last = None if before is None else str(await find_id_over_http(atlas, "effect", before, option="--before"))
+    async def work(atlas: "AtlasClient") -> "Page[Effect]":
         job_id = None if job is None else await find_id_over_http(atlas, "job", job, option="--job")
-        page = await atlas.list_effects(state=state, provider=provider, job_id=job_id).page(limit=limit, cursor=last)
-        return page.items, await tenant_names(atlas)
+        listing = atlas.list_effects(state=state, provider=provider, job_id=job_id)
+        return await read_page(atlas, "effect", listing, before=before, limit=limit)
 
-    found, names = on_atlas(work, tenant=tenant)
+    page, names = with_names(work, tenant=tenant)
     rows = [
         (
             *(effect.state, names.slug(effect.tenant_id), effect.name, effect.id, effect.job_id),
             *(effect.reference, shown_age(effect.intended_at)),
         )
-        for effect in found
+        for effect in page.items
     ]
     columns = ("STATE", "TENANT", "NAME", "ID", "JOB", "REFERENCE", "AGE")
     shown = table(columns, rows) if rows else "There are no such effects."
-    documents = [names.document(effect) for effect in found]
-    say_page("effects", documents, shown, next_before=last_id(found, limit), json=json)
+    documents = [names.document(effect) for effect in page.items]
+    say_page("effects", documents, shown, next_before=page.next_cursor, json=json)
 
 
 def show_effect(effect_id: EffectId, json: Json = False) -> None:
     """Show what is known of an effect, and the question if it is unknown."""
-
-    async def work(atlas: "AtlasClient") -> "Effect":
-        return await atlas.get_effect(await find_id_over_http(atlas, "effect", effect_id))
-
-    effect = on_atlas(work)
+    effect = on_atlas(lambda atlas: find_row(atlas, "effect", effect_id, atlas.get_effect))
     say(dict(effect), "\n".join(_lines(effect)), json=json)
 
 

@@ -1,17 +1,15 @@
 """`atlas definition`: the programs that command jobs may run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import all_of
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import UnreadableFile, read_json_file
-
-if TYPE_CHECKING:
-    from atlas.client import AtlasClient, CommandDefinition
 
 app = typer.Typer(help="The programs that command jobs may run.", no_args_is_help=True, add_completion=False)
 
@@ -25,11 +23,7 @@ def add(
 ) -> None:
     """Add a definition, which allows a program."""
     described = read_definition(file)
-
-    async def work(atlas: "AtlasClient") -> "CommandDefinition":
-        return await atlas.create_definition(described)
-
-    added = on_atlas(work)
+    added = on_atlas(lambda atlas: atlas.create_definition(described))
     say(added, f"Definition {added.key} is added.", json=json)
 
 
@@ -61,33 +55,21 @@ def edit(
         changes["is_active"] = True
     if not changes:
         raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
-
-    async def work(atlas: "AtlasClient") -> "CommandDefinition":
-        return await atlas.edit_definition(key, changes)
-
-    edited = on_atlas(work)
+    edited = on_atlas(lambda atlas: atlas.edit_definition(key, changes))
     say(edited, f"Definition {key} is changed.", json=json)
 
 
 @app.command("disable")
 def disable(key: Key, json: Json = False) -> None:
     """Disable a definition. Its jobs wait until it is enabled again."""
-
-    async def work(atlas: "AtlasClient") -> "CommandDefinition":
-        return await atlas.disable_definition(key)
-
-    disabled = on_atlas(work)
+    disabled = on_atlas(lambda atlas: atlas.disable_definition(key))
     say(disabled, f"Definition {key} is disabled.", json=json)
 
 
 @app.command("show")
 def show_one(key: Key, json: Json = False) -> None:
     """Show a definition: its program, its arguments, its limits and the schema of its input."""
-
-    async def work(atlas: "AtlasClient") -> "CommandDefinition":
-        return await atlas.get_definition(key)
-
-    definition = on_atlas(work)
+    definition = on_atlas(lambda atlas: atlas.get_definition(key))
     say(definition, facts_table(definition.model_dump()), json=json)
 
 
@@ -96,11 +78,7 @@ def show(
     active: Annotated[bool, typer.Option("--active", help="Only those that are enabled.")] = False, json: Json = False
 ) -> None:
     """List the definitions."""
-
-    async def work(atlas: "AtlasClient") -> "list[CommandDefinition]":
-        return [definition async for definition in atlas.list_definitions(active_only=active)]
-
-    found = on_atlas(work)
+    found = on_atlas(lambda atlas: all_of(atlas.list_definitions(active_only=active)))
     columns = ("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM")
     rows = [
         (

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.bounds import LARGEST_PAGE
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
-from atlas.cli.terminal.output import Json, last_id, say, say_page, shown_age, table
+from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
+from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.models.jobs import JobGroup
@@ -34,34 +33,26 @@ def show_list(
     json: Json = False,
 ) -> None:
     """List groups of jobs, newest first."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[JobGroup], TenantNames]:
-        last = None if before is None else str(await find_id_over_http(atlas, "group", before, option="--before"))
-        page = await atlas.list_groups().page(limit=limit, cursor=last)
-        return list(page.items), await tenant_names(atlas)
-
-    found, names = on_atlas(work, tenant=tenant)
+    page, names = with_names(
+        lambda atlas: read_page(atlas, "group", atlas.list_groups(), before=before, limit=limit), tenant=tenant
+    )
     rows = [
         (
             *("open" if group.ended_at is None else "finished", names.slug(group.tenant_id), group.name, group.id),
             *(_counts(group), group.then_type, shown_age(group.created_at)),
         )
-        for group in found
+        for group in page.items
     ]
     columns = ("STATUS", "TENANT", "NAME", "ID", "JOBS", "FOLLOWED BY", "AGE")
     shown = table(columns, rows) if rows else NO_GROUPS
-    documents = [names.document(group) for group in found]
-    say_page("groups", documents, shown, next_before=last_id(found, limit), json=json)
+    documents = [names.document(group) for group in page.items]
+    say_page("groups", documents, shown, next_before=page.next_cursor, json=json)
 
 
 @app.command("show")
 def show(group_id: GroupId, json: Json = False) -> None:
     """Show how far a group is: its jobs by status, and the job that follows."""
-
-    async def work(atlas: "AtlasClient") -> JobGroup:
-        return await atlas.get_group(await find_id_over_http(atlas, "group", group_id))
-
-    group = on_atlas(work)
+    group = on_atlas(lambda atlas: find_row(atlas, "group", group_id, atlas.get_group))
     say(dict(group), "\n".join(_lines(group)), json=json)
 
 

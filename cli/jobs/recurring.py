@@ -8,7 +8,7 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import all_of, tenant_names, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.workflows.registry import near
@@ -30,11 +30,7 @@ NONE_YET = (
 @app.command("list")
 def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the recurring functions, with how their last runs ended."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[list[RecurringFunction], TenantNames]":
-        return [function async for function in atlas.list_recurring_functions()], await tenant_names(atlas)
-
-    found, names = on_atlas(work, tenant=tenant)
+    found, names = with_names(lambda atlas: all_of(atlas.list_recurring_functions()), tenant=tenant)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
     rows = [
         (

@@ -1,19 +1,13 @@
 """`atlas hooks`: addresses that others post signed messages to, which become events."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
-from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
+from atlas.cli.connection.over_http_rows import all_of, find_row, remove_row, with_names
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
-from atlas.models.webhooks import CreatedInboundHook, InboundHook
-
-if TYPE_CHECKING:
-    from atlas.client import AtlasClient
 
 app = typer.Typer(help="Receive signed messages as events.", no_args_is_help=True, add_completion=False)
 
@@ -29,11 +23,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Add an address and print its signing secret once."""
-
-    async def work(atlas: "AtlasClient") -> tuple[CreatedInboundHook, TenantNames]:
-        return await atlas.create_inbound_hook(event, description=description), await tenant_names(atlas)
-
-    hook, names = on_atlas(work, tenant=tenant)
+    hook, names = with_names(lambda atlas: atlas.create_inbound_hook(event, description=description), tenant=tenant)
     message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
     say(names.document(hook), message, json=json)
 
@@ -41,11 +31,7 @@ def add(
 @app.command("list")
 def show(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the addresses, without their secrets."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[InboundHook], TenantNames]:
-        return [hook async for hook in atlas.list_inbound_hooks()], await tenant_names(atlas)
-
-    hooks, names = on_atlas(work, tenant=tenant)
+    hooks, names = with_names(lambda atlas: all_of(atlas.list_inbound_hooks()), tenant=tenant)
     rows = [(hook.id, names.slug(hook.tenant_id), hook.path, hook.event_name, hook.description) for hook in hooks]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
     say({"hooks": [names.document(hook) for hook in hooks]}, table(columns, rows) if rows else NO_HOOKS, json=json)
@@ -54,12 +40,7 @@ def show(tenant: TenantFilter = None, json: Json = False) -> None:
 @app.command("show")
 def show_one(hook_id: HookId, json: Json = False) -> None:
     """Show an address, the event that its messages become, and who added it; without its secret."""
-
-    async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
-        id = await find_id_over_http(atlas, "hook", hook_id)
-        return await atlas.get_inbound_hook(id), await tenant_names(atlas)
-
-    hook, names = on_atlas(work)
+    hook, names = with_names(lambda atlas: find_row(atlas, "hook", hook_id, atlas.get_inbound_hook))
     document = names.document(hook)
     fields = ("id", "tenant", "path", "event_name", "description", "created_by", "created_at")
     say(document, facts_table(document, *fields), json=json)
@@ -68,11 +49,7 @@ def show_one(hook_id: HookId, json: Json = False) -> None:
 @app.command("remove")
 def remove(hook_id: HookId, json: Json = False) -> None:
     """Remove an address. The events that came by it stay."""
-
-    async def work(atlas: "AtlasClient") -> tuple[InboundHook, TenantNames]:
-        hook = await atlas.get_inbound_hook(await find_id_over_http(atlas, "hook", hook_id))
-        await atlas.remove_inbound_hook(hook.id)
-        return hook, await tenant_names(atlas)
-
-    removed, names = on_atlas(work)
+    removed, names = with_names(
+        lambda atlas: remove_row(atlas, "hook", hook_id, atlas.get_inbound_hook, atlas.remove_inbound_hook)
+    )
     say(names.document(removed), f"Hook {removed.id} at {removed.path} is removed.", json=json)

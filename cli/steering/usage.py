@@ -1,19 +1,14 @@
 """`atlas usage`: the attempts, times and cost of a tenant's jobs."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
-from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.models.system import Usage
-
-if TYPE_CHECKING:
-    from atlas.client import AtlasClient
 
 DEFAULT_PERIOD = timedelta(days=30)
 
@@ -34,12 +29,9 @@ def usage(
     """Show finished attempts, their outcomes, times and cost, by job type."""
     end = None if to is None else read_time("--until", to)
     start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--since", from_)
-
-    async def work(atlas: "AtlasClient") -> tuple[list[Usage], TenantNames]:
-        listing = atlas.list_usage(start=start, end=end, by_hour=hourly)
-        return [row async for row in listing], await tenant_names(atlas)
-
-    found, names = on_atlas(work, tenant=tenant)
+    found, names = with_names(
+        lambda atlas: all_of(atlas.list_usage(start=start, end=end, by_hour=hourly)), tenant=tenant
+    )
     columns = [
         *(["HOUR"] if hourly else []),
         *(["TENANT"] if tenant is None else []),

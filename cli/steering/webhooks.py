@@ -5,12 +5,11 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
+from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, remove_row, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
-from atlas.models.webhooks import CreatedWebhook, Webhook
+from atlas.models.webhooks import Webhook
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -29,11 +28,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a webhook and print its signing secret once."""
-
-    async def work(atlas: "AtlasClient") -> tuple[CreatedWebhook, TenantNames]:
-        return await atlas.create_webhook(url, event, description=description), await tenant_names(atlas)
-
-    webhook, names = on_atlas(work, tenant=tenant)
+    webhook, names = with_names(lambda atlas: atlas.create_webhook(url, event, description=description), tenant=tenant)
     message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{webhook.secret}"
     say(names.document(webhook), message, json=json)
 
@@ -41,11 +36,7 @@ def add(
 @app.command("list")
 def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the webhooks, without their secrets."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[Webhook], TenantNames]:
-        return [webhook async for webhook in atlas.list_webhooks()], await tenant_names(atlas)
-
-    webhooks, names = on_atlas(work, tenant=tenant)
+    webhooks, names = with_names(lambda atlas: all_of(atlas.list_webhooks()), tenant=tenant)
     rows = [
         (webhook.id, names.slug(webhook.tenant_id), webhook.url, ", ".join(webhook.events), _state(webhook))
         for webhook in webhooks
@@ -57,12 +48,7 @@ def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
 @app.command("show")
 def show_one(webhook_id: WebhookId, json: Json = False) -> None:
     """Show a webhook. `atlas jobs list` shows its deliveries: jobs of the type HTTP_CALL."""
-
-    async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
-        id = await find_id_over_http(atlas, "webhook", webhook_id)
-        return await atlas.get_webhook(id), await tenant_names(atlas)
-
-    webhook, names = on_atlas(work)
+    webhook, names = with_names(lambda atlas: find_row(atlas, "webhook", webhook_id, atlas.get_webhook))
     document = names.document(webhook)
     shown = {name: value for name, value in document.items() if value not in (None, "")}
     say(document, table(("", ""), [*shown.items(), ("state", _state(webhook))]), json=json)
@@ -71,13 +57,9 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
 @app.command("remove")
 def remove(webhook_id: WebhookId, json: Json = False) -> None:
     """Remove a webhook. The jobs of its deliveries stay."""
-
-    async def work(atlas: "AtlasClient") -> tuple[Webhook, TenantNames]:
-        webhook = await atlas.get_webhook(await find_id_over_http(atlas, "webhook", webhook_id))
-        await atlas.remove_webhook(webhook.id)
-        return webhook, await tenant_names(atlas)
-
-    removed, names = on_atlas(work)
+    removed, names = with_names(
+        lambda atlas: remove_row(atlas, "webhook", webhook_id, atlas.get_webhook, atlas.remove_webhook)
+    )
     say(names.document(removed), f"Webhook {removed.id} to {removed.url} is removed.", json=json)
 
 

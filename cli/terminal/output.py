@@ -129,11 +129,6 @@ def say_page(name: str, rows: Sequence[Any], shown: "Shown", *, next_before: obj
         sys.stderr.write(f"There may be more. `--before {next_before}` shows what follows.\n")
 
 
-def last_id(rows: Sequence[Any], limit: int) -> object | None:
-    """The id at which the next page begins. None if this one is not full."""
-    return rows[-1].id if len(rows) == limit else None
-
-
 def warn(error: AtlasError) -> None:
     """Print an error that does not end the command, as one line on stderr."""
     sys.stderr.write(f"warning: {_line(error)}\n")

@@ -11,7 +11,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, tenant_names
+from atlas.cli.connection.over_http_rows import find_id_over_http, remove_row, tenant_names, with_names
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import OBJECT, read_object
@@ -72,12 +72,8 @@ def add(
     described.setdefault("trigger_type", "schedule" if event is None else "event")
     described.setdefault("label", cron or event or "")
     described["is_enabled"] = not disabled
-
-    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
-        return await atlas.create_trigger(**described), await tenant_names(atlas)
-
     with _errors_by_option():
-        added, names = on_atlas(work, tenant=tenant)
+        added, names = with_names(lambda atlas: atlas.create_trigger(**described), tenant=tenant)
     say(names.document(added), f"Trigger {added.id} is added.{_first(added)}", json=json)
 
 
@@ -122,13 +118,9 @@ def edit(
 
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
     """Remove a trigger. The jobs and runs it started stay."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
-        trigger = await atlas.get_trigger(await find_id_over_http(atlas, "trigger", trigger_id))
-        await atlas.remove_trigger(trigger.id)
-        return trigger, await tenant_names(atlas)
-
-    removed, names = on_atlas(work)
+    removed, names = with_names(
+        lambda atlas: remove_row(atlas, "trigger", trigger_id, atlas.get_trigger, atlas.remove_trigger)
+    )
     say(names.document(removed), f"Trigger {removed.id} ({removed.label}) is removed.", json=json)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, own_tenant, tenant_names
+from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, own_tenant, with_names
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -26,11 +26,7 @@ NO_TRIGGERS = "There are no triggers. Add one with `atlas trigger add`; `atlas t
 
 def show(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the triggers."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[list[Trigger], TenantNames]":
-        return [trigger async for trigger in atlas.list_triggers()], await tenant_names(atlas)
-
-    triggers, names = on_atlas(work, tenant=tenant)
+    triggers, names = with_names(lambda atlas: all_of(atlas.list_triggers()), tenant=tenant)
     columns = ("ID", "TENANT", "LABEL", "WHEN", "STARTS", "NEXT", "LAST", "STATE")
     rows = [_row(trigger, names) for trigger in triggers]
     documents = [names.document(trigger) for trigger in triggers]
@@ -39,12 +35,7 @@ def show(tenant: TenantFilter = None, json: Json = False) -> None:
 
 def show_one(trigger_id: TriggerId, json: Json = False) -> None:
     """Show a trigger: when it fires, what it starts with which input, and how its last firing went."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
-        id = await find_id_over_http(atlas, "trigger", trigger_id)
-        return await atlas.get_trigger(id), await tenant_names(atlas)
-
-    trigger, names = on_atlas(work)
+    trigger, names = with_names(lambda atlas: find_row(atlas, "trigger", trigger_id, atlas.get_trigger))
     document = names.document(trigger)
     say(document, facts_table(document), json=json)
 

@@ -7,16 +7,16 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import read_page, tenant_names, with_names
 from atlas.cli.terminal.ids import id_range, only_one
 from atlas.cli.terminal.output import Json, say, say_page, table
-from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_cursor
+from atlas.cli.workflow.arguments import Before, Limit, Tenant
 from atlas.engine.id_prefixes import IdKind
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import as_id
 
 if TYPE_CHECKING:
-    from atlas.client import Approval, AtlasClient, Page
+    from atlas.client import Approval, AtlasClient
 
 
 def approve(
@@ -58,13 +58,11 @@ def approvals(
     json: Json = False,
 ) -> None:
     """List the approvals that are pending, newest first."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[Page[Approval], TenantNames]":
-        listing = atlas.list_approvals(status=None if all_ else "pending")
-        cursor = await find_cursor(atlas, "approval", before)
-        return await listing.page(limit=limit, cursor=cursor), await tenant_names(atlas)
-
-    page, names = on_atlas(work, tenant=tenant)
+    status = None if all_ else "pending"
+    page, names = with_names(
+        lambda atlas: read_page(atlas, "approval", atlas.list_approvals(status=status), before=before, limit=limit),
+        tenant=tenant,
+    )
     rows = [
         (
             approval.status,

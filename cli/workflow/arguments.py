@@ -7,7 +7,6 @@ import typer
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.over_http_rows import find_id_over_http
-from atlas.engine.id_prefixes import IdKind
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -23,8 +22,3 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or
 async def find_run(atlas: "AtlasClient", text: str) -> UUID:
     """The id of the run that was named."""
     return await find_id_over_http(atlas, "run", text, option="RUN")
-
-
-async def find_cursor(atlas: "AtlasClient", kind: IdKind, given: str | None) -> str | None:
-    """The id after which a list of the newest goes on, if one was given."""
-    return None if given is None else str(await find_id_over_http(atlas, kind, given, option="--before"))

@@ -5,14 +5,13 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.workflow.arguments import Tenant
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, PolicyRule
+    from atlas.client import AtlasClient
 
 app = typer.Typer(
     help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False
@@ -55,11 +54,7 @@ def add(
 @app.command("list")
 def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[list[PolicyRule], TenantNames]":
-        return [rule async for rule in atlas.list_policies()], await tenant_names(atlas)
-
-    rules, names = on_atlas(work, tenant=tenant)
+    rules, names = with_names(lambda atlas: all_of(atlas.list_policies()), tenant=tenant)
     columns = ("LABEL", "EFFECT", "WORKFLOW", "EXCEPT", "SPEND ABOVE", "SPEND A DAY", "RUNS A DAY", "TENANT")
     rows = [
         (

@@ -3,24 +3,24 @@
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import read_page, tenant_names, with_names
 from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.terminal.waiting import looks
-from atlas.cli.workflow.arguments import Before, Limit, Tenant, find_cursor
+from atlas.cli.workflow.arguments import Before, Limit, Tenant
 from atlas.cli.workflow.render_run import as_document, draw, headline
 from atlas.cli.workflow.run_details import RunDetails, read_details
 from atlas.models.workflows import IntentStatus
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, Intent, Page
+    from atlas.client import AtlasClient
 
 RUN_ENDED = ("succeeded", "failed", "canceled")
 # A request in one of these becomes no run.
@@ -100,13 +100,10 @@ def requests(
     json: Json = False,
 ) -> None:
     """List requests for runs, newest first, with the reason for those that were blocked or rejected."""
-
-    async def work(atlas: "AtlasClient") -> "tuple[Page[Intent], TenantNames]":
-        listing = atlas.list_intents(status=status, workflow=workflow)
-        cursor = await find_cursor(atlas, "run", before)
-        return await listing.page(limit=limit, cursor=cursor), await tenant_names(atlas)
-
-    page, names = on_atlas(work, tenant=tenant)
+    filters: dict[str, Any] = {"status": status, "workflow": workflow}
+    page, names = with_names(
+        lambda atlas: read_page(atlas, "run", atlas.list_intents(**filters), before=before, limit=limit), tenant=tenant
+    )
     rows = [
         (
             *(intent.status, names.slug(intent.tenant_id), intent.workflow, intent.id, intent.requested_by),

@@ -1,27 +1,18 @@
 """`atlas workflow list` and `atlas workflow show`: the runs."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
-from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import read_page, with_names
 from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
-from atlas.cli.workflow.arguments import (
-    Before,
-    Limit,
-    RunId,
-    Tenant,
-    find_cursor,
-    find_run,
-)
+from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, find_run
 from atlas.cli.workflow.render_run import as_document, draw
 from atlas.cli.workflow.run_details import RunDetails, read_details
 from atlas.models.workflows import RunStatus
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, Page, WorkflowRun
+    from atlas.client import AtlasClient
 
 
 def show_list(
@@ -42,13 +33,10 @@ def show_list(
 
         show_workflows(tenant, json=json)
         return
-
-    async def work(atlas: "AtlasClient") -> "tuple[Page[WorkflowRun], TenantNames]":
-        listing = atlas.list_runs(status=status, workflow=workflow)
-        cursor = await find_cursor(atlas, "run", before)
-        return await listing.page(limit=limit, cursor=cursor), await tenant_names(atlas)
-
-    page, names = on_atlas(work, tenant=tenant)
+    filters: dict[str, Any] = {"status": status, "workflow": workflow}
+    page, names = with_names(
+        lambda atlas: read_page(atlas, "run", atlas.list_runs(**filters), before=before, limit=limit), tenant=tenant
+    )
     rows = [
         (
             *(run.status, names.slug(run.tenant_id), run.workflow, run.id, run.requested_by),
@@ -65,8 +53,8 @@ def show_list(
 def show(run_id: RunId, json: Json = False) -> None:
     """Show a run with its steps, and what it waits for."""
 
-    async def work(atlas: "AtlasClient") -> tuple[RunDetails, TenantNames]:
-        return await read_details(atlas, await find_run(atlas, run_id)), await tenant_names(atlas)
+    async def work(atlas: "AtlasClient") -> RunDetails:
+        return await read_details(atlas, await find_run(atlas, run_id))
 
-    details, names = on_atlas(work)
+    details, names = with_names(work)
     say(as_document(details, names), draw(details, names), json=json)

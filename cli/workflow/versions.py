@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, shown_age, table
 from atlas.engine.workflows.declared.document import Document
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.workflows import Workflow
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, SavedWorkflow
+    from atlas.client import AtlasClient
 
 Key = Annotated[str, typer.Argument(help="The workflow's key.")]
 Owner = Annotated[
@@ -24,11 +23,7 @@ Owner = Annotated[
 
 def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
     """List the versions of a workflow, newest first."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
-        return [version async for version in atlas.list_workflow_versions(key)], await tenant_names(atlas)
-
-    found, names = on_atlas(work, tenant=tenant)
+    found, names = with_names(lambda atlas: all_of(atlas.list_workflow_versions(key)), tenant=tenant)
     rows = [
         (one.version or "in code", _steps(one), one.created_by, shown_age(one.created_at), one.description[:60])
         for one in found
@@ -65,11 +60,7 @@ def rollback(
     json: Json = False,
 ) -> None:
     """Save what an old version holds as the newest one. Runs keep the version they started with."""
-
-    async def work(atlas: "AtlasClient") -> "SavedWorkflow":
-        return await atlas.roll_back_workflow(key, version=version)
-
-    saved = on_atlas(work, tenant=tenant)
+    saved = on_atlas(lambda atlas: atlas.roll_back_workflow(key, version=version), tenant=tenant)
     text = f"{key} is what version {version} was: version {saved.version}."
     say(saved, text if saved.is_new else f"Version {saved.version} of {key} is the newest, and the same.", json=json)
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
+from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import read_json_file
 from atlas.engine.workflows.declared.check import check_document
@@ -15,8 +14,7 @@ from atlas.errors import InvalidInput
 from atlas.models.workflows import Workflow
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, SavedWorkflow
-    from atlas.models.approvals import PolicyVerdict
+    from atlas.client import AtlasClient
 
 Owner = Annotated[
     str | None, typer.Option("--tenant", help="The tenant that owns it, by slug or id; without it, every tenant.")
@@ -40,11 +38,7 @@ def check(
             raise InvalidInput(workflow, errors)
         say({"file": workflow, "valid": True}, f"{workflow} is fit to be saved.", json=json)
         return
-
-    async def work(atlas: "AtlasClient") -> "PolicyVerdict":
-        return await atlas.check_policy(workflow, spend_cents=spend_cents)
-
-    verdict = on_atlas(work, tenant=tenant)
+    verdict = on_atlas(lambda atlas: atlas.check_policy(workflow, spend_cents=spend_cents), tenant=tenant)
     text = f"{verdict.effect}: {verdict.reason}"
     if not verdict.is_known:
         text += f"\nNo worker and no saved document is known for {workflow!r}; a run of it would fail."
@@ -58,11 +52,7 @@ def save(
 ) -> None:
     """Save a declared workflow as its newest version."""
     document: Any = read_json_file(file)
-
-    async def work(atlas: "AtlasClient") -> "SavedWorkflow":
-        return await atlas.save_workflow(document)
-
-    saved = on_atlas(work, tenant=tenant)
+    saved = on_atlas(lambda atlas: atlas.save_workflow(document), tenant=tenant)
     effect = "is saved" if saved.is_new else "was saved before"
     say(saved, f"{saved.key} {effect}: version {saved.version}.", json=json)
 
@@ -87,11 +77,7 @@ def _enable(key: str, tenant: str | None, *, enabled: bool, json: bool) -> None:
 
 def show_workflows(tenant: str | None, *, json: bool) -> None:
     """Print the workflows there are."""
-
-    async def work(atlas: "AtlasClient") -> tuple[list[Workflow], TenantNames]:
-        return [workflow async for workflow in atlas.list_workflows()], await tenant_names(atlas)
-
-    found, names = on_atlas(work, tenant=tenant)
+    found, names = with_names(lambda atlas: all_of(atlas.list_workflows()), tenant=tenant)
     rows = [
         (one.key, names.slug(one.tenant_id) or "all", _kind(one), _switch(one), one.description[:60]) for one in found
     ]
