@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -69,10 +69,7 @@ def worker(
     if except_ is not None and not all_:
         raise typer.BadParameter("goes with --all", param_hint="--except")
     if processes > 1:
-        status = _run_many(processes, drain=drain)
-        if json:
-            say({"processes": processes, "status": status}, "", json=True)
-        raise typer.Exit(status)
+        _run_many(processes, drain=drain, json=json)
     overrides = {"atlas_concurrency": concurrency, "atlas_batch": batch, "atlas_poll_ms": poll_ms}
 
     async def work(atlas: Atlas, stop: asyncio.Event) -> Worker:
@@ -187,11 +184,14 @@ async def _show_progress(pool: Pool, running: Worker, options: WorkerOptions) ->
                 recount_at = loop.time() + RECOUNT_SECONDS
 
 
-def _run_many(processes: int, *, drain: bool) -> int:
-    """Run the same command in several processes."""
+def _run_many(processes: int, *, drain: bool, json: bool) -> NoReturn:
+    """Run the same command in several processes, and exit as they do."""
 
     async def run(settings: Settings) -> int:
         require_database(settings)
         return await run_group(copies("worker", processes), grace=settings.atlas_grace_seconds, may_end=drain)
 
-    return execute(run)
+    status = execute(run)
+    if json:
+        say({"processes": processes, "status": status}, "", json=True)
+    raise typer.Exit(status)

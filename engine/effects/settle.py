@@ -1,5 +1,7 @@
 """Settles a doubt: a person says whether an effect was made, and its job goes on."""
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -57,23 +59,26 @@ async def settle_effect(
         )
         if row is None:
             raise NotFound("effect", effect_id)
-        if row["verdict"] == "same_person":
-            raise Refused(
-                f"{row['created_by']} created job {row['job_id']}, and counts as the same person as {actor.id}."
-                f" {verdict.reason}",
-                remedy="Let another person settle it.",
-            )
-        if row["verdict"] != "settled":
-            raise Conflict(
-                f"Effect {effect_id} is {row['verdict']}.",
-                remedy="Only one that is unknown can be settled; `atlas effects list --state unknown` shows them.",
-            )
+        _require_settled(row, effect_id, actor, verdict.reason)
         woken = bool(row["woken"])
         if row["job_type"] == ENGINE_RUN:
             context = {"effect": str(effect_id), "outcome": outcome}
             published = await publish_event(conn, row["tenant_id"], SETTLED_EVENT, context, actor=actor)
             woken = published.woken > 0
     return Settlement(id=effect_id, state=state, reference=reference, woken=woken)
+
+
+def _require_settled(row: Mapping[str, Any], effect_id: UUID, actor: Actor, reason: str) -> None:
+    if row["verdict"] == "same_person":
+        raise Refused(
+            f"{row['created_by']} created job {row['job_id']}, and counts as the same person as {actor.id}. {reason}",
+            remedy="Let another person settle it.",
+        )
+    if row["verdict"] != "settled":
+        raise Conflict(
+            f"Effect {effect_id} is {row['verdict']}.",
+            remedy="Only one that is unknown can be settled; `atlas effects list --state unknown` shows them.",
+        )
 
 
 async def record_refusal(conn: Connection, effect_id: UUID, actor: Actor, refusal: Refused) -> None:

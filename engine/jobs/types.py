@@ -187,43 +187,41 @@ def job(
     tenant (else `system`).
     """
 
+    policy = policy_of(retry)
+    limits = {"concurrency": concurrency, "concurrency_key": concurrency_key, "rate": rate, "burst": burst}
+    events = {"success_action": success_action, "max_output": max_output, "audit_content": audit_content}
+    options: dict[str, Any] = {"policy": policy, "transactional": transactional, **limits, **events}
+    options["max_retries"] = policy.max_retries if max_retries is None else max_retries
+    options["timeout"] = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+
     def register(function: F) -> F:
-        policy = policy_of(retry)
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        signature = read_signature(function)
-        adapter = None if signature.input_type is None else _adapter(signature.input_type)
-        schema = {} if adapter is None else adapter.json_schema()
-        if cron is not None and adapter is not None:
-            _require(f"{key}, when its schedule starts it", adapter, "{}")
-        add_job_type(
-            JobType(
-                key=key,
-                handler=function,
-                adapter=adapter,
-                is_async=inspect.iscoroutinefunction(function),
-                takes_context=signature.context is not None,
-                timeout=seconds,
-                max_retries=policy.max_retries if max_retries is None else max_retries,
-                policy=policy,
-                concurrency=concurrency,
-                concurrency_key=concurrency_key,
-                rate=rate,
-                burst=burst,
-                description=inspect.getdoc(function) or "",
-                success_action=success_action,
-                input_schema=schema,
-                has_secrets=has_secrets(schema),
-                max_output=max_output,
-                audit_content=audit_content,
-                signature=signature,
-                batch_size=_batch_size(key, signature, batch_size, schema),
-                transactional=transactional,
-            )
-        )
+        job_type = _job_type(key, function, batch_size, options)
+        if cron is not None and job_type.adapter is not None:
+            _require(f"{key}, when its schedule starts it", job_type.adapter, "{}")
+        add_job_type(job_type)
         declare_schedule("job_type", key, cron, timezone=timezone, tenant=tenant, module=function.__module__)
         return function
 
     return register
+
+
+def _job_type(key: str, function: Handler, batch_size: int | None, options: Mapping[str, Any]) -> JobType:
+    signature = read_signature(function)
+    adapter = None if signature.input_type is None else _adapter(signature.input_type)
+    schema = {} if adapter is None else adapter.json_schema()
+    return JobType(
+        key=key,
+        handler=function,
+        adapter=adapter,
+        is_async=inspect.iscoroutinefunction(function),
+        takes_context=signature.context is not None,
+        description=inspect.getdoc(function) or "",
+        input_schema=schema,
+        has_secrets=has_secrets(schema),
+        signature=signature,
+        batch_size=_batch_size(key, signature, batch_size, schema),
+        **options,
+    )
 
 
 def add_job_type(job_type: JobType) -> None:

@@ -14,7 +14,8 @@ from atlas.engine.workflows.declared.document import Document, Step, UndoStep, s
 from atlas.engine.workflows.declared.template_turns import Filling
 from atlas.engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
 from atlas.engine.workflows.history import UNDO
-from atlas.engine.workflows.run_context import LONGEST_APPROVAL, Run
+from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.run_waits import MAX_APPROVAL_WAIT
 
 MOST_ITEMS = 1000
 
@@ -135,7 +136,7 @@ class _Execution:
             case _:
                 filled = await self._with(step, scope)
                 title = "" if self._run.begins_nothing else await self._title(step, scope)
-                expires = LONGEST_APPROVAL if timeout is None else timedelta(seconds=timeout)
+                expires = MAX_APPROVAL_WAIT if timeout is None else timedelta(seconds=timeout)
                 return asdict(await self._run.approval(step.id, title=title, expires=expires, detail=filled))
 
     async def _with(self, step: Step, scope: dict[str, Any]) -> dict[str, Any]:
