@@ -69,6 +69,19 @@ begin
     execute format('create trigger z_end after insert or delete on %s for each statement execute function atlas.end_session()', name);
   end loop;
 end $$"""
+# How a statement that removes jobs, or brings their attempts back, plans the checks of keys.
+MODES = """
+create table public.modes (op text, job_id uuid, mode text);
+create function public.note_mode() returns trigger language plpgsql security definer as $$
+begin
+  insert into public.modes
+  select tg_op, case when tg_op = 'DELETE' then (to_jsonb(old)->>'id')::uuid else (to_jsonb(new)->>'job_id')::uuid end,
+    current_setting('plan_cache_mode');
+  return null;
+end $$;
+create trigger a_mode after delete on atlas.jobs for each row execute function public.note_mode()"""
+ATTEMPTS_MODE = """
+create trigger a_mode after insert on atlas.job_attempts for each row execute function public.note_mode()"""
 PRUNED = """
 select tenant_id, meta->'jobs' as jobs, meta->'by_status' as by_status, meta->>'first' as first, meta->>'last' as last
 from atlas.audit_log where action = 'JOBS_PRUNED' order by tenant_id"""
@@ -277,6 +290,23 @@ async def test_a_session_that_is_killed_at_any_statement_leaves_each_job_whole_i
             assert await conn.fetchval(f"select count(*) from atlas.{table}") == 3 * each
             assert await conn.fetchval(f"select count(*) from only atlas.{table}") == hot * each
     assert killed >= 24, "two kills around each statement of both"
+
+
+async def test_the_keys_that_refer_to_jobs_are_not_planned_again_for_each_job_that_moves_or_is_removed(
+    conn, pool, owner
+):
+    """Five keys refer to jobs; planning their checks for each job took longer than all the rest of a move."""
+    await owner.execute(MODES)
+    kept, removed = await given_tenant(conn, "kept"), await given_tenant(conn, "removed")
+    await keep(conn, removed, jobs=2, attempts=2, steps=2)
+    moved, old_job = await given_failure(conn, tenant_id=kept), await given_failure(conn, tenant_id=removed)
+    await age(conn, days=10)
+    assert await file_all(pool) == 1
+    assert (await sweep(pool)).jobs == 1
+    await owner.execute(ATTEMPTS_MODE)
+    await retry_now(conn, moved, actor=DANA)
+    seen = {(row["op"], row["job_id"]): row["mode"] for row in await owner.fetch("select * from public.modes")}
+    assert seen == {("DELETE", moved): "auto", ("DELETE", old_job): "auto", ("INSERT", moved): "auto"}
 
 
 async def test_a_day_of_history_is_dropped_with_its_counts_when_it_is_past_its_age(conn, pool, owner):

@@ -14,8 +14,11 @@ declare
     select (s.value->>'read_until')::timestamptz - interval '1 hour' from system_state s where s.key = 'usage_meter');
   batch uuid[];
   chosen uuid[];
+  days date[];
+  statuses job_status[];
   finished record;
   side record;
+  target text;
   has_rows boolean;
   count int;
   attempts int;
@@ -29,43 +32,37 @@ begin
     select j.id from only jobs j
     where j.tenant_id = p_tenant and j.status in ('succeeded', 'failed', 'canceled') and j.id > p_after and j.id < least(p_until, history_horizon(2))
     order by j.id limit p_limit);
-  looked := cardinality(batch);
-  last := batch[looked];
+  looked := case when metered is null then 0 else cardinality(batch) end;
+  last := batch[cardinality(batch)];
   moved := 0;
-  if looked = 0 or metered is null then
-    looked := 0;
-    perform set_config('atlas.is_moving', 'off', true), set_config('atlas.is_counting', 'off', true);
-    return next;
-    return;
+  if looked > 0 then
+    with locked as (
+      select j.id, j.status, (j.finished_at at time zone 'UTC')::date as day from only jobs j
+      where j.id = any (batch) and j.status in ('succeeded', 'failed', 'canceled') and j.finished_at < metered and j.dead_lettered_at is null
+        and not exists (
+          select from only jobs p where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
+        and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
+      order by j.id for update skip locked)
+    select array_agg(l.id), array_agg(l.status), array_agg(case when p_keep_days is null then date_trunc('month', l.day)::date else l.day end)
+    into chosen, statuses, days from locked l;
   end if;
-  chosen := array(
-    select j.id from only jobs j
-    where j.id = any (batch) and j.status in ('succeeded', 'failed', 'canceled') and j.finished_at < metered and j.dead_lettered_at is null
-      and not exists (
-        select from only jobs p where p.id = j.parent_run_id and (p.status in ('queued', 'running') or p.dead_lettered_at is not null))
-      and not exists (select from job_groups g where g.id = j.group_id and g.ended_at is null)
-    order by j.id for update skip locked);
   -- In a newer snapshot than that of the locks: whoever adds a row to a job that is locked waits for it.
-  chosen := array(
-    select c.id from unnest(chosen) c(id)
+  for finished in
+    select c.day, array_agg(c.id order by c.id) as ids, count(*) filter (where c.status = 'failed') as failed,
+      count(*) filter (where c.status = 'canceled') as canceled
+    from unnest(chosen, statuses, days) c(id, status, day)
     where not exists (select from only mail_ledger m where m.job_id = c.id and m.slot_at > clock_timestamp())
       and (p_whole or not exists (select from only job_attempts a where a.job_id = c.id)
                   and not exists (select from only workflow_steps s where s.run_id = c.id))
-    order by c.id);
-  for finished in
-    select d.day, array_agg(j.id order by j.id) as ids, count(*) filter (where j.status = 'failed') as failed,
-      count(*) filter (where j.status = 'canceled') as canceled
-    from only jobs j
-    cross join lateral (select (j.finished_at at time zone 'UTC')::date as on_day) f
-    cross join lateral (select case when p_keep_days is null then date_trunc('month', f.on_day)::date else f.on_day end as day) d
-    where j.id = any (chosen)
-    group by d.day
-    order by d.day
+    group by c.day
+    order by c.day
   loop
     attempts := 0;
     steps := 0;
     for side in select t.name, t.key from history_tables() t loop
-      execute format('select exists (select from only %I s where s.%I = any ($1))', side.name, side.key) into has_rows using finished.ids;
+      -- Most jobs have no rows there: the first look compares no ids.
+      execute format('select exists (select from only %1$I s where s.%2$I between $2 and $3) and exists (select from only %1$I s where s.%2$I = any ($1))',
+        side.name, side.key) into has_rows using finished.ids, finished.ids[1], finished.ids[cardinality(finished.ids)];
       if has_rows then
         execute format('with gone as (delete from only %1$I s where s.%2$I = any ($1) returning s.*) insert into %3$I select * from gone',
           side.name, side.key, add_history_part(p_keep_days, finished.day, side.name)) using finished.ids;
@@ -74,13 +71,16 @@ begin
         steps := steps + case when side.name = 'workflow_steps' then count else 0 end;
       end if;
     end loop;
-    execute format(
-      'with gone as (delete from only jobs j where j.id = any ($1) returning j.*) insert into %I select * from gone',
-      add_history_part(p_keep_days, finished.day)) using finished.ids;
+    target := add_history_part(p_keep_days, finished.day);
+    execute format('insert into %I select * from only jobs j where j.id = any ($1)', target) using finished.ids;
     get diagnostics count = row_count;
+    -- The checks of the keys that refer to jobs are planned once, not for each job and key.
+    perform set_config('plan_cache_mode', 'auto', true);
+    delete from only jobs j where j.id = any (finished.ids);
+    perform set_config('plan_cache_mode', 'force_custom_plan', true);
     moved := moved + count;
     insert into history_contents as c (part, tenant_id, min_id, max_id, jobs, failed, canceled, attempts, steps)
-    values (substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), p_tenant, finished.ids[1],
+    values (substring(target from '_history_(.*)$'), p_tenant, finished.ids[1],
       finished.ids[cardinality(finished.ids)], count, finished.failed, finished.canceled, attempts, steps)
     on conflict (part, tenant_id) do update
     set min_id = least(c.min_id, excluded.min_id), max_id = greatest(c.max_id, excluded.max_id), jobs = c.jobs + excluded.jobs,
@@ -88,7 +88,7 @@ begin
       steps = c.steps + excluded.steps;
     -- A bound that is not known stays unknown.
     insert into history_bounds as b (part, min_id, max_id)
-    values (substring(add_history_part(p_keep_days, finished.day) from '_history_(.*)$'), finished.ids[1], finished.ids[cardinality(finished.ids)])
+    values (substring(target from '_history_(.*)$'), finished.ids[1], finished.ids[cardinality(finished.ids)])
     on conflict (part) do update
     set min_id = case when b.min_id < excluded.min_id then b.min_id when b.min_id is not null then excluded.min_id end,
       max_id = greatest(b.max_id, excluded.max_id)

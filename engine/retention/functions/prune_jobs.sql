@@ -49,6 +49,8 @@ begin
   by_status := (
     select jsonb_object_agg(s.status, s.count) from (
       select j.status, count(*) as count from only jobs j where j.id = any (doomed) group by j.status) s);
+  -- The checks of the keys that refer to jobs are planned once, not for each job and key.
+  perform set_config('plan_cache_mode', 'auto', true);
   delete from only jobs j where j.id = any (doomed);
   get diagnostics jobs = row_count;
   if jobs + attempts + steps > 0 then

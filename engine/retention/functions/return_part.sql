@@ -1,7 +1,7 @@
 -- Moves jobs from a table of history back to `jobs`, with all rows of theirs; what is stored of a tenant that has no more there goes too. Returns how many. The caller runs as the owner of the tables. Locks: rows
 -- of history in ascending id. Called by return_from_history and return_jobs.
 create or replace function return_part(p_part text, p_ids uuid[]) returns int language plpgsql volatile
-set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off as $$
+set search_path from current set plan_cache_mode = auto set enable_seqscan = off set jit = off as $$
 declare
   side record;
   count int;

@@ -29,6 +29,8 @@ begin
         from (select j.status, count(*) as count from jobs j where j.id = any (doomed) group by j.status) s),
       'personal_values', audit_erase(null, p_tenant, '{}', p_actor_type, p_actor_id, p_meta, doomed::text[]));
     perform return_jobs(doomed);
+    -- The checks of the keys that refer to jobs are planned once, not for each job and key.
+    perform set_config('plan_cache_mode', 'auto', true);
     delete from only jobs j where j.id = any (doomed);
   elsif exists (select from only jobs j where j.tenant_id = p_tenant and j.status = 'queued')
      or exists (select from only jobs j where j.tenant_id = p_tenant and j.status = 'running') then
