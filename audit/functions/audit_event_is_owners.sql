@@ -1,5 +1,5 @@
 -- Refuses to roles other than the owner's what only the owner's functions write, or nobody: events of the log itself (removals, archives,
--- epochs, keys, erasures), events by its signer or by nobody, and bytes that are not the JSON of the columns. Verification relies on these. The trigger
+-- epochs, keys, erasures), and bytes that are not the JSON of the columns. Verification relies on these. Names of actors: audit_actor_is_known. The trigger
 -- calls it for such rows alone. The bytes of job events must be JSON, and are not compared with the columns: each job would pay for
 -- that (11 us a row; JSON costs 1), and verification compares them.
 -- It does not run in replica mode: rows that are replicated were checked where they were written.
@@ -15,7 +15,6 @@ end $$;
 
 select secure_trigger('audit_log', 'audit_log_own_events', $trigger$before insert on audit_log for each row
   when (new.action in ('AUDIT_PRUNED', 'AUDIT_ARCHIVED', 'AUDIT_EPOCH', 'AUDIT_KEY', 'ERASED')
-    or new.actor_id = '' or (new.actor_type = 'system' and new.actor_id = 'signer')
     or case when new.entity_type = 'job' then get_byte(new.body, 0) <> ascii('{') or convert_from(new.body, 'UTF8')::json is null
             else convert_from(new.body, 'UTF8')::jsonb is distinct from jsonb_build_object(
               'tenant_id', new.tenant_id, 'actor_type', new.actor_type, 'actor_id', new.actor_id, 'level', new.level, 'action', new.action,

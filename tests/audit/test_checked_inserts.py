@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -10,11 +11,16 @@ import pytest
 from atlas.audit import seal as sealing
 from atlas.audit.seal import seal, widened
 from atlas.audit.verify import verify
+from atlas.engine.access.tokens import add_token
+from atlas.engine.tenants.tenants import add_tenant
+from atlas.engine.webhooks.inbound import add_hook
 from tests.audit.given import Installation, audit_log, write
+from tests.engine.jobs.given import given_worker
+from tests.support import DANA
 
 ADD = """
-insert into atlas.audit_log (actor_type, actor_id, action, entity_type, entity_id, body)
-values ($1, $2, $3, $4, '1', $5)"""
+insert into atlas.audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
+values ($1::text::uuid, $2, $3, $4, $5, '1', $6, $7)"""
 EVENT = {
     "tenant_id": None, "actor_type": "user", "actor_id": "alice", "level": "info", "action": "TOKEN_ADDED",
     "entity_type": "token", "entity_id": "1", "message": "", "meta": {},
@@ -23,11 +29,14 @@ OWN_ACTIONS = ("AUDIT_PRUNED", "AUDIT_ARCHIVED", "AUDIT_EPOCH", "AUDIT_KEY", "ER
 LATER = "2030-01-01T00:00:00.000000+00:00"
 
 
-async def add(conn, body: bytes | None = None, **columns: str) -> None:
+async def add(conn, body: bytes | None = None, **columns: Any) -> None:
     """Add an event of these columns, by default with its own bytes."""
     event = {**EVENT, **columns}
-    names = ("actor_type", "actor_id", "action", "entity_type")
-    await conn.execute(ADD, *(event[name] for name in names), json.dumps(event).encode() if body is None else body)
+    names = ("tenant_id", "actor_type", "actor_id", "action", "entity_type")
+    meta = json.dumps(event["meta"])
+    await conn.execute(
+        ADD, *(event[name] for name in names), meta, json.dumps(event).encode() if body is None else body
+    )
 
 
 def with_own_header(seal):
@@ -65,7 +74,6 @@ FORGED_SEALS = {
 
 async def test_events_of_the_log_itself_and_bytes_of_another_event_are_refused(conn):
     refused = [{"action": action} for action in OWN_ACTIONS]
-    refused += [{"actor_id": ""}, {"actor_type": "system", "actor_id": "signer"}]
     bodies = [{**EVENT, "actor_id": "bob"}, {**EVENT, "more": 1}, {}, [1]]
     refused += [{"body": json.dumps(body).encode()} for body in bodies]
     refused += [{"entity_type": "job", "body": b"[1]"}]
@@ -82,6 +90,75 @@ async def test_events_of_the_log_itself_and_bytes_of_another_event_are_refused(c
     await add(conn, actor_id="signer")
     await add(conn, entity_type="job")
     assert await conn.fetchval("select count(*) from atlas.audit_log") == 3
+
+
+WORKER = "box:4711:0a1b2c3d-0000-4000-8000-000000000000"
+# By the actor: what is refused in its name and why, and what is taken.
+NAMES = [
+    ({"actor_id": ""}, "it has no name"),
+    ({"actor_id": "", "entity_type": "job"}, "it has no name"),
+    ({"actor_type": "system", "actor_id": "signer"}, "the signer writes no such event"),
+    ({"actor_type": "system", "actor_id": "signer", "entity_type": "job"}, "the signer writes no such event"),
+    ({"actor_id": "db:atlas_owner"}, "the login of this session is {login}"),
+    ({"actor_id": "db:shop", "entity_type": "job"}, "the login of this session is {login}"),
+    ({"actor_id": "alice", "meta": {"token": "none"}}, "it has no token none"),
+    ({"actor_id": "alice", "meta": {"token": "{bob}"}}, "it has no token {bob}"),
+    ({"actor_type": "system", "actor_id": WORKER}, "there is no such worker"),
+    ({"actor_type": "system", "actor_id": f"hook:{uuid4()}"}, "there is no such inbound hook"),
+    ({"actor_id": "db:{login}"}, None),
+    ({"actor_id": "bob", "meta": {"token": "{bob}"}}, None),
+    # It is recorded when the token may be gone.
+    ({"actor_id": "alice", "meta": {"token": "none"}, "action": "CALLS_REFUSED"}, None),
+    ({"actor_type": "system", "actor_id": "{worker}"}, None),
+    ({"actor_type": "system", "actor_id": "hook:{hook}"}, None),
+    # What the database cannot know: programs of Atlas, people at a terminal, names of applications, workers of jobs.
+    *(
+        ({"actor_type": "system", "actor_id": name}, None)
+        for name in ("scheduler", "engine", f"engine:{WORKER}", "code:shop.jobs")
+    ),
+    *(({"actor_id": name}, None) for name in ("cli:root", "alice", "signer")),
+    ({"actor_type": "system", "actor_id": WORKER, "entity_type": "job"}, None),
+]
+
+
+async def test_an_event_has_no_name_that_the_database_knows_to_be_anothers(conn, online):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    token, _ = await add_token(conn, subject="bob", role="enqueuer", tenant=tenant, actor=DANA)
+    hook, _ = await add_hook(conn, tenant.id, "shop.paid", actor=DANA)
+    worker = await given_worker(conn)
+    login = await conn.fetchval("select session_user::text")
+    known = {"login": login, "bob": token.prefix, "worker": worker.id, "hook": str(hook.id)}
+    for columns, reason in NAMES:
+        filled = json.loads(json.dumps(columns).replace("{bob}", token.prefix)) if "meta" in columns else dict(columns)
+        filled["actor_id"] = filled["actor_id"].format(**known)
+        if reason is None:
+            await add(conn, **filled)
+            continue
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match=reason.format(**known)):
+            await add(conn, **filled)
+
+    # Functions that run as the owner write no other names either.
+    for call in (
+        "select atlas.pause_target('type', 'x', null, null, null, 'system', 'signer', '{}')",
+        "select atlas.pause_target('type', 'x', null, null, null, 'user', 'db:shop', '{}')",
+        "select atlas.pause_target('type', 'x', null, null, null, 'user', '', '{}')",
+        "select atlas.enqueue('acme', 'x', actor => 'db:shop', allow_unknown => true)",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="may not write an event in the name of"):
+            await conn.execute(call)
+
+
+async def test_a_tenants_role_is_checked_in_the_same_way(conn):
+    tenant = await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    operator, _ = await add_token(conn, subject="olga", role="operator", actor=DANA)
+    await conn.execute("set role atlas_tenant")
+    await conn.execute("select set_config('atlas.tenant', $1, false)", str(tenant.id))
+    event = {"tenant_id": str(tenant.id)}
+    # Tokens of operators, which it does not see, act in a tenant too.
+    await add(conn, **event, actor_id="olga", meta={"token": operator.prefix})
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="it has no token"):
+        await add(conn, **event, actor_id="alice", meta={"token": operator.prefix})
+    await conn.execute("reset role")
 
 
 async def test_a_seal_that_no_sealer_makes_is_refused(conn, pool, installation, monkeypatch):

@@ -116,6 +116,7 @@ begin
     execute format('grant execute on function %s to %I', one.signature, engine_role);
   end loop;
   execute format('alter function audit_is_append_only() owner to %I', owner_role);
+  execute format('alter function audit_actor_is_known() owner to %I', owner_role);
   execute format('alter function note_limits() owner to %I', owner_role);
   execute format('alter function recheck_limits() owner to %I', owner_role);
   execute format('alter function note_history_change() owner to %I', owner_role);
