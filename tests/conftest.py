@@ -1,6 +1,7 @@
 """Fixtures: a server for the session, a database for each test."""
 
 import asyncio
+import fcntl
 import gc
 import logging
 import os
@@ -16,6 +17,8 @@ from typing import Any
 
 import asyncpg
 import hypothesis
+import hypothesis.internal.conjecture.providers as hypothesis_providers
+import orjson
 import pytest
 import structlog
 
@@ -40,6 +43,9 @@ hypothesis.settings.register_profile(
     "atlas", max_examples=100 if PROOF else 30, deadline=None, suppress_health_check=_UNCHECKED
 )
 hypothesis.settings.load_profile("atlas")
+if not PROOF:
+    # Those of all modules, which Hypothesis would parse in each test process, among its examples: a tenth of the collection.
+    hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
 
 
 def remember_types() -> None:
@@ -100,7 +106,6 @@ def require_room(folder: Path) -> None:
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector leave out what is loaded by now: it took an eighth of the time of the test processes."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
@@ -183,6 +188,19 @@ def remove_leftovers(parent: Path, prefix: str, *, hours: int) -> None:
             stopped = not (folder / "postgres" / "data" / "postmaster.pid").exists()
             if stopped and time.time() - folder.stat().st_mtime > hours * 3600:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def spec(databases: TestDatabases) -> dict[str, Any]:
+    """The description of the API. Making it takes a second, so the test processes of a run share it."""
+    from atlas.api.app import read_description
+
+    file = databases.folder / "openapi.json"
+    with (databases.folder / "openapi.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            file.write_bytes(orjson.dumps(read_description()))
+    return dict(orjson.loads(file.read_bytes()))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from atlas.api.app import create_app, read_description
+from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.access.tokens import ROLES, add_token
@@ -35,12 +35,6 @@ QUICK = Rates(token=1e6, tenant=1e6, agents=1e6, failures=1e6, most_failures=1e6
 def quiet() -> None:
     """Do not log every request of the tests."""
     configure_logs("error")
-
-
-@pytest.fixture(scope="session")
-def spec() -> dict[str, Any]:
-    """The description of the API. Making it takes a second; that the same is served is tested once."""
-    return read_description()
 
 
 @dataclass

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from atlas.api.local import INNER, MODULES
 from atlas.db.prisma import load_client
+from atlas.db.sql_functions import functions_hash
+from atlas.source import SOURCE
 from tests.support import ROOT
 
 LONGEST = 2**20
@@ -35,6 +37,8 @@ LOADED = (
 # The routes that commands call in their own process, and what checks inputs there.
 ROUTES = sorted({name for names in (*MODULES.values(), *INNER.values()) for name in names})
 INPUTS = ("atlas.workers.email", "atlas.workers.http_call")
+# The classes of the typed client's tables, each in a file of its own.
+TABLES = sorted(path.stem for kind in ("actions", "bases", "models") for path in SOURCE.glob(f"generated/{kind}_*.py"))
 
 
 class WarmProcess:
@@ -81,6 +85,10 @@ def serve(requests: socket.socket, *modules: str) -> None:
     for name in ("typer.rich_utils", *commands, *routes, *INPUTS, *modules):
         import_module(name)
     load_client()
+    for name in TABLES:
+        import_module(f"atlas.generated.{name}")
+    # Every command compares it with the database's.
+    functions_hash()
     # What is loaded is no garbage, and looking for some would copy its pages into every fork.
     gc.freeze()
     woken, by_signal = socket.socketpair()

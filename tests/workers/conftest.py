@@ -35,7 +35,8 @@ def drain(pool: Pool, database_url: str, options: Any) -> Callable[..., Awaitabl
     """Run a worker until nothing is due."""
 
     async def run(*job_types: str, **chosen: Any) -> Worker:
-        worker = Worker(pool, database_url, options(*job_types, drain=True, **chosen))
+        # It does not listen: that takes a quarter of its time, and nothing new is enqueued from outside.
+        worker = Worker(pool, database_url, options(*job_types, drain=True, **chosen), listen=False)
         async with asyncio.timeout(60 if PROOF else 30):
             await worker.run()
         return worker

@@ -5,7 +5,6 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from atlas.api.app import read_description
 from atlas.client import AtlasClient, SyncAtlasClient
 from atlas.client.methods import Method
 from atlas.client.route import Route
@@ -36,9 +35,8 @@ with the model of its response in atlas/models/, or name it in LEFT_OUT with the
 
 
 @pytest.fixture(scope="module")
-def described() -> dict[tuple[str, str], dict[str, Any]]:
+def described(spec: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """The operations that the client should have, by method and path."""
-    spec = read_description()
     found = {
         (method.upper(), anonymous(path.removeprefix("/api/v1"))): {**one, "spec": spec, "path": path}
         for path, ones in spec["paths"].items()

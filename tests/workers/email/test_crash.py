@@ -65,7 +65,7 @@ async def test_a_worker_killed_in_the_middle_of_sending_sends_nothing_twice(
     job_id = await post.enqueue()
 
     async with worker_process(post) as process:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not server.asked(endpoint):
                 await asyncio.sleep(0.01)
         process.send_signal(signal.SIGKILL)

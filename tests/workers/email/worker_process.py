@@ -14,7 +14,7 @@ from atlas.workers.worker import Worker, WorkerOptions
 async def main(url: str, settings: Settings) -> None:
     register_email(settings)
     pool = await open_pool(url)
-    await Worker(pool, url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=1.0)).run()
+    await Worker(pool, url, WorkerOptions(job_types=["EMAIL_SEND"], poll=0.05, lease=60)).run()
 
 
 if __name__ == "__main__":

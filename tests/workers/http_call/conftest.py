@@ -40,7 +40,8 @@ class Calls:
             return (await enqueue(conn, NewJob("HTTP_CALL", input), actor=DANA)).id
 
     async def drain(self) -> None:
-        await Worker(self.pool, self.url, WorkerOptions(job_types=["HTTP_CALL"], drain=True, poll=0.05, lease=5)).run()
+        options = WorkerOptions(job_types=["HTTP_CALL"], drain=True, poll=0.05, lease=5)
+        await Worker(self.pool, self.url, options, listen=False).run()
 
     async def run(self, job_id: UUID) -> JobRow:
         """Run what is due, once, and return what became of the job."""
