@@ -121,7 +121,10 @@ class EffectLedger:
             return str(await self._work(end))
 
     async def ask(self, id: UUID, question: str, reason: str) -> str:
-        """Update the job and the row in one statement."""
+        """Update the job and the row in one statement. A run suspends itself: for its step, only the row."""
+        if self.step:
+            await self.end(id, "unknown", reason=f"{question} {reason}".strip(), found=True)
+            return "asked"
 
         async def ask(conn: Connection) -> Any:
             return await fetch_value(conn, ASK, **self._attempt, id=id, question=question, reason=reason)

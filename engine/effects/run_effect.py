@@ -2,10 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from atlas.engine.effects.effect_call import EffectCall
-from atlas.engine.effects.ledger import EffectLedger
+from atlas.engine.effects.ledger import Ledger
 from atlas.engine.effects.outcomes import SETTLED_EVENT, EffectOptions
 from atlas.engine.jobs.verdicts import JobWaits
 from atlas.engine.workflows.step_options import StepOptions
@@ -14,18 +13,9 @@ if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run
 
 
-class RunLedger(EffectLedger):
-    """The ledger of a run's step. A doubt ends the step, and the run waits for the event of its settlement."""
-
-    async def ask(self, id: UUID, question: str, reason: str) -> str:
-        """Record the doubt; the run itself suspends."""
-        await self.end(id, "unknown", reason=f"{question} {reason}".strip(), found=True)
-        return "asked"
-
-
 async def effect_in_run(
     run: "Run",
-    ledger: Callable[[], RunLedger],
+    ledger: Callable[[], Ledger],
     name: str,
     function: Callable[..., Awaitable[str | None]],
     arguments: tuple[Any, ...],

@@ -16,7 +16,7 @@ from atlas.db.pool import Connection, Pool
 from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.admission import Admission, admitted, load_admission
-from atlas.engine.effects.run_effect import RunLedger
+from atlas.engine.effects.ledger import EffectLedger, Ledger
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
@@ -93,9 +93,9 @@ class StepStore:
             raise RunLost
         return verdict
 
-    def ledger(self, run_id: UUID, attempt: int, step: str) -> RunLedger:
+    def ledger(self, run_id: UUID, attempt: int, step: str) -> Ledger:
         """Where the effect of a step is recorded."""
-        return RunLedger(self.at_once, self._worker_id, run_id, attempt, step=step)
+        return EffectLedger(self.at_once, self._worker_id, run_id, attempt, step=step)
 
     async def load(self, run_id: UUID) -> History:
         """What a run has recorded, read once, when it is taken up."""

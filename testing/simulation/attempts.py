@@ -14,7 +14,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.output import dump_output
 from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.jobs.types import JobType, registered
-from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, PermanentError, Settled, decide, succeed
+from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, JobWaits, PermanentError, Settled, decide, succeed
 from atlas.engine.workflows.execute_run import drive
 from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
@@ -22,6 +22,7 @@ from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.start_runs import ENGINE_RUN, read_input
 from atlas.errors import AtlasError
+from atlas.testing.simulation.effects import SimulatedLedger
 from atlas.testing.simulation.memory import SimulatedJob
 from atlas.testing.simulation.points import Killed, SimulatedWorker, run_inline
 from atlas.testing.simulation.simulation import Simulation
@@ -35,6 +36,18 @@ class _NoDatabase:
         raise AtlasError(
             "A simulation has no database.", remedy="Let the handler call a model, or test it with `atlas_kit`."
         )
+
+
+class _Transactions(_NoDatabase):
+    """What an attempt records its effects with."""
+
+    def __init__(self, simulation: Simulation, worker: SimulatedWorker) -> None:
+        self._simulation = simulation
+        self._worker = worker
+
+    def ledger(self, context: AttemptContext) -> SimulatedLedger:
+        attempt = (context.job_id, context.attempt)
+        return SimulatedLedger(self._simulation.effects, self._worker.name, self._simulation.commit, attempt)
 
 
 async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: SimulatedJob) -> None:
@@ -53,7 +66,7 @@ async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: Simu
         finish = succeed(claimed, worker.name, dump_output(output), action)
     except Killed:
         return
-    except Settled:
+    except (Settled, JobWaits):
         finish = None
     except Exception as error:
         finish = decide(claimed, worker.name, error, policy)
@@ -76,7 +89,9 @@ async def _run_workflow(simulation: Simulation, worker: SimulatedWorker, job: Cl
     workflow = registered_workflows().get(asked.workflow)
     if workflow is None:
         raise PermanentError(f"No workflow {asked.workflow!r} is registered.")
-    store = SimulatedStore(simulation.memory, worker.name, simulation.commit, lambda: simulation.now)
+    store = SimulatedStore(
+        simulation.memory, simulation.effects, worker.name, simulation.commit, lambda: simulation.now
+    )
     history = History() if job.attempt == 1 else await store.load(job.id)
     suspension = Suspension(job.id, job.attempt, job.tenant_id, asked.requested_by, None, depth=asked.depth)
     recorder = Recorder(suspension, store, history, reset=job.retry_count > 0 or job.lost_count > 0)
@@ -90,7 +105,8 @@ async def _run_handler(simulation: Simulation, worker: SimulatedWorker, job: Cla
     if known.batch_size:
         raise PermanentError(f"{job.job_type} takes batches, which are not simulated.")
     nothing: Any = _NoDatabase()
-    context = AttemptContext(job, worker.name, nothing, _report, StartRight(), nothing)
+    transactions: Any = _Transactions(simulation, worker)
+    context = AttemptContext(job, worker.name, nothing, _report, StartRight(), transactions)
     arguments: dict[str, Any] = {}
     positional = [known.parse(job.input)]
     if known.signature.context is not None:

@@ -104,7 +104,7 @@ class Memory:
     """All of it, for one schedule."""
 
     def __init__(self, now: Callable[[], float], start: datetime) -> None:
-        self._now = now
+        self.now = now
         self._start = start
         self._numbers = 0
         self.jobs: dict[UUID, SimulatedJob] = {}
@@ -119,7 +119,7 @@ class Memory:
     def add_job(self, job_type: str, input: str, *, delay: float = 0.0, **facts: Any) -> SimulatedJob:
         """Enqueue a job."""
         number = self._next()
-        job = SimulatedJob(UUID(int=number), number, job_type, input, self._now() + delay, **facts)
+        job = SimulatedJob(UUID(int=number), number, job_type, input, self.now() + delay, **facts)
         self.jobs[job.id] = job
         return job
 
@@ -150,7 +150,7 @@ class Memory:
 
     def decide(self, approval: SimulatedApproval, approve: bool, by: str, comment: str | None = None) -> bool:
         """Answer a question. False: it is decided already, or too late."""
-        if approval.status != "pending" or approval.expires_at <= self._now():
+        if approval.status != "pending" or approval.expires_at <= self.now():
             return False
         approval.status, approval.by, approval.comment = "approved" if approve else "rejected", by, comment
         self._wake(approval.run_id)
@@ -170,7 +170,7 @@ class Memory:
 
     def due_jobs(self) -> list[SimulatedJob]:
         """What can be claimed now, in the order in which it is."""
-        now = self._now()
+        now = self.now()
         ready = [job for job in self.jobs.values() if job.status == "queued" and job.due <= now]
         return sorted(ready, key=lambda job: (-job.priority, job.number))
 
@@ -183,7 +183,7 @@ class Memory:
         """The fence: the worker's lease holds, and this attempt of the job is its own."""
         job = self.jobs[job_id]
         is_its = job.status == "running" and job.claimed_by == worker and job.attempts == attempt
-        return is_its and self.leases[worker] > self._now()
+        return is_its and self.leases[worker] > self.now()
 
     def finish(self, worker: str, finish: Finish) -> str:
         """running → what the outcome says. Returns `done`, `lost`, or `canceled` where it was asked to stop."""
@@ -196,7 +196,7 @@ class Memory:
         job.error = finish.error or job.error
         job.retries += finish.used or 0
         if finish.status == "queued":
-            self._requeue(job, self._now() + (finish.delay or 0.0))
+            self._requeue(job, self.now() + (finish.delay or 0.0))
         else:
             self._end(job, finish.status)
         return "done"
@@ -234,13 +234,13 @@ class Memory:
     def load(self, run_id: UUID) -> History:
         """What a run has recorded, and what has come of what it waits for."""
         for approval in self.approvals:
-            if approval.run_id == run_id and approval.status == "pending" and approval.expires_at <= self._now():
+            if approval.run_id == run_id and approval.status == "pending" and approval.expires_at <= self.now():
                 approval.status, approval.by = "expired", "engine"
         return History(self._recorded(step) for step in self.steps[run_id].values())
 
     def reap(self) -> None:
         """running → queued for the jobs of workers whose lease is over; the third loss fails them."""
-        now = self._now()
+        now = self.now()
         for job in list(self.jobs.values()):
             if job.status != "running" or job.claimed_by is None or self.leases[job.claimed_by] > now:
                 continue
@@ -255,7 +255,7 @@ class Memory:
 
     def next_time(self) -> float:
         """When something becomes due by itself; never, where nothing does."""
-        now = self._now()
+        now = self.now()
         times = [job.due for job in self.jobs.values() if job.status == "queued" and job.due > now]
         times += [
             self.leases[job.claimed_by]
@@ -285,7 +285,7 @@ class Memory:
     def _wake(self, run_id: UUID) -> None:
         job = self.jobs[run_id]
         if job.status == "queued":
-            job.due = min(job.due, self._now())
+            job.due = min(job.due, self.now())
 
     def _requeue(self, job: SimulatedJob, due: float) -> None:
         job.status, job.claimed_by, job.due = "queued", None, due
@@ -332,7 +332,7 @@ class Memory:
             step.child = run.id
         if wait.approval is not None:
             question = wait.approval
-            expires_at, detail = self._now() + question.expires, orjson.loads(question.detail)
+            expires_at, detail = self.now() + question.expires, orjson.loads(question.detail)
             name = f"{wait.branch}{wait.name}"
             step.approval = SimulatedApproval(job.id, name, question.title, detail, expires_at)
             self.approvals.append(step.approval)
@@ -340,7 +340,7 @@ class Memory:
     def _wake_time(self, wait: Wait) -> float | None:
         if wait.wake_at is not None:
             return (wait.wake_at - self._start) / timedelta(seconds=1)
-        return None if wait.wake_after is None else self._now() + wait.wake_after
+        return None if wait.wake_after is None else self.now() + wait.wake_after
 
     def _settle(self, job: SimulatedJob, *, at_once: bool) -> None:
         """Queue a run that suspends: for now if what it waits for has come, else for the first of its times."""
@@ -350,7 +350,7 @@ class Memory:
             taken.add(step.event)
         waits = [step for step in self.steps[job.id].values() if step.status in ("waiting", "retrying")]
         if at_once or any(self._has_come(step) for step in waits):
-            due = self._now()
+            due = self.now()
         else:
             due = min((step.wake_at for step in waits if step.wake_at is not None), default=NEVER)
         self._requeue(job, due)
@@ -370,7 +370,7 @@ class Memory:
         recorded = RecordedStep(
             step.branch, step.position, step.name, step.kind, step.status, step.attempts, step.output, step.error
         )
-        recorded.due = step.wake_at is not None and step.wake_at <= self._now()
+        recorded.due = step.wake_at is not None and step.wake_at <= self.now()
         recorded.child_id, recorded.event_name = step.child, step.event_name
         if step.status == "waiting":
             child = None if step.child is None else self.jobs[step.child]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from atlas.engine.workflows import step_call
 from atlas.testing.simulation.memory import SimulatedJob
@@ -33,6 +33,12 @@ class Killed(BaseException):
     """A worker that is killed goes no further. Raised where it cannot simply be left waiting: in plain functions."""
 
 
+class Commit(Protocol):
+    """Does something at once, as a transaction that commits, with what may happen before and after it."""
+
+    async def __call__(self, what: str, work: Callable[[], R]) -> R: ...
+
+
 @dataclass(slots=True, eq=False)
 class SimulatedWorker:
     """A process that claims one job at a time."""
@@ -51,6 +57,24 @@ class Turn:
     what: str
     faults: tuple[str, ...]
     future: asyncio.Future[int]
+
+
+@dataclass(slots=True, eq=False)
+class OutsideAction:
+    """Something that a person or another system does once it can, at any time from then on."""
+
+    name: str
+    act: Callable[[], Any]
+    can: Callable[[], bool]
+    repeats: int
+
+
+@dataclass(slots=True)
+class Invariant:
+    """What must always hold."""
+
+    name: str
+    check: Callable[[], Any]
 
 
 class _Inline(Executor):

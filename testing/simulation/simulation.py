@@ -14,9 +14,11 @@ from uuid import UUID
 
 import orjson
 
+from atlas.engine.effects.outcomes import Done, NotDone
 from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.errors import NotFound
+from atlas.testing.simulation.effects import SimulatedEffect, SimulatedEffects
 from atlas.testing.simulation.memory import LEASE_SECONDS, NEVER, Memory, SimulatedApproval, SimulatedJob
 from atlas.testing.simulation.models import ModelCalls
 from atlas.testing.simulation.points import (
@@ -26,8 +28,10 @@ from atlas.testing.simulation.points import (
     KILLED_BEFORE,
     NO_ANSWER,
     NO_CALL,
+    Invariant,
     Killed,
     LostAnswer,
+    OutsideAction,
     SimulatedWorker,
     Turn,
     current_worker,
@@ -37,6 +41,7 @@ from atlas.testing.simulation.virtual_loop import VirtualLoop
 
 R = TypeVar("R")
 M = TypeVar("M")
+Q = TypeVar("Q")
 
 # A job whose workers are lost three times is quarantined, which is not what a simulation looks for.
 MAX_LOSSES = 2
@@ -48,24 +53,6 @@ APPROVER = "approver"
 
 class InvariantBroken(AssertionError):
     """Something that must always hold did not."""
-
-
-@dataclass(slots=True, eq=False)
-class OutsideAction:
-    """Something that a person or another system does once it can, at any time from then on."""
-
-    name: str
-    act: Callable[[], Any]
-    can: Callable[[], bool]
-    repeats: int
-
-
-@dataclass(slots=True)
-class Invariant:
-    """What must always hold."""
-
-    name: str
-    check: Callable[[], Any]
 
 
 @dataclass(slots=True)
@@ -80,6 +67,7 @@ class Simulation:
     trace: list[str] = field(default_factory=list)
     is_traced: bool = False
     memory: Memory = field(init=False)
+    effects: SimulatedEffects = field(init=False)
     provided: dict[Any, Any] = field(default_factory=dict)
     _turns: list[Turn] = field(default_factory=list)
     _frozen: list[tuple[float, Turn]] = field(default_factory=list)
@@ -99,6 +87,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.loop.time, self.start)
+        self.effects = SimulatedEffects(self.memory)
 
     # What a test says.
 
@@ -134,21 +123,36 @@ class Simulation:
 
     def answer_approvals(self, answer: bool | Callable[[SimulatedApproval], bool | None]) -> None:
         """Let a person answer each question of a run at any time, or never: None."""
+        decide: Callable[[SimulatedApproval], bool | None] = answer if callable(answer) else lambda _: answer
 
-        def decide(approval: SimulatedApproval) -> bool | None:
-            return answer(approval) if callable(answer) else answer
-
-        def pending() -> list[SimulatedApproval]:
-            asked = [approval for approval in self.memory.approvals if approval.status == "pending"]
-            return [approval for approval in asked if decide(approval) is not None]
-
-        def act() -> None:
-            approval = pending()[0]
+        def act(approval: SimulatedApproval) -> None:
             self._say(f"{APPROVER} decides {approval.title!r}")
             self.memory.decide(approval, bool(decide(approval)), APPROVER)
-            self.at_any_time("a person decides", act, can=lambda: bool(pending()))
 
-        self.at_any_time("a person decides", act, can=lambda: bool(pending()))
+        self._answer_each(
+            lambda: [one for one in self.memory.approvals if one.status == "pending" and decide(one) is not None], act
+        )
+
+    def settle_effects(self, answer: Callable[[SimulatedEffect], Done | NotDone | None]) -> None:
+        """Let a person say of each effect in doubt whether it was made, at any time, or never: None."""
+
+        def act(effect: SimulatedEffect) -> None:
+            told = answer(effect)
+            self._say(f"{APPROVER} settles {effect.name}: {told}")
+            self.effects.settle(effect, done=isinstance(told, Done), reference=getattr(told, "reference", None))
+
+        self._answer_each(
+            lambda: [one for one in self.effects.rows if self.effects.is_in_doubt(one) and answer(one) is not None], act
+        )
+
+    def _answer_each(self, asked: Callable[[], list[Q]], answer: Callable[[Q], None]) -> None:
+        """Let a person answer the first question, and then the next, whenever there is one."""
+
+        def act() -> None:
+            answer(asked()[0])
+            self._answer_each(asked, answer)
+
+        self.at_any_time("a person decides", act, can=lambda: bool(asked()))
 
     def cancel(self, job_id: UUID) -> bool:
         """Cancel a job or a run. False: it has ended."""

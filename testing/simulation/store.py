@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Never, Protocol, TypeVar
+from typing import Any
 from uuid import UUID
 
 import orjson
 
 from atlas.db.pool import Connection
+from atlas.engine.effects.ledger import Ledger
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import registered
 from atlas.engine.policy.judge import Verdict
@@ -16,24 +17,22 @@ from atlas.engine.workflows.history import History, StepCheckpoint, Suspension
 from atlas.engine.workflows.review import ChildVerdict
 from atlas.engine.workflows.step_store import StepStore
 from atlas.errors import AtlasError
+from atlas.testing.simulation.effects import SimulatedEffects, SimulatedLedger
 from atlas.testing.simulation.memory import Memory
+from atlas.testing.simulation.points import Commit
 
-R = TypeVar("R")
 ALLOWED = ChildVerdict(Verdict("allow", "no rule applies in a simulation"), is_counted=False)
-
-
-class Commit(Protocol):
-    """Does something at once, as a transaction that commits, with what may happen before and after it."""
-
-    async def __call__(self, what: str, work: Callable[[], R]) -> R: ...
 
 
 class SimulatedStore(StepStore):
     """What a recorder of the engine writes to."""
 
-    def __init__(self, memory: Memory, worker: str, commit: Commit, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, memory: Memory, effects: SimulatedEffects, worker: str, commit: Commit, now: Callable[[], datetime]
+    ) -> None:
         self.start_right = None
         self._memory = memory
+        self._effects = effects
         self._worker = worker
         self._commit = commit
         self._now = now
@@ -52,8 +51,8 @@ class SimulatedStore(StepStore):
             raise RunLost
         return verdict
 
-    def ledger(self, run_id: UUID, attempt: int, step: str) -> Never:
-        raise AtlasError("Effects are not simulated.", remedy="Let the step call a model, or test it with `atlas_kit`.")
+    def ledger(self, run_id: UUID, attempt: int, step: str) -> Ledger:
+        return SimulatedLedger(self._effects, self._worker, self._commit, (run_id, attempt), step=step)
 
     async def load(self, run_id: UUID) -> History:
         return self._memory.load(run_id)

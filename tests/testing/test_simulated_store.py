@@ -7,8 +7,8 @@ Time passes in hours and no wait is shorter than an hour, so that nothing become
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -17,10 +17,14 @@ from uuid import UUID
 import orjson
 import pytest
 
-from atlas import JobContext, PermanentError, RetryAfter, Run, Snooze, StepFailed, job, workflow
+from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.backoff import POLICIES, policy_of
 from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.claim import claim
+from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.lease import reap, retire_worker
+from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.verdicts import release
 from atlas.testing import AtlasKit
 from atlas.testing.simulation.attempts import run_attempt
 from atlas.testing.simulation.explore import START
@@ -28,133 +32,17 @@ from atlas.testing.simulation.memory import SimulatedJob
 from atlas.testing.simulation.schedule import Schedule
 from atlas.testing.simulation.simulation import Simulation
 from atlas.testing.simulation.virtual_loop import VirtualLoop
+from atlas.workers.workflows import settle_intents
+from tests.engine.jobs.given import given_worker
 from tests.support import DANA, PROOF
+from tests.testing.same_work import DELAY, HOWS, POLICY, STARTS, calls
 
 ROUNDS = 6 if PROOF else 3
 # No wait of a workflow here ends at a multiple of these.
 PASSED = (timedelta(hours=2), timedelta(hours=10), timedelta(hours=12))
 # Longer than any retry here waits.
 RETRIES = timedelta(hours=2)
-DELAY = timedelta(hours=1)
-POLICY = {"base": DELAY.total_seconds(), "factor": 1, "jitter": 0}
 MATCHED = ("rang", "knocked")
-
-calls: Counter[tuple[UUID, int, str]] = Counter()
-
-
-def fails_first(
-    run: Run, input: dict[str, Any], name: str, times: int, error: type[Exception] = RuntimeError
-) -> Callable[[], Any]:
-    """A step that fails so often, in the run of either side."""
-
-    key = (run.id, input["sequence"], name)
-
-    async def work() -> dict[str, int]:
-        calls[key] += 1
-        if calls[key] <= times:
-            raise error("not yet")
-        return {"calls": calls[key]}
-
-    return work
-
-
-@job("same.flaky", max_retries=2, retry=POLICY)
-async def flaky(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
-    if ctx.attempt <= input["fails"]:
-        raise RuntimeError(f"attempt {ctx.attempt}")
-    return {"attempt": ctx.attempt, **input}
-
-
-@job("same.settles", retry=POLICY)
-async def settles(input: dict[str, Any], ctx: JobContext) -> dict[str, Any]:
-    if ctx.attempt == 1:
-        raise {"snooze": Snooze(9 * DELAY), "later": RetryAfter(DELAY), "never": PermanentError("no")}[input["how"]]
-    return {"how": input["how"]}
-
-
-@workflow("same.steps")
-async def steps(run: Run, input: dict[str, Any]) -> Any:
-    first = await run.step("first", fails_first(run, input, "first", input["n"] % 3))
-    await run.sleep(timedelta(hours=23))
-    try:
-        await run.step("second", fails_first(run, input, "second", 9, PermanentError), retries=0)
-    except StepFailed as error:
-        return {"first": first, "failed": error.reason}
-
-
-@workflow("same.jobs")
-async def jobs(run: Run, input: dict[str, Any]) -> Any:
-    try:
-        return await run.job("work", "same.flaky", {"fails": input["n"] % 5}, retries=input["n"] % 4)
-    except StepFailed as error:
-        return {"failed": error.kind}
-
-
-@workflow("same.events")
-async def events(run: Run, input: dict[str, Any]) -> Any:
-    one = await run.wait_event("rang", {"sequence": input["sequence"]}, timedelta(hours=71))
-    two = await run.wait_event("rang", {"sequence": input["sequence"], "n": 1}, timedelta(hours=37))
-    return {"one": one, "two": two}
-
-
-@workflow("same.asks")
-async def asks(run: Run, input: dict[str, Any]) -> Any:
-    decision = await run.approval("may it", title="May it?", expires=timedelta(hours=71))
-    await run.step("then", fails_first(run, input, "then", 1))
-    return {"approved": bool(decision), "status": decision.status}
-
-
-@workflow("same.beside")
-async def beside(run: Run, input: dict[str, Any]) -> Any:
-    match = {"sequence": input["sequence"]}
-    return await run.gather(
-        run.wait_event("knocked", match, timedelta(hours=71)),
-        run.job("work", "same.flaky", {"fails": 1}),
-        run.sleep(timedelta(hours=23)),
-        run.step("plain", fails_first(run, input, "plain", 1)),
-    )
-
-
-@workflow("same.parent")
-async def parent(run: Run, input: dict[str, Any]) -> Any:
-    child = ("same.asks", "same.jobs", "same.undoes")[input["n"] % 3]
-    try:
-        return await run.child("child", child, input, timeout=timedelta(hours=601))
-    except StepFailed as error:
-        return {"failed": error.kind}
-
-
-@workflow("same.sleeps")
-async def sleeps(run: Run, input: dict[str, Any]) -> Any:
-    await run.sleep(timedelta(hours=127))
-
-
-@workflow("same.late")
-async def late(run: Run, input: dict[str, Any]) -> Any:
-    try:
-        return await run.child("child", "same.sleeps", input, timeout=timedelta(hours=53))
-    except StepFailed as error:
-        return {"failed": error.kind}
-
-
-@workflow("same.undoes")
-async def undoes(run: Run, input: dict[str, Any]) -> Any:
-    await run.step("book", fails_first(run, input, "book", 0))
-    run.on_failure("unbook", fails_first(run, input, "unbook", 1))
-    await run.wait_event("knocked", {"sequence": input["sequence"]}, timedelta(hours=37), required=True)
-    raise RuntimeError("it fails in the end")
-
-
-STARTS = (
-    "same.steps",
-    "same.jobs",
-    "same.events",
-    "same.asks",
-    "same.beside",
-    "same.parent",
-    "same.late",
-    "same.undoes",
-)
 
 
 @pytest.fixture
@@ -197,6 +85,9 @@ class Simulated(Side):
             case "decide":
                 for approval in simulation.memory.approvals:
                     simulation.memory.decide(approval, given, "approver")
+            case "settle":
+                for effect in simulation.effects.rows:
+                    simulation.effects.settle(effect, done=given, reference="by hand" if given else None)
             case "cancel" if self.roots[sequence]:
                 simulation.cancel(self.roots[sequence][given % len(self.roots[sequence])])
 
@@ -228,6 +119,11 @@ class Simulated(Side):
             found = _job(row.status, row.attempts, row.retries, row.losses, row.output, row.error)
             if row.job_type == "ENGINE_RUN":
                 del found["attempts"]  # how often it was taken up depends on what came together
+            found["effects"] = sorted(
+                [one.step, one.name, one.state, one.reference or "", *one.other_references]
+                for one in self._simulations[sequence].effects.rows
+                if one.job_id == row.id
+            )
             found["steps"] = {
                 f"{step.branch}{step.position}": [
                     *(step.name, step.kind, step.status, step.attempts, _json(step.output), _message(step.error)),
@@ -261,6 +157,11 @@ class Stored(Side):
             case "decide":
                 for row in await self._kit.pool.fetch(_PENDING, self.roots[sequence]):
                     await (self._kit.approve if given else self._kit.reject)(row["run_id"])
+            case "settle":
+                async with self._kit.pool.acquire() as conn:
+                    for row in await conn.fetch(_DOUBTS, self.roots[sequence]):
+                        outcome, reference = ("done", "by hand") if given else ("not_done", None)
+                        await settle_effect(conn, row["id"], outcome, actor=DANA, reference=reference)
             case "cancel" if self.roots[sequence]:
                 root = self.roots[sequence][given % len(self.roots[sequence])]
                 async with self._kit.pool.acquire() as conn:
@@ -277,17 +178,30 @@ class Stored(Side):
             taken_back = [row.id for row in await reap(conn, limit=100_000)]
         await self._kit.pool.execute(_LATER, taken_back, DELAY)
 
+    async def give_back(self) -> None:
+        """Claim what is due and give it back unstarted, as a worker does that has no processor for a second."""
+        await settle_intents(self._kit.pool)
+        async with self._kit.pool.acquire() as conn:
+            worker = await given_worker(conn, *sorted(registered()))
+            await finish(conn, worker, [release(job) for job in await claim(conn, worker, limit=100_000)])
+            await retire_worker(conn, worker.id)
+
     async def pass_time(self, passed: timedelta) -> None:
         await self._kit.let_time_pass(passed)
 
     async def state(self, sequence: int) -> list[Any]:
         rows = {row["id"]: row for row in await self._kit.pool.fetch(_JOBS, self.roots[sequence])}
         found: dict[UUID, dict[str, Any]] = {
-            id: {**_job(*[row[key] for key in _KEYS]), "steps": {}} for id, row in rows.items()
+            id: {**_job(*[row[key] for key in _KEYS]), "effects": [], "steps": {}} for id, row in rows.items()
         }
         for id, row in rows.items():
             if row["job_type"] == "ENGINE_RUN":
                 del found[id]["attempts"]
+            else:
+                found[id]["attempts"] -= row["given_back"]
+        for one in await self._kit.pool.fetch(_EFFECTS, list(rows)):
+            facts = [one["step"], one["name"], one["state"], one["reference"] or "", *one["other_references"]]
+            found[one["job_id"]]["effects"].append(facts)
         for step in await self._kit.pool.fetch(_STEPS, list(rows)):
             found[step["run_id"]]["steps"][f"{step['branch']}{step['position']}"] = [
                 *(step["name"], step["kind"], step["status"], step["attempts"], _json(step["output"])),
@@ -300,7 +214,12 @@ class Stored(Side):
 _TREE = """with recursive tree(id) as (
   select unnest($1::uuid[]) union select j.id from atlas.jobs j join tree t on j.parent_run_id = t.id) """
 _KEYS = ("status", "attempt_count", "retry_count", "lost_count", "output", "error")
-_JOBS = f"{_TREE} select j.id, j.job_type, {', '.join(f'j.{key}' for key in _KEYS)} from atlas.jobs j join tree t on t.id = j.id"
+_JOBS = f"""{_TREE} select j.id, j.job_type, {", ".join(f"j.{key}" for key in _KEYS)}, (
+  select count(*) from atlas.job_attempts a where a.job_id = j.id and a.outcome = 'released') as given_back
+from atlas.jobs j join tree t on t.id = j.id"""
+_EFFECTS = "select * from atlas.effects where job_id = any ($1::uuid[]) order by step, name, state, reference"
+_DOUBTS = f"""{_TREE} select e.id from atlas.effects e join tree t on t.id = e.job_id
+where e.state in ('intended', 'unknown') order by e.created_at"""
 _STEPS = """select s.*, a.status::text as approval from atlas.workflow_steps s
 left join atlas.approvals a on a.id = s.approval_id where s.run_id = any ($1::uuid[])"""
 _LATER = "update atlas.jobs set next_retry_at = next_retry_at + $2 where id = any ($1::uuid[]) and status = 'queued'"
@@ -321,7 +240,10 @@ def _job(
 
 
 def _json(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
+    value = None if text is None else orjson.loads(text)
+    # Each side gives an effect an id of its own.
+    ids = {"asks", "effect"} & value.keys() if isinstance(value, dict) else ()
+    return {**value, **dict.fromkeys(ids, "its id")} if ids else value
 
 
 def _message(error: str | None) -> Any:
@@ -341,18 +263,36 @@ def operations(sequence: int, seed: int) -> list[tuple[str, Any]]:
     random = Random(seed)
 
     def one() -> tuple[str, Any]:
-        what = random.choice(["start", "start", "start", "enqueue", "publish", "publish", "decide", "cancel", "rest"])
+        what = random.choice(
+            [
+                "start",
+                "start",
+                "start",
+                "enqueue",
+                "enqueue",
+                "publish",
+                "publish",
+                "decide",
+                "settle",
+                "cancel",
+                "rest",
+            ]
+        )
         match what:
             case "start":
                 return what, random.choice(STARTS)
             case "enqueue":
-                fails = ("same.flaky", {"fails": random.randrange(5)})
-                return what, random.choice(
-                    [fails, ("same.settles", {"how": random.choice(["snooze", "later", "never"])})]
+                job_type, given = random.choice(
+                    [
+                        ("same.flaky", {"fails": random.randrange(5)}),
+                        ("same.settles", {"how": random.choice(["snooze", "later", "never"])}),
+                        ("same.charges", {"how": random.choice(sorted(HOWS))}),
+                    ]
                 )
+                return what, (job_type, {**given, "sequence": sequence})
             case "publish":
                 return what, (random.choice(MATCHED), {"sequence": sequence, "n": random.randrange(3)})
-            case "decide":
+            case "decide" | "settle":
                 return what, random.random() < 0.7
             case _:
                 return what, random.randrange(9)
@@ -370,6 +310,9 @@ async def compare(kit: AtlasKit, count: int, seed: int) -> None:
         for side in (simulated, stored):
             for sequence in range(count):
                 await side.do(sequence, followed[sequence][number])
+            if side is stored and number % 2 == 0:
+                # What was given back did not begin: it is as if it had not been claimed.
+                await stored.give_back()
             if dies:
                 await side.die()
             await side.run_due()
