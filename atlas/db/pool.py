@@ -6,12 +6,14 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
 import asyncpg
 
 from atlas.db.failures import connection_error, explained, shown
+from atlas.db.lost_response import WaitingConnection, WatchedCursor
 from atlas.db.pooler import PooledConnection, is_behind_pooler, is_pooled, local_settings
 from atlas.db.schema import role, schema_name
 from atlas.db.servers import connect_to_primary
@@ -219,7 +221,7 @@ def _leads_to_standby(conn: Any) -> bool:
     return conn is not None and not conn.is_closed() and getattr(conn.get_settings(), "in_hot_standby", "off") == "on"
 
 
-class _Connection(asyncpg.Connection):  # type: ignore[misc]
+class _Connection(WaitingConnection):
     """A connection whose transactions are rolled back in time, and that is closed in time."""
 
     # A statement that is sent in one message with the next commit, and with what the pool resets afterwards.
@@ -229,31 +231,46 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         _connections.add(self)
+        if not issubclass(type(self), PooledConnection):
+            self.watch()
 
     async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:
         """As asyncpg's. A connection that broke raises a connection error."""
         is_last = bool(self.before_commit) and query == "COMMIT;"
         if is_last:
             query, self.before_commit = f"{self.before_commit} {query} {self.get_reset_query()}", ""
+        self.waiting_since = monotonic()
         try:
             status: str = await super().execute(query, *arguments, timeout=timeout)
             self._is_reset = is_last
             return status
         except asyncpg.InternalClientError as error:
             raise self._broken(error) from error
+        finally:
+            self.waiting_since = None
 
     async def _execute(self, *arguments: Any, **options: Any) -> Any:
         """What every fetch calls."""
+        self.waiting_since = monotonic()
         try:
             return await super()._execute(*arguments, **options)
         except asyncpg.InternalClientError as error:
             raise self._broken(error) from error
+        finally:
+            self.waiting_since = None
 
     async def _executemany(self, *arguments: Any, **options: Any) -> Any:
+        self.waiting_since = monotonic()
         try:
             return await super()._executemany(*arguments, **options)
         except asyncpg.InternalClientError as error:
             raise self._broken(error) from error
+        finally:
+            self.waiting_since = None
+
+    def cursor(self, *arguments: Any, **options: Any) -> WatchedCursor:
+        """As asyncpg's."""
+        return WatchedCursor(self, super().cursor(*arguments, **options))
 
     def get_reset_query(self) -> str:
         """What a pool sends before it lends the connection again: nothing right after a commit that has sent it."""

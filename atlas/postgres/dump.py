@@ -4,17 +4,27 @@ import asyncio
 import os
 import re
 import subprocess
+import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from uuid import uuid4
 
+import asyncpg
+
+from atlas.db.lost_response import sessions_are_idle
+from atlas.db.pool import connect
 from atlas.errors import AtlasError
 from atlas.postgres.pg_ctl import BIN
 
 LOOK_SECONDS = 0.5
+# How long a program may write nothing before the server is asked about it, and how often it is found idle then.
+SILENT_SECONDS = 15.0
+MAX_IDLE_LOOKS = 3
+CONNECT_SECONDS = 10
 CHUNK_BYTES = 2**20
 # pg_restore sets this before anything else; servers before 17 do not have it.
 TIMEOUT = b"SET transaction_timeout = 0;\n"
@@ -65,9 +75,12 @@ async def dump_tables(
 
 async def _dump(url: str, file: Path, progress: Progress, *arguments: str) -> None:
     with file.open("wb") as out:
-        process = await _start("pg_dump", "--format=custom", "--enable-row-security", *arguments, url=url, stdout=out)
+        session = _Session(url)
+        options = ("--format=custom", "--enable-row-security")
+        process = await _start("pg_dump", *options, *arguments, session=session, stdout=out)
         assert process.stderr is not None
-        errors = await _watched(process.stderr.read(), lambda: progress(file.stat().st_size), process)
+        watch = _Watch(session, lambda: file.stat().st_size, progress)
+        errors = await watch.wait(process.stderr.read(), process)
     await _require_success("pg_dump", process, errors)
 
 
@@ -83,22 +96,24 @@ async def restore(url: str, file: Path, progress: Progress, *, parts: Sequence[P
         ("--section=post-data", str(file)),
     ]
     commands = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--file=-")
-    writer = await _start("psql", *commands, url=url, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    session = _Session(url)
+    writer = await _start("psql", *commands, session=session, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert writer.stdin is not None
     assert writer.stderr is not None
     copied = [0]
+    watch = _Watch(session, lambda: copied[0], progress)
     said = asyncio.ensure_future(writer.stderr.read())
     for script in scripts:
         reader = await _start("pg_restore", "--file=-", *WITHOUT_LOGINS, *script)
         assert reader.stderr is not None
         work = asyncio.gather(_copy(reader, writer, copied, creates=script is scripts[0]), reader.stderr.read())
-        complete, read_errors = await _watched(work, lambda: progress(copied[0]), reader, writer)
+        complete, read_errors = await watch.wait(work, reader, writer)
         if not complete:
             break
     else:
         # Only now: psql commits what it has when its input ends.
         writer.stdin.close()
-    write_errors = await _watched(said, lambda: progress(copied[0]), writer)
+    write_errors = await watch.wait(said, writer)
     if await writer.wait() > 0:
         await _require_success("psql", writer, write_errors)
     await _require_success("pg_restore", reader, read_errors)
@@ -147,14 +162,31 @@ async def _copy(reader: Process, writer: Process, copied: list[int], *, creates:
     return False
 
 
-async def _start(program: str, *arguments: str, url: str | None = None, **pipes: Any) -> Process:
-    address, password = ((), {}) if url is None else _without_password(url)
+class _Session:
+    """The session of a program of Postgres, under a name of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.name = f"atlas {uuid4()}"
+
+    async def is_idle(self) -> bool:
+        """Whether the server waits for the program, or cannot be asked."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await sessions_are_idle(await connect(self.url), self.name)
+        except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, AtlasError):
+            return True
+
+
+async def _start(program: str, *arguments: str, session: _Session | None = None, **pipes: Any) -> Process:
+    address, password = ((), {}) if session is None else _without_password(session.url)
+    name = {} if session is None else {"PGAPPNAME": session.name, "PGCONNECT_TIMEOUT": str(CONNECT_SECONDS)}
     return await asyncio.create_subprocess_exec(
         str(BIN / program),
         *address,
         *arguments,
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes},
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **password},
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **name, **password},
     )
 
 
@@ -163,19 +195,39 @@ def _pattern(schema: str, table: str) -> str:
     return f'"{schema}"."{table}"'
 
 
-async def _watched(work: Any, look: Callable[[], None], *processes: Process) -> Any:
-    """Wait for some work of these processes, and look at it now and then. Whatever ends the wait ends them."""
-    working = asyncio.ensure_future(work)
-    try:
-        while not (await asyncio.wait([working], timeout=LOOK_SECONDS))[0]:
-            look()
-        return await working
-    except BaseException:
-        working.cancel()
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
-        raise
+class _Watch:
+    """Looks at the work of processes now and then. One that waits for an idle server has lost a response."""
+
+    def __init__(self, session: _Session, size: Callable[[], int], progress: Progress) -> None:
+        self._session = session
+        self._size = size
+        self._progress = progress
+
+    async def wait(self, work: Any, *processes: Process) -> Any:
+        """Wait for some work of these processes. Whatever ends the wait ends them."""
+        working = asyncio.ensure_future(work)
+        try:
+            idle, size, looked_at = 0, -1, time.monotonic()
+            while not (await asyncio.wait([working], timeout=LOOK_SECONDS))[0]:
+                before, size = size, self._size()
+                self._progress(size)
+                if size != before:
+                    idle, looked_at = 0, time.monotonic()
+                elif time.monotonic() - looked_at > SILENT_SECONDS:
+                    idle = idle + 1 if await self._session.is_idle() else 0
+                    looked_at = time.monotonic()
+                if idle == MAX_IDLE_LOOKS:
+                    raise DumpFailed(
+                        "A response of the server was lost: the server waits for the program, and the program for it.",
+                        remedy="Look at what stands between them, such as a proxy or a tunnel, and run it again.",
+                    )
+            return await working
+        except BaseException:
+            working.cancel()
+            for process in processes:
+                if process.returncode is None:
+                    process.kill()
+            raise
 
 
 async def _require_success(program: str, process: Process, errors: bytes) -> None:

@@ -68,6 +68,39 @@ async def test_locks_are_free_within_a_minute_when_the_network_swallows_the_end_
         await until(lambda: conn.fetchval("select pg_try_advisory_xact_lock(77)"), within=60)
 
 
+WAIT = "select pg_advisory_xact_lock(9)"
+WAITS = "select count(*) > 0 from pg_locks where locktype = 'advisory' and objid = 9 and not granted"
+
+
+@without_pooler("its sessions have no name")
+@pytest.mark.parametrize("way", ["fetch", "execute", "cursor"])
+async def test_a_wait_for_a_response_that_was_lost_ends(database_url, conn, monkeypatch, way):
+    monkeypatch.setattr("atlas.db.lost_response.LOOK_SECONDS", 0.1)
+
+    async def ask(asking):
+        if way == "cursor":
+            async with asking.transaction():
+                return [row async for row in asking.cursor(WAIT)]
+        return await getattr(asking, way)(WAIT)
+
+    async with FaultyProxy(database_url) as proxy:
+        asking = await connect(proxy.url)
+        for is_lost in (False, True):
+            await conn.execute("select pg_advisory_lock(9)")
+            asked = asyncio.create_task(ask(asking))
+            await until(lambda: conn.fetchval(WAITS), within=60)
+            # Several looks find that the session works.
+            await asyncio.sleep(0.5)
+            if is_lost:
+                proxy.sink()
+            await conn.execute("select pg_advisory_unlock(9)")
+            if is_lost:
+                with pytest.raises(asyncpg.ConnectionDoesNotExistError):
+                    await asked
+            else:
+                await asked
+
+
 async def test_without_the_tables_the_login_acts_for_itself(databases: TestDatabases):
     async with databases.database(migrated=False) as url:
         pool = await open_pool(url, size=1)
