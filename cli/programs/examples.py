@@ -1,7 +1,6 @@
 """The example command definitions of a new installation, with small programs in place of real ones."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from atlas.actors import Actor
@@ -28,7 +27,7 @@ async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
     return list(examples)
 
 
-def read_examples(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
+def read_examples() -> dict[str, dict[str, Any]]:
     """The examples by key."""
-    found = (read_definition(file) for file in sorted(folder.glob("*.json")))
+    found = (read_definition(file) for file in sorted(FOLDER.glob("*.json")))
     return {described["key"]: described for described in found}

@@ -56,7 +56,6 @@ async def open_session(
     browser: str | None = None,
     before: str | None = None,
     link: str | None = None,
-    lifetime: timedelta = LIFETIME,
 ) -> tuple[Session, str]:
     """Sign in: returns the session and its secret, which is not shown again.
 
@@ -72,7 +71,7 @@ async def open_session(
             await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
         address = actor.ip_commitment
-        session, clear = await _insert(conn, token, lifetime, ip_commitment=address, browser=browser)
+        session, clear = await _insert(conn, token, LIFETIME, ip_commitment=address, browser=browser)
         if link_id is not None:
             meta = {"prefix": token.prefix, "session_id": str(session.id)}
             await record(conn, Event("SIGN_IN_LINK_USED", "session", str(link_id), actor, token.tenant_id, meta=meta))
@@ -80,11 +79,11 @@ async def open_session(
     return session, clear
 
 
-async def make_link(conn: Connection, token: Token, *, actor: Actor, lifetime: timedelta = LINK_LIFETIME) -> str:
+async def make_link(conn: Connection, token: Token, *, actor: Actor) -> str:
     """A code that opens one session with this token, without showing the token."""
     async with conn.transaction():
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
-        link, clear = await _insert(conn, token, lifetime, is_link=True)
+        link, clear = await _insert(conn, token, LINK_LIFETIME, is_link=True)
         await record(conn, _event("SIGN_IN_LINK_MADE", link, actor))
     return clear
 

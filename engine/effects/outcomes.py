@@ -89,8 +89,3 @@ class EffectRefused(AtlasError):
 def refuse(reason: str) -> NoReturn:
     """Say within an effect that the provider certainly did not make it."""
     raise EffectRefused(reason, remedy="The effect was not made: the next attempt calls the provider again.")
-
-
-def provider_of(name: str) -> str:
-    """The provider of an effect: what its name has before the first dot."""
-    return name.partition(".")[0]

@@ -205,9 +205,9 @@ async def list_bulk_actions(
     return [_bulk_action(row) for row in rows]
 
 
-async def due_bulk_actions(conn: Queryable, *, limit: int = LARGEST_PAGE) -> list[UUID]:
+async def due_bulk_actions(conn: Queryable) -> list[UUID]:
     """The actions whose next step is due."""
-    return [row["id"] for row in await conn.fetch(DUE.sql, *DUE.bind({"limit": limit}))]
+    return [row["id"] for row in await conn.fetch(DUE.sql, *DUE.bind({"limit": LARGEST_PAGE}))]
 
 
 async def forget_bulk_actions(conn: Connection) -> None:

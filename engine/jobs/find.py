@@ -131,15 +131,15 @@ async def list_attempts(
     return [_attempt(row) for row in rows]
 
 
-async def queue_depth(conn: Queryable, *, tenant_id: UUID | None = None) -> list[QueueDepth]:
+async def queue_depth(conn: Queryable) -> list[QueueDepth]:
     """Active jobs by type and status, the largest counts. Counts only what is active, so history does not slow it."""
-    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"tenant_id": tenant_id, "most": MAX_DEPTHS}))
+    rows = await conn.fetch(DEPTH.sql, *DEPTH.bind({"max_depths": MAX_DEPTHS}))
     return from_rows(QueueDepth, rows)
 
 
-async def count_due(conn: Queryable, job_types: Sequence[str], *, most: int = 1_000_000) -> int:
-    """How many jobs of these types could be claimed now, counted up to `most`."""
-    return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types), "most": most})))
+async def count_due(conn: Queryable, job_types: Sequence[str]) -> int:
+    """How many jobs of these types could be claimed now, counted up to a million."""
+    return int(await conn.fetchval(COUNT_DUE.sql, *COUNT_DUE.bind({"job_types": list(job_types)})))
 
 
 def _job_row(row: Any) -> JobRow:

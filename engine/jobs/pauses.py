@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import get_args
 from uuid import UUID
 
 import orjson
@@ -33,7 +32,6 @@ CONFIRMED = statement("engine/jobs/sql/pause_confirmed.sql")
 END = statement("engine/jobs/sql/end_pauses.sql")
 UNPARK = statement("engine/jobs/sql/unpark_runs.sql")
 
-KINDS: tuple[PauseKind, ...] = get_args(PauseKind)
 # What only operators pause: it is no tenant's own.
 SHARED_KINDS: tuple[PauseKind, ...] = ("type", "definition")
 # How many parked runs become due in one statement.

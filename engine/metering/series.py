@@ -104,12 +104,13 @@ async def read_sums(
     return found
 
 
-async def prune_series(pool: Pool, *, batch: int = PRUNE_BATCH) -> AsyncIterator[int]:
+async def prune_series(pool: Pool) -> AsyncIterator[int]:
     """Remove steps that are past their age, one transaction a batch: how many. The caller may wait between batches."""
-    removed = batch
-    while removed >= batch:
+    removed = PRUNE_BATCH
+    while removed >= PRUNE_BATCH:
         async with borrow(pool, within=BATCH_SECONDS) as conn:
-            removed = len(await fetch(conn, PRUNE, steps=list(KEPT_DAYS), days=list(KEPT_DAYS.values()), limit=batch))
+            ages = {"steps": list(KEPT_DAYS), "days": list(KEPT_DAYS.values())}
+            removed = len(await fetch(conn, PRUNE, **ages, limit=PRUNE_BATCH))
         yield removed
 
 

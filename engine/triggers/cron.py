@@ -152,20 +152,20 @@ def known_cron(expression: str, zone: str) -> Cron:
     return Cron(NAMES.get(text.lower(), " ".join(text.upper().split())), ZoneInfo(zone))
 
 
-def check_cron(expression: str, *, field: str = "cron_expr") -> list[FieldError]:
+def check_cron(expression: str) -> list[FieldError]:
     """What is wrong with an expression, with the position of each mistake."""
     text = expression.strip()
     if text.startswith("@"):
         known = ", ".join(sorted(NAMES))
-        return [] if text.lower() in NAMES else [FieldError(field, f"{text!r} is none of the names {known}")]
+        return [] if text.lower() in NAMES else [FieldError("cron_expr", f"{text!r} is none of the names {known}")]
     parts = text.split()
     if len(expression) > LONGEST:
-        return [FieldError(field, f"is longer than {LONGEST} characters")]
+        return [FieldError("cron_expr", f"is longer than {LONGEST} characters")]
     if len(parts) != 5:
         wanted = "minute, hour, day of the month, month, day of the week"
-        return [FieldError(field, f"has {len(parts)} fields instead of 5 ({wanted})")]
-    wrong = [FieldError(field, reason) for reason in _wrong_terms(expression, parts)]
-    return wrong or _check_whole(field, expression, parts)
+        return [FieldError("cron_expr", f"has {len(parts)} fields instead of 5 ({wanted})")]
+    wrong = [FieldError("cron_expr", reason) for reason in _wrong_terms(expression, parts)]
+    return wrong or _check_whole(expression, parts)
 
 
 def _wrong_terms(expression: str, parts: list[str]) -> Iterator[str]:
@@ -222,13 +222,13 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdigit() else NAMED.get(text)
 
 
-def _check_whole(field: str, expression: str, parts: list[str]) -> list[FieldError]:
+def _check_whole(expression: str, parts: list[str]) -> list[FieldError]:
     """Check the fields together: they may name a day that no month has."""
     text = " ".join(parts)
     if _reads(text) and next(CronSim(text, datetime(2024, 1, 1)), None) is not None:
         return []
     at = expression.index(parts[2], expression.index(parts[1], len(parts[0])) + len(parts[1])) + 1
-    return [FieldError(field, f"at character {at}: the day {parts[2]!r} never comes in the month {parts[3]!r}")]
+    return [FieldError("cron_expr", f"at character {at}: the day {parts[2]!r} never comes in the month {parts[3]!r}")]
 
 
 def _reads(text: str) -> bool:

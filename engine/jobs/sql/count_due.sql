@@ -1,4 +1,4 @@
--- Jobs that a worker of these types could claim now, at most so many. Looks across tenants: a worker serves them all. SQL,
+-- Jobs that a worker of these types could claim now, at most a million. Looks across tenants: a worker serves them all. SQL,
 -- because the count is bounded, on the database's clock.
 select count(*)::int
 from (
@@ -8,5 +8,5 @@ from (
     and (next_retry_at is null or next_retry_at <= clock_timestamp())
     and host_id is null
     and job_type = any (:job_types)
-  limit :most
+  limit 1000000
 ) due;

@@ -1,6 +1,5 @@
 """The example workflows that come with Atlas."""
 
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,9 +12,9 @@ from atlas.source import SOURCE
 FOLDER = SOURCE / "examples" / "workflows"
 
 
-def example_workflows(folder: Path = FOLDER) -> list[dict[str, Any]]:
+def example_workflows() -> list[dict[str, Any]]:
     """The documents, by file name; none where Atlas was installed without them."""
-    return [orjson.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    return [orjson.loads(path.read_bytes()) for path in sorted(FOLDER.glob("*.json"))]
 
 
 async def load_examples(conn: Connection, *, actor: Actor) -> list[Saved]:
