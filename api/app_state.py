@@ -26,7 +26,7 @@ MAX_EXPORTS = 3
 # Live connections, in all and of one tenant; requests of one host that wait for a job.
 MAX_WATCHERS = 1000
 MAX_WATCHERS_EACH = 250
-MOST_POLLS_EACH = 32
+MAX_POLLS_EACH = 32
 
 # Check documents and fill in templates for all applications of this process, one of each caller at a time.
 HELPERS = HelperPool(2)
@@ -66,7 +66,7 @@ class AppState:
         self.watchers = ConcurrencyLimit(
             "to watch at the same time", most=min(MAX_WATCHERS, third), most_each=min(MAX_WATCHERS_EACH, third)
         )
-        self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MOST_POLLS_EACH)
+        self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MAX_POLLS_EACH)
 
     async def record_refusals(self) -> None:
         """Record in the audit log what was refused since the last time."""

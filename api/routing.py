@@ -39,7 +39,7 @@ BODY_LIMIT = 1024 * 1024
 # For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
 # So many unknown query names are described in an error.
-MOST_UNKNOWN = 10
+MAX_UNKNOWN = 10
 # Between two parts of it.
 BODY_IDLE_SECONDS = 10.0
 # A Content-Length with more digits is not parsed.
@@ -257,7 +257,7 @@ def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
             "The request",
             [
                 FieldError(f"query.{name[:LONGEST_NAME]}", unknown_name(name, names))
-                for name in sorted(unknown)[:MOST_UNKNOWN]
+                for name in sorted(unknown)[:MAX_UNKNOWN]
             ],
         )
 

@@ -9,7 +9,7 @@ LARGEST_INPUT = 256 * 1024
 # The output of a handler, unless its type says otherwise, and the result of a workflow's step.
 LARGEST_OUTPUT = 1024 * 1024
 # The most retries of a job and of a job type.
-MOST_RETRIES = 1000
+MAX_RETRIES = 1000
 # The most values in the JSON of one request that enqueues jobs.
-MOST_VALUES = 200_000
-LONGEST_IDEMPOTENCY_KEY = 200
+MAX_VALUES = 200_000
+MAX_IDEMPOTENCY_KEY_LENGTH = 200

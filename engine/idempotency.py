@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
+from atlas.bounds import MAX_IDEMPOTENCY_KEY_LENGTH
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.refusals import closed_tenant
@@ -46,8 +46,8 @@ class StoredResponse:
 
 def call_key(tenant_id: UUID, subject: str, key: str, *request: bytes) -> CallKey:
     """The key of a call; `request` is everything that distinguishes the request from others."""
-    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY or not key.isascii() or not key.isprintable():
-        reason = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable characters"
+    if not 0 < len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH or not key.isascii() or not key.isprintable():
+        reason = f"must have 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} printable characters"
         raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
     digest = hashlib.sha256()
     for part in request:

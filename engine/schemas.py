@@ -16,7 +16,7 @@ from atlas.errors import FieldError, InvalidInput
 MAX_SCHEMA_SIZE = 64 * 1024
 DEEPEST_SCHEMA = 32
 MAX_PATTERN_LENGTH = 256
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 # All errors are described at once, and each part of a schema takes 10 µs with each value: 60,000 wrong items took 3 s.
 # With more parts times values than this only the first error is.
 MAX_DESCRIBED = 2000
@@ -81,7 +81,7 @@ def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_fo
     if text.count(b"{") * orjson.dumps(given).count(b",") > MAX_DESCRIBED:
         found = [_first_error(validator, given)]
     else:
-        found = list(islice(validator.iter_errors(given), MOST_ERRORS))
+        found = list(islice(validator.iter_errors(given), MAX_ERRORS))
     return [FieldError(".".join(str(part) for part in error.instance_path), error.message) for error in found]
 
 
@@ -165,7 +165,7 @@ def template_errors(
             part = part[step]
         if is_constant(part) or error.kind.name in _OF_NAMES:
             found.append(FieldError(".".join(str(step) for step in error.instance_path), error.message))
-    return found[:MOST_ERRORS]
+    return found[:MAX_ERRORS]
 
 
 def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str, has_formats: bool = True) -> None:

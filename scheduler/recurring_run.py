@@ -20,7 +20,7 @@ from atlas.threads import awaitable
 # Takes a RecurringContext, or nothing. A plain function runs in a thread, an async one on the event loop.
 Function = Callable[..., Any]
 
-LONGEST_ERROR = 2000
+MAX_ERROR_LENGTH = 2000
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -132,4 +132,4 @@ def _required(function: Function) -> list[inspect.Parameter]:
 def _failed(error: BaseException) -> tuple[Outcome, str]:
     kind, message = type(error).__name__, str(error).strip()
     shown = message if isinstance(error, AtlasError) and message else f"{kind}: {message}" if message else kind
-    return "failed", stored_text(shown)[:LONGEST_ERROR]
+    return "failed", stored_text(shown)[:MAX_ERROR_LENGTH]

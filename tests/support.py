@@ -32,7 +32,7 @@ T = TypeVar("T")
 NO_SPACE = 'could not extend file "base/16385/16412": No space left on device'
 
 # The seconds that a task may hold an event loop which others need, of its own processor time: a busy machine adds nothing.
-LONGEST_HOLD = 0.1
+MAX_HOLD = 0.1
 
 ALICE = Actor("user", "alice")
 DANA = Actor("user", "dana")

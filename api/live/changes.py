@@ -21,11 +21,11 @@ SIZE = statement("audit/sql/window_size.sql")
 RUNNING = statement("api/live/sql/running.sql")
 
 # A window of more rows is not read: its watchers are sent a refetch instead.
-MOST_ROWS = 5000
+MAX_ROWS = 5000
 # Of each room, those that changed last.
-MOST_RUNNING = 500
+MAX_RUNNING = 500
 # Of those, the runs whose steps are looked at.
-MOST_RUNS = 50
+MAX_RUNS = 50
 RUN = "ENGINE_RUN"
 
 # A tenant, or None for all of them.
@@ -80,9 +80,9 @@ async def read_window(conn: Connection, since: LogPosition, actions: list[str], 
     if since.epoch != now.epoch or since.end > now.end:
         # Of another cluster, or of one that was restored to an earlier state: its snapshots say nothing here.
         return JobChanges(now, [], None)
-    bounds = {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot, "most": MOST_ROWS + 1}
+    bounds = {"epoch": now.epoch, "prev": since.snapshot, "cur": now.snapshot, "most": MAX_ROWS + 1}
     size = await fetch_value(conn, SIZE, **bounds)
-    if size > MOST_ROWS:
+    if size > MAX_ROWS:
         return JobChanges(now, [], None)
     rows = await fetch(conn, CHANGES, **bounds, actions=actions, most_each=most_each) if size else []
     more: dict[tuple[UUID | None, str], int] = {}
@@ -97,16 +97,16 @@ async def read_running(conn: Connection, rooms: Collection[Room]) -> dict[Room, 
     """The jobs that run now, by room: at most some hundred of each, whatever runs in the others."""
     tenants = [room for room in rooms if room is not None]
     found: dict[Room, dict[UUID, Running]] = {room: {} for room in rooms}
-    bounds = {"most": MOST_RUNNING, "most_runs": MOST_RUNS, "run": RUN}
+    bounds = {"most": MAX_RUNNING, "most_runs": MAX_RUNS, "run": RUN}
     for row in await fetch(conn, RUNNING, tenants=tenants, every=None in found, **bounds):
         times = (row["started_at"], row["updated_at"], row["stepped_at"])
         job = Running(row["attempt_count"], row["progress"], *times, row)
-        if row["of_tenant"] <= MOST_RUNNING and row["tenant_id"] in found:
+        if row["of_tenant"] <= MAX_RUNNING and row["tenant_id"] in found:
             found[row["tenant_id"]][row["job_id"]] = job
-        if row["of_all"] <= MOST_RUNNING and None in found:
+        if row["of_all"] <= MAX_RUNNING and None in found:
             found[None][row["job_id"]] = job
     return {
-        room: RunningJobs(jobs, min(job.updated_at for job in jobs.values()) if len(jobs) == MOST_RUNNING else None)
+        room: RunningJobs(jobs, min(job.updated_at for job in jobs.values()) if len(jobs) == MAX_RUNNING else None)
         for room, jobs in found.items()
     }
 

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 
 # Events of one kind in one frame; the rest are counted. A screen shows no more.
-MOST_OF_A_KIND = 60
+MAX_OF_A_KIND = 60
 LARGEST_FRAME = 64 * 1024
-LONGEST_ERROR = 200
+MAX_ERROR_LENGTH = 200
 
 EVENTS = {
     "JOB_CREATED": "job.created",
@@ -102,4 +102,4 @@ def write(frame: Mapping[str, Any]) -> str:
 
 def _error(row: Mapping[str, Any]) -> str | None:
     message = row["message"] or row["error_message"]
-    return None if not message else str(message)[:LONGEST_ERROR]
+    return None if not message else str(message)[:MAX_ERROR_LENGTH]

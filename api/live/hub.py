@@ -27,7 +27,7 @@ from atlas.api.live.changes import (
     read_window,
     write_place,
 )
-from atlas.api.live.frames import EVENTS, MOST_OF_A_KIND, event_of, job_facts, refetch, write
+from atlas.api.live.frames import EVENTS, MAX_OF_A_KIND, event_of, job_facts, refetch, write
 from atlas.api.problems import AWAY
 from atlas.audit.find import LogPosition
 from atlas.errors import AtlasError
@@ -126,7 +126,7 @@ class Hub:
             return
         before = dict(self._running)
         async with self._api.db.connection() as conn:
-            window = await read_window(conn, since, ACTIONS, most_each=MOST_OF_A_KIND)
+            window = await read_window(conn, since, ACTIONS, most_each=MAX_OF_A_KIND)
             running = await read_running(conn, before)
         if self._place is since:
             self._place = window.place
@@ -156,7 +156,7 @@ class Hub:
         if place is None:
             return refetch()
         try:
-            window = await read_window(conn, place, ACTIONS, most_each=MOST_OF_A_KIND)
+            window = await read_window(conn, place, ACTIONS, most_each=MAX_OF_A_KIND)
         except asyncpg.DataError:
             return refetch()
         missed = next(iter(_frames(window, [], room)), None)
@@ -190,7 +190,7 @@ def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     for one in reversed(list(events)):
         kind = one["event"]
         seen[kind] += 1
-        if seen[kind] > MOST_OF_A_KIND:
+        if seen[kind] > MAX_OF_A_KIND:
             cut[kind] += 1
         else:
             kept.append(one)

@@ -43,7 +43,7 @@ FACTS = statement("api/metrics/sql/metrics_facts.sql")
 
 CACHED_SECONDS = 3.0
 # Of the meter, for one scrape: after a long pause the next scrapes, or the scheduler, meter the rest.
-MOST_BATCHES = 20
+MAX_BATCHES = 20
 # Callers may invent job types: so many are named, and so many tenants; the rest is counted together.
 MOST_NAMED = 100
 
@@ -99,7 +99,7 @@ class Metrics(Collector):
     async def _meter(self) -> None:
         """Bring the totals up to now. Where nothing can be written, they stay as they are: the rest is still shown."""
         try:
-            for _ in range(MOST_BATCHES):
+            for _ in range(MAX_BATCHES):
                 async with self._api.db.transaction(None) as conn:
                     if not await meter_usage(conn):
                         return

@@ -10,9 +10,9 @@ from pydantic_core import CoreSchema
 
 from atlas.api.field_errors import fields_of
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
-from atlas.bounds import MOST_RETRIES
+from atlas.bounds import MAX_RETRIES
 from atlas.engine.jobs.find import JobRow
-from atlas.engine.jobs.new_job import LONGEST_DELAY, NewJob
+from atlas.engine.jobs.new_job import MAX_DELAY, NewJob
 from atlas.engine.synonyms import ONE_MORE, by_own_names, synonyms_of
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput
@@ -20,7 +20,7 @@ from atlas.models.jobs import Job, ListedJob
 
 JobSource = Literal["manual", "event", "schedule", "workflow", "system"]
 JobTypeName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-MOST_JOBS = 1000
+MAX_JOBS = 1000
 ENGINE_RUN = "ENGINE_RUN"
 # As the OpenAPI description says of the header.
 _CORRELATION = re.compile(r"[!-~]{1,200}")
@@ -63,7 +63,7 @@ class SynonymBody(Body):
 
 def synonym_of(field: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a synonym: that of its field, or one more."""
-    counted = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MOST_RETRIES + 1}, {"type": "null"}]}
+    counted = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_RETRIES + 1}, {"type": "null"}]}
     shown = counted if name in ONE_MORE else {key: schema[key] for key in schema if key not in ("title", "default")}
     about = f"`{field}`, counting the first attempt too." if name in ONE_MORE else f"A synonym of `{field}`."
     return {**shown, "description": about, "deprecated": True}
@@ -97,13 +97,13 @@ class NewJobBody(SynonymBody):
     payload: Document = Field(default_factory=dict, description="The job's input: a JSON object under its own names.")
     priority: Annotated[Whole, Field(ge=-1_000_000, le=1_000_000)] = Field(default=0, description="Higher goes first.")
     scheduled_for: Timestamp | None = Field(default=None, description="Not before this time; now if left out.")
-    delay_seconds: Annotated[Number, Field(ge=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(
+    delay_seconds: Annotated[Number, Field(ge=0, le=int(MAX_DELAY.total_seconds()))] | None = Field(
         default=None, description="Not before so long from now, by the database's clock; instead of `scheduled_for`."
     )
     dedupe_key: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = Field(
         default=None, description="An active job under the same key is returned instead of a new one."
     )
-    max_retries: Annotated[Whole, Field(ge=0, le=MOST_RETRIES)] | None = None
+    max_retries: Annotated[Whole, Field(ge=0, le=MAX_RETRIES)] | None = None
     correlation_id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="Carried to the handler's log lines; the header X-Correlation-Id if left out."
     )
@@ -111,7 +111,7 @@ class NewJobBody(SynonymBody):
     start_by: Timestamp | None = Field(
         default=None, description="If it has not started by then, it is canceled as expired."
     )
-    expires_in_seconds: Annotated[Number, Field(gt=0, le=int(LONGEST_DELAY.total_seconds()))] | None = Field(
+    expires_in_seconds: Annotated[Number, Field(gt=0, le=int(MAX_DELAY.total_seconds()))] | None = Field(
         default=None, description="The same as a time from now, by the database's clock; instead of `start_by`."
     )
     finish_by: Timestamp | None = Field(default=None, description="Its attempts and its retries end by then.")

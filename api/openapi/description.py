@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
 from atlas.api.access.authentication import AGENTS, PLAIN_COOKIE, SECURE_COOKIE
-from atlas.api.models.jobs import MOST_JOBS, NewJobBody
+from atlas.api.models.jobs import MAX_JOBS, NewJobBody
 from atlas.api.openapi.examples import add_examples
 from atlas.api.openapi.names import DESCRIPTIONS
 from atlas.api.openapi.tags import TAGS
@@ -250,7 +250,7 @@ def _synonyms(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _describe_jobs(operation: dict[str, Any]) -> None:
     one: Mapping[str, Any] = {"$ref": REFERENCE.format(model="NewJobBody")}
-    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_JOBS}
+    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_JOBS}
     operation["requestBody"] = {
         "required": True,
         "content": {"application/json": {"schema": {"anyOf": [one, many]}}},

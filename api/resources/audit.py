@@ -32,7 +32,7 @@ router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["au
 
 NEWEST = 2**63 - 1
 # A follower that is more rows behind, of all tenants together, reads the first page again.
-MOST_NEW = 5000
+MAX_NEW = 5000
 MEDIA_TYPE = "application/x-ndjson"
 
 Text = Annotated[str | None, Query(max_length=200)]
@@ -108,7 +108,7 @@ async def show_new(
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         if since is None:
             return NewEntries(items=[], place=write_place(await log_position(conn)), is_cut=False)
-        now, rows = await find_new(conn, filters, since=since, most=MOST_NEW)
+        now, rows = await find_new(conn, filters, since=since, most=MAX_NEW)
     items = await _shown(call, rows or ())
     return NewEntries(items=items, place=write_place(now), is_cut=rows is None)
 

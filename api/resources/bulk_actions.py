@@ -12,8 +12,8 @@ from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.bulk_actions import (
-    LONGEST_REASON,
-    MOST_IDS,
+    MAX_IDS,
+    MAX_REASON_LENGTH,
     BulkAction,
     begin_bulk_action,
     cancel_bulk_action,
@@ -47,11 +47,11 @@ class NewBulkAction(Body):
 
     action: BulkVerbName
     # Exactly one of the three is sent.
-    ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)] = Field(default_factory=list)
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] = Field(default_factory=list)
     filter: JobFilterBody = Field(default_factory=JobFilterBody)
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] | None = None
     rate_per_second: Annotated[Number, Field(ge=0.01, le=1000)] | None = None
-    reason: Annotated[str, StringConstraints(max_length=LONGEST_REASON)] = ""
+    reason: Annotated[str, StringConstraints(max_length=MAX_REASON_LENGTH)] = ""
 
     @model_validator(mode="after")
     def _names_one_selection(self) -> "NewBulkAction":

@@ -10,7 +10,7 @@ from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Wh
 from atlas.api.paging import Limit, NameCursor, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import MOST_RETRIES
+from atlas.bounds import MAX_RETRIES
 from atlas.engine.commands.definitions import (
     Definition,
     add_definition,
@@ -60,7 +60,7 @@ class DefinitionChange(Body):
     programs: Annotated[dict[str, str], Field(max_length=20)] | None = None
     arg_schema: Document | None = None
     timeout_seconds: Seconds | None = None
-    max_retries: Annotated[Whole, Field(ge=0, le=MOST_RETRIES)] | None = None
+    max_retries: Annotated[Whole, Field(ge=0, le=MAX_RETRIES)] | None = None
     max_attempts: Annotated[Whole, Field(ge=1, le=1001)] | None = None
     retry_policy: Literal["atlas", "capped", "agent"] | RetryTerms | None = None
     concurrency: Annotated[Whole, Field(ge=1, le=100_000)] | None = None

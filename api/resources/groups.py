@@ -9,12 +9,12 @@ from atlas.api.access.roles import JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.enqueue_batcher import EnqueueBatcher
 from atlas.api.limits.batches import breathe, chunks
 from atlas.api.models.common import Body, Id
-from atlas.api.models.jobs import MOST_JOBS, NewJobBody, start_of
+from atlas.api.models.jobs import MAX_JOBS, NewJobBody, start_of
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.bulk_actions import shown_action
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import MOST_VALUES
+from atlas.bounds import MAX_VALUES
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.bulk_previews import BulkVerb
@@ -32,13 +32,13 @@ router = APIRouter(prefix=f"{PREFIX}/groups", route_class=GuardedRoute, tags=["j
 class NewGroup(Body):
     """Jobs to enqueue together, and the job that follows them."""
 
-    jobs: Annotated[list[NewJobBody], Field(max_length=MOST_JOBS)]
+    jobs: Annotated[list[NewJobBody], Field(max_length=MAX_JOBS)]
     then: NewJobBody | None = None
     name: Annotated[str, StringConstraints(max_length=LONGEST_NAME)] = ""
 
 
 @router.post("", operation_id="enqueue_group", status_code=201, summary="Enqueue jobs as one group, all or none")
-@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MOST_VALUES)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MAX_VALUES)
 async def create(body: NewGroup, request: Request, call: Calling) -> JobGroup:
     """When all jobs have ended, `then` is enqueued once, with their counts under `group` in its input.
 

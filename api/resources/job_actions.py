@@ -34,7 +34,7 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 # The address without a version that the first callers of Atlas know.
 unversioned = APIRouter(prefix="/api", route_class=GuardedRoute, include_in_schema=False)
 
-MOST_EXPLAINED = 100
+MAX_EXPLAINED = 100
 # What makes an attempt large.
 LARGE_PARTS = ("stdout_tail", "stderr_tail", "log_tail", "error_text", "result")
 
@@ -84,7 +84,7 @@ async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
 async def show_explanations(
     call: Calling,
     id: Annotated[
-        list[Id], Query(max_length=MOST_EXPLAINED, description="A job; up to 100 of them.", default_factory=list)
+        list[Id], Query(max_length=MAX_EXPLAINED, description="A job; up to 100 of them.", default_factory=list)
     ],
 ) -> Listed[JobExplanation]:
     """For the jobs of a page, in one call. Those that do not exist are left out."""

@@ -15,11 +15,11 @@ from atlas.api.field_errors import fields_of
 from atlas.api.http.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
 from atlas.api.models.job_filter import wanted_jobs
-from atlas.api.models.jobs import MOST_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
+from atlas.api.models.jobs import MAX_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
 from atlas.api.paging import MAX_PAGE_BYTES, Cursor, Limit, read_cursor, write_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
-from atlas.bounds import MOST_VALUES
+from atlas.bounds import MAX_VALUES
 from atlas.db.pool import Connection
 from atlas.engine.admission import admitted
 from atlas.engine.jobs.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
@@ -66,7 +66,7 @@ _MANY = TypeAdapter(list[NewJobBody])
     response_model=EnqueuedJob | list[EnqueuedJob],
     summary="Enqueue one job, or a list of jobs, all or none",
 )
-@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MOST_VALUES, raw=True)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MAX_VALUES, raw=True)
 async def create(request: Request) -> Response:
     """A response of 201 means that the job is committed.
 
@@ -89,8 +89,8 @@ async def create(request: Request) -> Response:
 
 
 async def _create_batch(request: Request, call: RequestContext, values: list[Any]) -> Response:
-    if len(values) > MOST_JOBS:
-        raise InvalidInput("The list", [FieldError("", f"holds more than {MOST_JOBS:,} jobs")])
+    if len(values) > MAX_JOBS:
+        raise InvalidInput("The list", [FieldError("", f"holds more than {MAX_JOBS:,} jobs")])
     if not values:
         raise InvalidInput("The list", [FieldError("", "is empty")])
     request.scope["atlas.limits"][-1].charge(len(values))

@@ -12,7 +12,7 @@ from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, page_of, read_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.jobs.gate import LONGEST_TIME, unblock_gate
+from atlas.engine.jobs.gate import MAX_TIME, unblock_gate
 from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paused
 from atlas.models import Page
 from atlas.models.system import Pause, PauseKind
@@ -34,7 +34,7 @@ class PauseBody(Body):
     kind: PauseKind = Field(description="What to pause.")
     target: Name = Field(description="Its key, or the slug, name, label or id of a tenant, host or trigger.")
     reason: Text | None = None
-    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
+    for_seconds: Annotated[Number, Field(gt=0, le=MAX_TIME.total_seconds())] | None = Field(
         default=None, description="Seconds after which the pause ends."
     )
 

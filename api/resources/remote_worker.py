@@ -16,7 +16,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.hosts import leased_jobs
 from atlas.engine.hosts.leased_jobs import (
-    MOST_JOBS,
+    MAX_JOBS,
     Failure,
     JobLease,
     LeasedJob,
@@ -41,7 +41,7 @@ class ClaimBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"job_types": ["invoice.send"], "limit": 10}]})
 
     job_types: Annotated[list[Name], Field(min_length=1, max_length=200)]
-    limit: Annotated[Whole, Field(ge=1, le=MOST_JOBS)] = 1
+    limit: Annotated[Whole, Field(ge=1, le=MAX_JOBS)] = 1
 
 
 class RemoteJob(ApiModel):

@@ -8,7 +8,7 @@ from atlas.api.access.roles import JOB_READERS
 from atlas.api.models.common import Timestamp
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.metering.series import MOST_TYPES, SeriesQuery, read_series
+from atlas.engine.metering.series import MAX_TYPES, SeriesQuery, read_series
 from atlas.models.overview import Series
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
@@ -26,7 +26,7 @@ async def show_series(
     end: Timestamp | None = None,
     job_type: Annotated[str | None, Query(max_length=200)] = None,
     by_type: Annotated[
-        bool, Query(description=f"A series for each of the {MOST_TYPES} busiest job types instead of one of all.")
+        bool, Query(description=f"A series for each of the {MAX_TYPES} busiest job types instead of one of all.")
     ] = False,
     with_points: Annotated[bool, Query(description="False: the sums alone, without the steps.")] = True,
 ) -> Series:

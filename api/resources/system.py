@@ -25,7 +25,7 @@ from atlas.db.versions import running_versions
 from atlas.engine.alerts import read_findings
 from atlas.engine.effects.reports import list_reports
 from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.gate import LONGEST_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
+from atlas.engine.jobs.gate import MAX_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
 from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.metering.usage import UsagePosition, read_usage
@@ -52,7 +52,7 @@ WORKERS = statement("api/resources/sql/workers.sql")
 JOB_TYPES = statement("api/resources/sql/job_types.sql")
 
 # The most workers in the status; `/workers` lists the others.
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
 FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])
 USAGE_POSITION: TypeAdapter[UsagePosition] = TypeAdapter(tuple[AwareDatetime | None, UUID, str])
@@ -67,7 +67,7 @@ class GateBody(Body):
 
     online: Flag
     reason: Text | None = None
-    for_seconds: Annotated[Number, Field(gt=0, le=LONGEST_TIME.total_seconds())] | None = Field(
+    for_seconds: Annotated[Number, Field(gt=0, le=MAX_TIME.total_seconds())] | None = Field(
         default=None, description="Seconds after which Atlas is online again."
     )
 
@@ -152,7 +152,7 @@ async def show_status(call: Calling) -> SystemStatus:
     """What `atlas status` shows, of all tenants."""
     async with call.transaction(read_only=True) as conn:
         gate, queue = await read_gate(conn), await queue_depth(conn)
-        workers = await _read_workers(conn, after=None, limit=MOST_SHOWN, alive_only=True)
+        workers = await _read_workers(conn, after=None, limit=MAX_SHOWN, alive_only=True)
         engine, pauses = await read_engine(conn), await list_pauses(conn)
         lost, versions = await read_lost_end(conn), await running_versions(conn)
     return SystemStatus(

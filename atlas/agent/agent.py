@@ -27,7 +27,7 @@ log = logging.getLogger("atlas.agent")
 
 PAUSES = RetryBudget(first_pause=0.5, longest_pause=15.0)
 # Whatever Retry-After says: it may come from a proxy, and a host that waits runs nothing.
-LONGEST_AFTER = 60.0
+MAX_AFTER = 60.0
 # How long a result may take to be delivered when the agent stops.
 SHUTDOWN_SECONDS = 10.0
 REFUSED = "The command ended, but its result was refused:"
@@ -156,7 +156,7 @@ async def _unless(end: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]
 
 
 def _pause(tried: int, error: ApiError | Unreachable) -> float:
-    return PAUSES.pause(tried, None if error.after is None else min(error.after, LONGEST_AFTER))
+    return PAUSES.pause(tried, None if error.after is None else min(error.after, MAX_AFTER))
 
 
 def _reduced(result: Result, reason: str) -> Result | None:

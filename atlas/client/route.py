@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from atlas.bounds import LONGEST_IDEMPOTENCY_KEY
+from atlas.bounds import MAX_IDEMPOTENCY_KEY_LENGTH
 from atlas.client.errors import not_atlas
 from atlas.client.request import ApiRequest, ApiResponse, ApiTransport, new_key
 from atlas.errors import FieldError, InvalidInput
@@ -158,7 +158,7 @@ def _key(key: str | None) -> str:
     """The caller's idempotency key, if a header can hold it, or a new one."""
     if key is None:
         return new_key()
-    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY or not key.isascii() or not key.isprintable():
-        reason = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} printable ASCII characters"
+    if not 0 < len(key) <= MAX_IDEMPOTENCY_KEY_LENGTH or not key.isascii() or not key.isprintable():
+        reason = f"must have 1 to {MAX_IDEMPOTENCY_KEY_LENGTH} printable ASCII characters"
         raise InvalidInput("The request", [FieldError("idempotency_key", reason)])
     return key

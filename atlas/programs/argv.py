@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 # The kernel's limit for one argument, without its closing zero.
-LONGEST_ARGUMENT = 128 * 1024 - 1
+MAX_ARGUMENT_LENGTH = 128 * 1024 - 1
 _SHELLS = {"sh", "ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "tcsh", "zsh", "busybox", "env", "xargs"}
 
 
@@ -25,4 +25,4 @@ def argument_problem(argument: str) -> str | None:
         size = len(argument.encode())
     except UnicodeEncodeError:
         return "is not valid Unicode"
-    return f"is longer than {LONGEST_ARGUMENT} bytes" if size > LONGEST_ARGUMENT else None
+    return f"is longer than {MAX_ARGUMENT_LENGTH} bytes" if size > MAX_ARGUMENT_LENGTH else None

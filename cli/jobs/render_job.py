@@ -14,7 +14,7 @@ from atlas.cli.terminal.text_table import TextTable
 # What an attempt leaves in text, and what it is called.
 PARTS = {"error_text": "Error", "log_tail": "Log", "stdout_tail": "Standard output", "stderr_tail": "Standard error"}
 # Of how many attempts `jobs show` prints it, and how many lines of each.
-MOST_SHOWN = 3
+MAX_SHOWN = 3
 SHOWN_LINES = 40
 
 
@@ -46,7 +46,7 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
     ]
     if rows:
         parts += ["", table(("ATTEMPT", "STATUS", "OUTCOME", "STARTED", "MS", "WORKER"), rows)]
-    for one in found.attempts[-MOST_SHOWN:]:
+    for one in found.attempts[-MAX_SHOWN:]:
         parts += parts_of(one, job.id, most=SHOWN_LINES)
     return parts
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from atlas.bounds import MOST_VALUES
+from atlas.bounds import MAX_VALUES
 from atlas.cli.terminal.durations import is_duration, parse_duration
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.strict_json import read_json
@@ -27,7 +27,7 @@ def read_object(option: str, given: str) -> dict[str, Any]:
     """A JSON object: the text itself, the content of a file (`@FILE`), or stdin (`-`)."""
     text, where = _text_of(option, given)
     try:
-        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MOST_VALUES)
+        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MAX_VALUES)
     except InvalidInput as error:
         raise InvalidInput("The command", [FieldError(option, f"{where}{error.errors[0].reason}")]) from None
     if not isinstance(value, dict):

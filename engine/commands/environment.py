@@ -11,7 +11,7 @@ from typing import Any
 
 from atlas.engine.commands.argv import Facts, check_text, fields_of, fill_text, is_given, scalars
 from atlas.errors import FieldError, InvalidInput
-from atlas.programs.argv import LONGEST_ARGUMENT
+from atlas.programs.argv import MAX_ARGUMENT_LENGTH
 
 MAX_NAMES = 100
 
@@ -80,7 +80,7 @@ def _value(name: str, text: str, values: Mapping[str, str]) -> str:
         raise InvalidInput(
             "The input", [FieldError(str(error.args[0]), "is missing or not a text, a number or a boolean")]
         ) from None
-    if "\0" in value or len(f"{name}={value}".encode()) > LONGEST_ARGUMENT:
+    if "\0" in value or len(f"{name}={value}".encode()) > MAX_ARGUMENT_LENGTH:
         fields = ", ".join(fields_of(text))
         raise InvalidInput("The input", [FieldError(fields, f"holds U+0000 or is too long for the variable {name}")])
     return value

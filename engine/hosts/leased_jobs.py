@@ -42,7 +42,7 @@ HOST_SEEN = statement("engine/hosts/sql/host_seen.sql")
 CLAIM = statement("engine/hosts/sql/claim_leased.sql")
 HELD = statement("engine/hosts/sql/leased_job.sql")
 
-MOST_JOBS = 100
+MAX_JOBS = 100
 # Another claim counts limits for a millisecond or two; asking again is quicker than the caller's next poll.
 BUSY_TRIES = 20
 BUSY_PAUSE = 0.005
@@ -156,7 +156,7 @@ async def claim_for_worker(
     holder = remote_worker(token_id)
     types = sorted({canonical(one) for one in job_types})
     asked_at = boot_seconds()
-    rows = await _claim(conn, holder, tenant_id=tenant_id, job_types=types, limit=min(limit, MOST_JOBS), lease=lease)
+    rows = await _claim(conn, holder, tenant_id=tenant_id, job_types=types, limit=min(limit, MAX_JOBS), lease=lease)
     claimed = []
     for row in rows:
         try:

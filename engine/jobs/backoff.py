@@ -9,7 +9,7 @@ from typing import Any
 from atlas.errors import FieldError, InvalidInput
 
 # A hundred years, in seconds. A longer delay is a mistake or means never, and its date may not exist.
-LONGEST_BACKOFF = 3_153_600_000.0
+MAX_BACKOFF = 3_153_600_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ POLICIES = {policy.name: policy for policy in (ATLAS, CAPPED, AGENT)}
 
 def jittered(delay: float, jitter: float) -> float:
     """The delay with up to `jitter` of it added, never less: a delay that a provider asked for is never shortened."""
-    return min(delay * (1 + jitter * random.random()), LONGEST_BACKOFF)
+    return min(delay * (1 + jitter * random.random()), MAX_BACKOFF)
 
 
 def seconds_within(delay: timedelta | float) -> float:
-    """The delay in seconds, at most LONGEST_BACKOFF."""
+    """The delay in seconds, at most MAX_BACKOFF."""
     try:
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
     except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if math.isnan(seconds):
         raise InvalidInput("The time", [FieldError("", f"{delay!r:.100} is not a number of seconds or a timedelta")])
-    return min(seconds, LONGEST_BACKOFF)
+    return min(seconds, MAX_BACKOFF)
 
 
 def backoff_delay_ms(attempts: int) -> int:

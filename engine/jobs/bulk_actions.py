@@ -51,9 +51,9 @@ FORGET = statement("engine/jobs/sql/forget_bulk_actions.sql")
 BulkStatus = Literal["running", "done", "canceled"]
 
 ENDED = {"succeeded", "failed", "dead_letter", "canceled"}
-MOST_IDS = 1000
-MOST_RUNNING = 20
-LONGEST_REASON = 500
+MAX_IDS = 1000
+MAX_RUNNING = 20
+MAX_REASON_LENGTH = 500
 # Jobs of a step, and of the first one, for which a caller waits.
 STEP_JOBS = 1000
 FIRST_STEP_JOBS = 200
@@ -142,8 +142,8 @@ async def _select(
     if wanted is not None:
         return {"filter": stored_filter(narrowed(action, wanted))}, None
     chosen = list(dict.fromkeys(ids or ()))
-    if not 1 <= len(chosen) <= MOST_IDS:
-        raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MOST_IDS:,} ids")])
+    if not 1 <= len(chosen) <= MAX_IDS:
+        raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MAX_IDS:,} ids")])
     return {"ids": [str(id) for id in chosen]}, len(chosen)
 
 
@@ -253,8 +253,8 @@ async def _step_of_filter(conn: Connection, row: Any, wanted: JobFilter, most: i
 
 async def _require_room(conn: Connection, tenant_id: UUID | None) -> None:
     where: BulkActionWhereInput = {"status": "running", "tenantId": None if tenant_id is None else str(tenant_id)}
-    if await prisma_on(conn).bulkaction.count(where=where) >= MOST_RUNNING:
-        raise Conflict(f"{MOST_RUNNING} bulk actions are running.", remedy="Wait for the end of one, or cancel one.")
+    if await prisma_on(conn).bulkaction.count(where=where) >= MAX_RUNNING:
+        raise Conflict(f"{MAX_RUNNING} bulk actions are running.", remedy="Wait for the end of one, or cancel one.")
 
 
 def _event(action: str, id: UUID, tenant_id: UUID | None, actor: Actor, facts: Mapping[str, Any]) -> Event:

@@ -24,7 +24,7 @@ COUNT_AGAIN_SECONDS = 3600.0
 # A count reads every job: of this many seconds, at most one is spent on repeating it.
 SECONDS_PER_COUNTED_SECOND = 1000.0
 # Rows that the counts do not know: fewer are transactions that were rolled back, or the lag of the server's figures.
-MOST_UNKNOWN = 1000
+MAX_UNKNOWN = 1000
 MAX_UNKNOWN_SHARE = 0.01
 # Of the meter, for one summary: a caller does not wait for the rest of a long backlog.
 BATCHES = 3
@@ -69,7 +69,7 @@ async def update_counts(transaction: Transaction) -> bool:
 
 def _is_uncounted(state: Mapping[str, Any]) -> bool:
     """Whether the table was never counted in this cluster, or holds many rows that the counts do not know."""
-    return state["age"] is None or bool(state["unknown"] > max(MOST_UNKNOWN, state["jobs"] * MAX_UNKNOWN_SHARE))
+    return state["age"] is None or bool(state["unknown"] > max(MAX_UNKNOWN, state["jobs"] * MAX_UNKNOWN_SHARE))
 
 
 async def _meter(conn: Connection) -> bool | None:

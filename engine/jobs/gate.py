@@ -31,8 +31,8 @@ END_HOLDERS = statement("engine/jobs/sql/gate_end_holders.sql")
 CONFIRM = statement("engine/jobs/sql/gate_confirm.sql")
 CONFIRMED = statement("engine/jobs/sql/gate_confirmed.sql")
 
-LONGEST_REASON = 2000
-LONGEST_TIME = timedelta(days=366)
+MAX_REASON_LENGTH = 2000
+MAX_TIME = timedelta(days=366)
 # How often the confirmations of workers are counted.
 COUNT_SECONDS = 0.02
 
@@ -179,10 +179,10 @@ async def confirm_closed(conn: Connection, worker_id: str, version: int) -> None
 def check_bounds(what: str, reason: str | None, until: timedelta | None) -> None:
     """Raise InvalidInput for a reason or a time that is too long."""
     found = []
-    if reason is not None and len(reason) > LONGEST_REASON:
-        found.append(FieldError("reason", f"is longer than {LONGEST_REASON:,} characters"))
-    if until is not None and not timedelta() < until <= LONGEST_TIME:
-        found.append(FieldError("until", f"is not between now and {LONGEST_TIME.days} days from now"))
+    if reason is not None and len(reason) > MAX_REASON_LENGTH:
+        found.append(FieldError("reason", f"is longer than {MAX_REASON_LENGTH:,} characters"))
+    if until is not None and not timedelta() < until <= MAX_TIME:
+        found.append(FieldError("until", f"is not between now and {MAX_TIME.days} days from now"))
     if found:
         raise InvalidInput(what, found)
 

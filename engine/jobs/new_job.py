@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.bounds import LARGEST_INTEGER, MOST_RETRIES
+from atlas.bounds import LARGEST_INTEGER, MAX_RETRIES
 from atlas.db.pg_json import holds_nul, stored_text
 from atlas.engine.jobs.types import canonical, check_input, input_limit
 from atlas.engine.secrets.store import Secret
@@ -25,7 +25,7 @@ SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
 
 MAX_PRIORITY = 1_000_000
-LONGEST_DELAY = timedelta(days=3660)
+MAX_DELAY = timedelta(days=3660)
 MAX_DEDUPE_KEY_LENGTH = 200
 
 
@@ -153,10 +153,10 @@ def _check_limits(job: NewJob) -> None:
     """The limits of what a caller may set, the same for every caller."""
     if job.priority is not None and not -MAX_PRIORITY <= job.priority <= MAX_PRIORITY:
         raise _out_of_range("priority", f"is not between -{MAX_PRIORITY:,} and {MAX_PRIORITY:,}")
-    if job.max_retries is not None and not 0 <= job.max_retries <= MOST_RETRIES:
-        raise _out_of_range("max_retries", f"is not between 0 and {MOST_RETRIES:,}")
-    if job.delay is not None and job.delay > LONGEST_DELAY:
-        raise _out_of_range("delay", f"is longer than {LONGEST_DELAY.days:,} days")
+    if job.max_retries is not None and not 0 <= job.max_retries <= MAX_RETRIES:
+        raise _out_of_range("max_retries", f"is not between 0 and {MAX_RETRIES:,}")
+    if job.delay is not None and job.delay > MAX_DELAY:
+        raise _out_of_range("delay", f"is longer than {MAX_DELAY.days:,} days")
     seconds = job.timeout_seconds
     if seconds is not None and not (type(seconds) is int and 1 <= seconds <= LARGEST_INTEGER):
         raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {LARGEST_INTEGER:,}")
@@ -175,8 +175,8 @@ def _check_limits(job: NewJob) -> None:
 def _check_deadlines(job: NewJob) -> None:
     if job.start_by is not None and job.expires_in is not None:
         raise _out_of_range("expires_in", "stands beside start_by; give one of them")
-    if job.expires_in is not None and not timedelta() < job.expires_in <= LONGEST_DELAY:
-        raise _out_of_range("expires_in", f"is not between a microsecond and {LONGEST_DELAY.days:,} days")
+    if job.expires_in is not None and not timedelta() < job.expires_in <= MAX_DELAY:
+        raise _out_of_range("expires_in", f"is not between a microsecond and {MAX_DELAY.days:,} days")
     if job.expires_in is not None and job.delay is not None and job.expires_in <= job.delay:
         raise _out_of_range("expires_in", "is over before the delay is: the job could never start")
     for name, time in (("start_by", job.start_by), ("finish_by", job.finish_by)):

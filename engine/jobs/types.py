@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MOST_RETRIES
+from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MAX_RETRIES
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ALIASES = {"EMAILSEND": "EMAIL_SEND", "email_send": "EMAIL_SEND"}
 _ACTION = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
 # An error of a model takes some µs to describe, and all are described at once.
-MOST_ERRORS = 1000
+MAX_ERRORS = 1000
 INPUT_LIMITS = {"EMAIL_SEND": 3 * 1024 * 1024}
 # How many jobs a batch handler gets in a call, unless it says otherwise.
 BATCH_SIZE = 100
@@ -236,8 +236,8 @@ def add_job_type(job_type: JobType) -> None:
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("concurrency", "is less than 1")])
     if wrong := check_key(job_type.concurrency, job_type.concurrency_key, job_type.rate, job_type.burst):
         raise InvalidInput(f"The job type {job_type.key!r}", wrong)
-    if not 0 <= job_type.max_retries <= MOST_RETRIES:
-        reason = f"is not between 0 and {MOST_RETRIES:,}"
+    if not 0 <= job_type.max_retries <= MAX_RETRIES:
+        reason = f"is not between 0 and {MAX_RETRIES:,}"
         raise InvalidInput(f"The job type {job_type.key!r}", [FieldError("max_retries", reason)])
     if not 1 <= job_type.max_output <= MAX_OUTPUT:
         reason = f"is not between 1 and {MAX_OUTPUT:,} bytes"
@@ -273,7 +273,7 @@ def _require(key: str, adapter: "TypeAdapter[Any]", text: str) -> None:
 
 def field_errors(error: "ValidationError") -> list[FieldError]:
     """What pydantic found, as field and reason, without the values: they may be secret."""
-    if error.error_count() > MOST_ERRORS:
+    if error.error_count() > MAX_ERRORS:
         return [FieldError("", f"has {error.error_count():,} mistakes, too many to name; send less")]
     return [
         FieldError(".".join(str(part) for part in one["loc"]), one["msg"].removeprefix("Value error, "))

@@ -26,13 +26,13 @@ SERVED_TYPES = statement("engine/metering/sql/served_types.sql")
 FAILURES = statement("engine/jobs/sql/latest_failures.sql")
 TENANTS = statement("engine/metering/sql/tenants_overview.sql")
 
-MOST_TYPES = 10
-MOST_FAILURES = 10
+MAX_TYPES = 10
+MAX_FAILURES = 10
 # Of each type in the installation, and of a tenant's queue: a longer one is shown as longer.
 MAX_OF_TYPE = 2_000
 MAX_OF_QUEUE = 5_000
 # Failed and canceled jobs of a tenant, to find its latest failures among them.
-MOST_READ = 2_000
+MAX_READ = 2_000
 # Of each tenant's queue, where tenants are compared.
 MAX_OF_TENANT = 500
 RATE_MINUTES = 5
@@ -55,7 +55,7 @@ async def read_overview(
     async with read() as conn:
         gate = await read_gate(conn)
         types = await _types(conn, tenant_id, newest)
-        limits = {"most_read": MOST_READ, "limit": MOST_FAILURES}
+        limits = {"most_read": MAX_READ, "limit": MAX_FAILURES}
         failures = from_rows(FailedJob, await fetch(conn, FAILURES, tenant_id=tenant_id, **limits))
         attention = await find_attention(
             conn,
@@ -71,7 +71,7 @@ async def read_overview(
         oldest_queued_seconds=summary.oldest_queued_seconds,
         workers=attention.workers,
         seal=seal,
-        types=types[:MOST_TYPES],
+        types=types[:MAX_TYPES],
         failures=failures,
         needs=attention.needs,
     )

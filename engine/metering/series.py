@@ -29,7 +29,7 @@ KEPT_DAYS: Mapping[Step, int] = {"minute": 3, "hour": 400, "day": 1100}
 DEFAULT_STEPS: Mapping[Step, int] = {"minute": 60, "hour": 24, "day": 30}
 # Three days of minutes are more than a screen shows; a month of hours and two years of days are not.
 MAX_POINTS = 750
-MOST_TYPES = 10
+MAX_TYPES = 10
 PRUNE_BATCH = 5000
 
 
@@ -61,7 +61,7 @@ async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
     state = await read_state(conn)
     start, end = bounds_of(wanted.step, wanted.start, wanted.end, state.now)
     by: By = "type" if wanted.by_type else "all"
-    found = await read_sums(conn, wanted, start, end, by=by, most=MOST_TYPES)
+    found = await read_sums(conn, wanted, start, end, by=by, most=MAX_TYPES)
     if not wanted.by_type:
         found.setdefault("", [])
     series = [

@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import orjson
 
-from atlas.engine.secrets.unquoted import LONGEST_ESCAPE, Unquoted, forms, unquote
+from atlas.engine.secrets.unquoted import MAX_ESCAPE_LENGTH, Unquoted, forms, unquote
 
 # Shorter values occur in harmless texts, and are not secrets.
 SHORTEST_SECRET = 4
@@ -42,7 +42,7 @@ class Redactor:
         self._pattern = _any_of(self._shown, "|")
         self._unquoted_pattern = _any_of(self._unquoted, b"|")
         # How much of a text one of them takes at most, but for endless quotes.
-        self._widest = LONGEST_ESCAPE * (max(map(len, self._unquoted), default=0) + 1)
+        self._widest = MAX_ESCAPE_LENGTH * (max(map(len, self._unquoted), default=0) + 1)
 
     def text(self, text: str) -> str:
         """Return the text without the secrets."""
@@ -111,7 +111,7 @@ class Redactor:
 
     def _without_quoted_start(self, text: str) -> str:
         # The first letters may be the rest of an escape whose beginning was cut off.
-        for skipped in range(LONGEST_ESCAPE):
+        for skipped in range(MAX_ESCAPE_LENGTH):
             bare = Unquoted(text[skipped : skipped + self._widest])
             size = max((_overlap(form, bare.value) for form in self._unquoted), default=0)
             if size:

@@ -18,7 +18,7 @@ _QUOTING = re.compile(_ESCAPE + rb"|['\"$]+")
 _LEFT_OUT = b"\\'\"$"
 # The beginning of an escape whose rest was cut off.
 _HALF = re.compile(rb"(?:\\(?:[0-3][0-7]?|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?|%[0-9a-fA-F]?)\Z")
-LONGEST_ESCAPE = 10
+MAX_ESCAPE_LENGTH = 10
 _LETTERS = dict(zip(b"abeEfnrtv", b"\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 

@@ -9,13 +9,13 @@ proportion to its size. So the sum of what a rendering measures, its work, bound
 """
 
 from atlas.engine.templates.expressions import TemplateError, check_expressions, is_constant, references, template_names
-from atlas.engine.templates.filters import MOST_WORK, Budget
+from atlas.engine.templates.filters import MAX_WORK, Budget
 from atlas.engine.templates.render import check_template, evaluate, render
-from atlas.engine.templates.turns import LONGEST_HOLD_SECONDS, compile_in_turns
+from atlas.engine.templates.turns import MAX_HOLD_SECONDS, compile_in_turns
 
 __all__ = [
-    "LONGEST_HOLD_SECONDS",
-    "MOST_WORK",
+    "MAX_HOLD_SECONDS",
+    "MAX_WORK",
     "Budget",
     "TemplateError",
     "check_expressions",

@@ -12,7 +12,7 @@ import orjson
 from jinja2 import Undefined, UndefinedError
 
 # The work of one rendering: the sizes, in characters, of all values that its expressions look at.
-MOST_WORK = 4 * 1024 * 1024
+MAX_WORK = 4 * 1024 * 1024
 # An item of a list or object takes as long as so many characters.
 ITEM_WORK = 64
 # A larger value is not a payload.
@@ -42,7 +42,7 @@ _budget: ContextVar[Budget] = ContextVar("budget")
 @contextmanager
 def within_budget(shared: Budget | None) -> Iterator[None]:
     """Give one rendering its own work, or what the shared budget has left if that is less."""
-    most = MOST_WORK if shared is None else min(MOST_WORK, shared.left)
+    most = MAX_WORK if shared is None else min(MAX_WORK, shared.left)
     own = Budget(most)
     before = _budget.set(own)
     try:

@@ -27,7 +27,7 @@ from atlas.engine.jobs.enqueue import job_row
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.refusals import refusals
-from atlas.engine.templates import MOST_WORK, Budget, compile_in_turns, render
+from atlas.engine.templates import MAX_WORK, Budget, compile_in_turns, render
 from atlas.engine.workflows.intents import NewIntent, intent_row
 from atlas.errors import AtlasError, Conflict, NotFound, no_tenant
 from atlas.ids import new_id
@@ -37,11 +37,11 @@ from atlas.tracing import active_tracer, continued, current_traceparent, span
 FIRE = statement("engine/triggers/sql/fire.sql")
 
 SCHEDULER = system("scheduler")
-LONGEST_ERROR = 1000
+MAX_ERROR_LENGTH = 1000
 # Other triggers wait while templates are rendered. The firings of one event or schedule go together: those that are
 # rendered after this time may do only little work each, which is enough for an ordinary template.
 RENDERING_SECONDS = 1.0
-LITTLE_WORK = MOST_WORK // 16
+LITTLE_WORK = MAX_WORK // 16
 # After so many firings other tasks of the event loop run.
 TURN = 20
 # Errors of one firing, which do not stop the others.
@@ -73,7 +73,7 @@ class Firing:
     def fail(self, error: BaseException) -> None:
         """Mark the firing as failed, for this reason."""
         self.result, self.job_id, self.job, self.intent, self.secrets = "failed", None, None, None, []
-        self.error = stored_text(str(error).strip() or type(error).__name__)[:LONGEST_ERROR]
+        self.error = stored_text(str(error).strip() or type(error).__name__)[:MAX_ERROR_LENGTH]
 
     def swallow(self, job_id: UUID | None) -> None:
         """Start nothing: an equal firing of the same trigger has started this."""
@@ -110,14 +110,14 @@ async def render_inputs(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float
     for number, (firing, scope) in enumerate(asked, 1):
         began = time.monotonic()
         await compile_in_turns(firing.trigger.payload_template)
-        await render_input(firing, scope, work=MOST_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
+        await render_input(firing, scope, work=MAX_WORK if took < RENDERING_SECONDS else LITTLE_WORK)
         took += time.monotonic() - began
         if number % TURN == 0:
             await asyncio.sleep(0)
     return took
 
 
-async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MOST_WORK, run: Run = run_here) -> None:
+async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MAX_WORK, run: Run = run_here) -> None:
     """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
     known = {"trigger": {"id": str(trigger.id), "label": trigger.label}, **scope}

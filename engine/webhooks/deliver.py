@@ -23,7 +23,7 @@ EVENTS_AT_ONCE = 1000
 MAX_RETRIES = 20
 TIMEOUT_SECONDS = 15
 # So many deliveries of a webhook that fails may wait.
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 
 
 async def deliver_events(conn: Connection, *, limit: int = EVENTS_AT_ONCE) -> bool:
@@ -39,9 +39,9 @@ async def deliver_events(conn: Connection, *, limit: int = EVENTS_AT_ONCE) -> bo
 
 async def disable_overfull(conn: Connection) -> int:
     """Disable the webhooks that fail while too many deliveries wait for them. Returns how many."""
-    reason = f"it fails, and {MOST_WAITING:,} deliveries wait"
+    reason = f"it fails, and {MAX_WAITING:,} deliveries wait"
     async with conn.transaction():
-        rows = await fetch(conn, DISABLE_OVERFULL, reason=reason, most=MOST_WAITING)
+        rows = await fetch(conn, DISABLE_OVERFULL, reason=reason, most=MAX_WAITING)
         for row in rows:
             await record_disabled(conn, row["id"], row["tenant_id"], reason)
     return len(rows)

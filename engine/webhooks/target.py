@@ -17,7 +17,7 @@ NOTE_FAILURE = statement("engine/webhooks/sql/note_failure.sql")
 
 # A webhook is disabled when its deliveries have failed for so long, without one that succeeded.
 MAX_FAILING_SECONDS = 3 * 24 * 3600.0
-LONGEST_ERROR = 500
+MAX_ERROR_LENGTH = 500
 ATLAS = system("webhooks")
 
 
@@ -51,7 +51,7 @@ async def note_failure(conn: Connection, target: Target, error: str, *, gone: bo
     """A delivery failed. The webhook is disabled if it has failed for too long, or if its server says it is gone."""
     days = MAX_FAILING_SECONDS / 86_400
     reason = "its server responded with 410, gone" if gone else f"no delivery has succeeded for {days:g} days"
-    shown = stored_text(error)[:LONGEST_ERROR]
+    shown = stored_text(error)[:MAX_ERROR_LENGTH]
     values = {"error": shown, "gone": gone, "reason": reason, "most_seconds": MAX_FAILING_SECONDS}
     async with conn.transaction():
         row = await fetch_row(conn, NOTE_FAILURE, id=target.id, **values)

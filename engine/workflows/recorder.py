@@ -20,8 +20,8 @@ from atlas.engine.workflows.step_commit import StepCommit
 from atlas.engine.workflows.step_store import StepStore
 
 # Replay reads everything a run has recorded, so that it is bounded.
-MOST_STEPS = 10_000
-MOST_BYTES = 64 * 1024 * 1024
+MAX_STEPS = 10_000
+MAX_BYTES = 64 * 1024 * 1024
 
 
 def check_step_name(name: str) -> None:
@@ -140,10 +140,10 @@ class Recorder:
         if self._offline:
             self.leave(branch)
         # A run that came to its limit is undone all the same.
-        is_full = len(self.history) + self.new_steps >= MOST_STEPS or self._size > MOST_BYTES
+        is_full = len(self.history) + self.new_steps >= MAX_STEPS or self._size > MAX_BYTES
         if is_full and branch is not self._undo:
             raise PermanentError(
-                f"The run has recorded {MOST_STEPS:,} steps or {MOST_BYTES // 2**20} MiB.",
+                f"The run has recorded {MAX_STEPS:,} steps or {MAX_BYTES // 2**20} MiB.",
                 remedy="Let it start children (run.child) for parts of its work.",
             )
 

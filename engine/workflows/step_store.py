@@ -33,13 +33,13 @@ LOAD = statement("engine/workflows/sql/load_steps.sql")
 
 # Two statements in flight: while Postgres works on one half of the runs, Python works on the other.
 STEP_LANES = 2
-MOST_STEPS = 500
-MOST_RUNS = 200
+MAX_STEPS = 500
+MAX_RUNS = 200
 # A history has up to 64 MiB; 200 of ten steps are read in the same time by 16 as all at once.
-MOST_HISTORIES = 16
+MAX_HISTORIES = 16
 # How long what is published about a job type is cached, and for how many types.
 ADMISSION_SECONDS = 1.0
-MOST_ADMISSIONS = 1000
+MAX_ADMISSIONS = 1000
 
 # The columns of a checkpoint, but for its last: resets have a list of their own.
 _COLUMNS = (
@@ -69,12 +69,12 @@ class StepStore:
         self.start_right = start_right
         self._worker_id = worker_id
         write = partial(record_steps, worker_id=worker_id, start_right=start_right)
-        self._steps = RetriedCommit(pool, write, largest=MOST_STEPS, lanes=STEP_LANES)
-        self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MOST_RUNS)
-        self._histories = RetriedCommit(pool, load_histories, largest=MOST_HISTORIES)
-        self._cancels = RetriedCommit(pool, _cancel, largest=MOST_RUNS)
-        self._starts = RetriedCommit(pool, judge_children, largest=MOST_RUNS)
-        self._clock = RetriedCommit(pool, _read_clock, largest=MOST_RUNS)
+        self._steps = RetriedCommit(pool, write, largest=MAX_STEPS, lanes=STEP_LANES)
+        self._suspensions = RetriedCommit(pool, partial(suspend_runs, worker_id=worker_id), largest=MAX_RUNS)
+        self._histories = RetriedCommit(pool, load_histories, largest=MAX_HISTORIES)
+        self._cancels = RetriedCommit(pool, _cancel, largest=MAX_RUNS)
+        self._starts = RetriedCommit(pool, judge_children, largest=MAX_RUNS)
+        self._clock = RetriedCommit(pool, _read_clock, largest=MAX_RUNS)
         self._single: RetriedCommit[Callable[[Connection], Awaitable[Any]], Any]
         self._single = RetriedCommit(pool, _do_each, largest=1)
         self._admissions: dict[tuple[str, UUID], tuple[float, Admission]] = {}
@@ -107,7 +107,7 @@ class StepStore:
         expires_at, admission = self._admissions.get(key, (0.0, None))
         if admission is None or expires_at <= time.monotonic():
             admission = await self.at_once(lambda conn: load_admission(conn, *key))
-            if len(self._admissions) >= MOST_ADMISSIONS:
+            if len(self._admissions) >= MAX_ADMISSIONS:
                 self._admissions.clear()
             self._admissions[key] = (time.monotonic() + ADMISSION_SECONDS, admission)
         return admitted(job, admission)

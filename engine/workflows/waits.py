@@ -20,7 +20,7 @@ from atlas.engine.workflows.recorder import Recorder, StepPosition
 from atlas.engine.workflows.step_values import object_text, target_text
 from atlas.errors import AtlasError, InvalidInput
 
-LONGEST_TITLE = 500
+MAX_TITLE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ async def begin_approval(
 ) -> Never:
     """Ask a person."""
     text = object_text("The approval", detail, field="detail")
-    asked = NewApproval(stored_text(title)[:LONGEST_TITLE], expires, text)
+    asked = NewApproval(stored_text(title)[:MAX_TITLE_LENGTH], expires, text)
     await recorder.wait(step, _wait(step, input=text, approval=asked, wake_after=expires))
 
 

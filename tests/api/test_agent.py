@@ -236,7 +236,7 @@ def looks(monkeypatch):
 
 
 async def test_one_host_has_a_bounded_number_of_requests_that_wait(world, host, place, looks):
-    most = atlas.api.app_state.MOST_POLLS_EACH
+    most = atlas.api.app_state.MAX_POLLS_EACH
     polls = [asyncio.create_task(host.get(place, params={"wait": 20})) for _ in range(most)]
     await until(lambda: len(looks) == most)
     beyond = await host.get(place, params={"wait": 20})

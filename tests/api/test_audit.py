@@ -14,7 +14,7 @@ import pytest
 
 import atlas.api.http.export
 import atlas.api.resources.verifications
-from atlas.api.resources.audit import MOST_NEW
+from atlas.api.resources.audit import MAX_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
@@ -175,7 +175,7 @@ async def test_the_log_is_followed_without_a_gap(audit_log, admin, world, pool):
     assert await new() == ([], False)
 
     async with pool.acquire() as conn:
-        await enqueue_many(conn, [NewJob("x.work", {}, world.other.id) for _ in range(MOST_NEW + 1)], actor=DANA)
+        await enqueue_many(conn, [NewJob("x.work", {}, world.other.id) for _ in range(MAX_NEW + 1)], actor=DANA)
     assert await new() == ([], True)
     assert await new() == ([], False)
     for wrong in ("x", "1.5:3:", "1.1:2:7", "1.1:9:,", "1.1:9:5,"):

@@ -196,7 +196,7 @@ async def test_progress_is_sent_beside_many_running_jobs_of_others(server, pool)
 
 
 async def test_progress_is_sent_also_where_too_much_happens_for_frames(server, pool, monkeypatch):
-    monkeypatch.setattr(atlas.api.live.changes, "MOST_ROWS", 3)
+    monkeypatch.setattr(atlas.api.live.changes, "MAX_ROWS", 3)
     [own] = await make(pool, server.world.acme)
     await run(pool, [own])
     async with watching(server) as seen:

@@ -154,7 +154,7 @@ async def test_after_a_long_pause_every_scrape_catches_up_a_part(operator, admin
     enqueued = ("atlas_job_events_total", ("kind", "enqueued"))
     await fresh(operator)
     monkeypatch.setattr(atlas.engine.metering.usage.meter_usage, "__kwdefaults__", {"limit": 4})
-    monkeypatch.setattr(atlas.api.metrics.metrics, "MOST_BATCHES", 3)
+    monkeypatch.setattr(atlas.api.metrics.metrics, "MAX_BATCHES", 3)
     await admin.post("/jobs", json=[{"job_type": "seen.work"}] * 25)
     assert [(await fresh(operator))[enqueued] for _ in range(3)] == [12, 24, 25]
 

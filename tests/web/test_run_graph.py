@@ -12,7 +12,7 @@ from tests.web.conftest import PHONE, Visit, serious_violations
 from tests.web.site import Site
 
 # From the steps to their picture; the machine may be busy.
-LONGEST_MS = 1000
+MAX_MS = 1000
 DOCUMENT = {
     "key": "gifts",
     "steps": [
@@ -152,7 +152,7 @@ def test_five_hundred_steps_are_drawn_at_once_and_scroll(site: Site, visit: Visi
     page.wait_for_function("performance.getEntriesByName('graph-drawn').length > 0")
     drawn = page.evaluate("performance.getEntriesByName('graph-drawn').map((one) => [one.detail, one.duration])")
     assert drawn[-1][0] == 502
-    assert max(duration for _, duration in drawn) < LONGEST_MS
+    assert max(duration for _, duration in drawn) < MAX_MS
 
     # What is out of view is not in the page; the keys lead there all the same.
     expect(node(page, "west 124")).to_have_count(0)

@@ -16,7 +16,7 @@ from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, Pa
 from atlas.prisma_client.schema import Schema
 
 # Applications may filter in endless ways; a few are everyday ones.
-MOST_SHAPES = 1000
+MAX_SHAPES = 1000
 _VALUES = (str, int, float, bool, datetime, Decimal, UUID, list, tuple)
 # These change a statement by more than a value, and are rare.
 _COMPOSED = ("cursor", "distinct")
@@ -59,7 +59,7 @@ def compose_once(
     if known is not None:
         return known.statement(values)
     statement = compose(draft)
-    if shape not in _known and len(_known) < MOST_SHAPES and _are_distinct(values):
+    if shape not in _known and len(_known) < MAX_SHAPES and _are_distinct(values):
         _known[shape] = _composed(statement, draft, values)
     return statement
 

@@ -22,7 +22,7 @@ from atlas.errors import FieldError, InvalidInput
 
 LARGEST = 256 * 1024
 # Of a document in which everything is wrong, the first tell enough.
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 # The kinds of step that a timeout and retries apply to.
 _TIMED = {"job", "workflow", "event", "approval"}
@@ -45,11 +45,11 @@ def check_document(value: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     wrong: set[str] = set()
     # What is wrong is left out, and the rest checked again: a misspelled field hides no cycle and no wrong template.
-    while found := [error for error in islice(_errors(value), MOST_ERRORS) if part_of(error.field) not in wrong]:
+    while found := [error for error in islice(_errors(value), MAX_ERRORS) if part_of(error.field) not in wrong]:
         errors += found
         wrong |= {part_of(error.field) for error in found}
         value = without(value, wrong)
-    return errors[:MOST_ERRORS]
+    return errors[:MAX_ERRORS]
 
 
 def _check_text(value: Any) -> list[FieldError]:

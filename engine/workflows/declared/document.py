@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from atlas.engine.jobs.backoff import LONGEST_BACKOFF
+from atlas.engine.jobs.backoff import MAX_BACKOFF
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 KINDS = ("job", "workflow", "sleep", "event", "approval")
@@ -128,4 +128,4 @@ def seconds_of(value: Any) -> float | None:
         if not _DURATION.fullmatch(value):
             return None
         value = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(value))
-    return float(value) if 0 <= value <= LONGEST_BACKOFF else None
+    return float(value) if 0 <= value <= MAX_BACKOFF else None

@@ -15,17 +15,17 @@ from atlas.engine.schemas import schema_errors
 from atlas.engine.templates import Budget, TemplateError, evaluate, references, render
 from atlas.engine.workflows.declared.check import check_document, is_time
 from atlas.engine.workflows.declared.document import Document, Step
-from atlas.engine.workflows.declared.interpret import MOST_ITEMS
+from atlas.engine.workflows.declared.interpret import MAX_ITEMS
 from atlas.engine.workflows.declared.targets import Targets
 from atlas.errors import FieldError
 from atlas.models.workflows import DryRun
 
 # Of the items of an `each`, so many are shown.
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 # More is left out of what is shown: each of 200 steps may fill in 256 KiB ten times.
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 # A quarter of what the templates of a run may take, so that it ends well within a helper's time.
-MOST_WORK = 64 * 1024 * 1024
+MAX_WORK = 64 * 1024 * 1024
 # The id of the run that there is not.
 NO_RUN = "00000000-0000-0000-0000-000000000000"
 
@@ -100,7 +100,7 @@ class _DryRun:
         # The steps whose output is not known, and those of which it is not known whether they run.
         self._unknown: set[str] = set()
         self._undecided: set[str] = set()
-        self._budget = Budget(MOST_WORK)
+        self._budget = Budget(MAX_WORK)
         self._size = 0
 
     def run(self) -> DryRun:
@@ -110,7 +110,7 @@ class _DryRun:
         steps = [self._found[step.id] for step in self._document.steps]
         whole = _StepPlan("", "output", None)
         output = None if any(step.errors for step in steps) else self._output(whole)
-        return _result(whole.errors, steps, output, whole.pending, is_shortened=self._size > MOST_BYTES)
+        return _result(whole.errors, steps, output, whole.pending, is_shortened=self._size > MAX_BYTES)
 
     def _follow(self, step: Step) -> None:
         found = self._found[step.id] = _StepPlan(step.id, step.kind, getattr(step, step.kind))
@@ -167,13 +167,13 @@ class _DryRun:
                 return
             if found.pending:
                 waits = dict.fromkeys(("item", "index"), self._waits(step, step.each, {}))
-            elif not isinstance(items, list) or len(items) > MOST_ITEMS:
-                reason = f"is not a list of at most {MOST_ITEMS} items"
+            elif not isinstance(items, list) or len(items) > MAX_ITEMS:
+                reason = f"is not a list of at most {MAX_ITEMS} items"
                 found.errors.append(FieldError(f"{self._path(step)}.each", reason))
                 return
             else:
                 found.items = len(items)
-                scopes = [{**scope, "item": item, "index": index} for index, item in enumerate(items[:MOST_SHOWN])]
+                scopes = [{**scope, "item": item, "index": index} for index, item in enumerate(items[:MAX_SHOWN])]
         for one in scopes:
             self._fill_one(step, found, one, waits)
         self._warn(step, found)
@@ -184,7 +184,7 @@ class _DryRun:
         filled = self._fill(step, found, step.with_, scope, f"{path}.with", waits)
         is_whole = len(found.pending) == before
         self._size += len(orjson.dumps(filled))
-        if self._size <= MOST_BYTES:
+        if self._size <= MAX_BYTES:
             found.inputs.append(filled)
         if step.kind in ("sleep", "approval"):
             found.target = self._fill(step, found, getattr(step, step.kind), scope, f"{path}.{step.kind}", waits)

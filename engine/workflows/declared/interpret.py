@@ -17,7 +17,7 @@ from atlas.engine.workflows.history import UNDO
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.run_waits import MAX_APPROVAL_WAIT
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 
 # Check inputs by a tenant's schema where that may take long: the worker's lease and its other jobs need the event loop.
 HELPERS = HelperPool(2)
@@ -116,8 +116,8 @@ class _Execution:
         """The scope of the step's templates, for each of its items."""
         scope = self._scope(step)
         items = await self._filling.fill(step.each, scope, f"steps.{step.id}.each", shared=shared)
-        if not isinstance(items, list) or len(items) > MOST_ITEMS:
-            raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MOST_ITEMS} items.", {})
+        if not isinstance(items, list) or len(items) > MAX_ITEMS:
+            raise WorkflowFailed(f"Step {step.id!r}: each is not a list of at most {MAX_ITEMS} items.", {})
         return [{**scope, "item": item, "index": index} for index, item in enumerate(items)]
 
     async def _act_once(self, step: Step, scope: dict[str, Any]) -> Any:

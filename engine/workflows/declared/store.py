@@ -38,7 +38,7 @@ LOAD = statement("engine/workflows/declared/sql/load_document.sql")
 OF_RUN = statement("engine/workflows/declared/sql/workflow_of_run.sql")
 LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
-_MOST_KEPT = 500
+_MAX_KEPT = 500
 # By version, which never changes: one read is enough for all its runs.
 _documents: dict[UUID, tuple[UUID | None, Document]] = {}
 
@@ -189,7 +189,7 @@ async def load_document(conn: Connection, document_id: UUID, tenant_id: UUID) ->
         raise WorkflowFailed(
             f"The workflow version {document_id} is gone.", {}, remedy="Save the workflow and run it anew."
         )
-    if len(_documents) >= _MOST_KEPT:
+    if len(_documents) >= _MAX_KEPT:
         _documents.clear()
     document = Document.model_validate_json(row["document"])
     _documents[document_id] = (row["tenant_id"], document)

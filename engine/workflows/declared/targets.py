@@ -13,7 +13,7 @@ from atlas.engine.workflows.registry import near
 from atlas.engine.workflows.workflow_catalog import known_workflows
 
 # A document has no more steps.
-MOST_TARGETS = 200
+MAX_TARGETS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ Targets: TypeAlias = Mapping[tuple[str, str], StepTarget]
 
 async def load_targets(conn: Connection, tenant_id: UUID, document: Mapping[str, Any]) -> Targets:
     """The targets of a document, which need not be a valid one."""
-    named = set(islice(_named(document), MOST_TARGETS))
+    named = set(islice(_named(document), MAX_TARGETS))
     known = await known_workflows(conn, tenant_id) if any(kind == "workflow" for kind, _ in named) else {}
     return {
         (kind, name): await _job_type(conn, tenant_id, name)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.templates import (
-    LONGEST_HOLD_SECONDS,
+    MAX_HOLD_SECONDS,
     Budget,
     TemplateError,
     compile_in_turns,
@@ -23,7 +23,7 @@ from atlas.engine.templates import (
 from atlas.engine.workflows.run_context import Run
 
 # Enough for a thousand items of an `each` that are as large as a payload may be.
-MOST_WORK = 256 * 1024 * 1024
+MAX_WORK = 256 * 1024 * 1024
 
 
 class _Turns:
@@ -47,7 +47,7 @@ class Filling:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._budget = None if run.is_undone else Budget(MOST_WORK)
+        self._budget = None if run.is_undone else Budget(MAX_WORK)
         self._turns = _turns.setdefault(asyncio.get_running_loop(), _Turns())
 
     async def fill(self, template: Any, scope: Mapping[str, Any], path: str, *, shared: bool = True) -> Any:
@@ -72,7 +72,7 @@ class Filling:
                 raise
             finally:
                 turns.held += time.monotonic() - began
-                if turns.held > LONGEST_HOLD_SECONDS:
+                if turns.held > MAX_HOLD_SECONDS:
                     turns.held = 0.0
                     await asyncio.sleep(0)
 

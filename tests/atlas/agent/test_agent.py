@@ -200,7 +200,7 @@ async def test_a_fetch_that_is_interrupted_is_repeated(brief, proxy):
 
 
 async def test_an_endless_retry_after_is_not_obeyed(box, monkeypatch):
-    monkeypatch.setattr(module, "LONGEST_AFTER", 0.1)
+    monkeypatch.setattr(module, "MAX_AFTER", 0.1)
     busy = (503, {"retry-after": "3600"}, {})
     async with answering(lambda _: busy) as (url, heard), box.agent(url, host=str(box.host.id)):
         await until(lambda: len(heard) >= 3)

@@ -90,7 +90,7 @@ async def test_wrong_values_of_a_known_shape_are_refused_as_ever(db, composed):
 
 
 async def test_the_cache_has_a_bound(db, composed, monkeypatch):
-    monkeypatch.setattr(shapes, "MOST_SHAPES", 3)
+    monkeypatch.setattr(shapes, "MAX_SHAPES", 3)
     for length in range(1, 9):
         await db.tenant.count(where={"OR": [{"slug": str(n)} for n in range(length)]})
     assert len(shapes._known) == 3

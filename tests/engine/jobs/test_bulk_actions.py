@@ -220,7 +220,7 @@ async def test_what_would_change_nothing_or_everything_is_refused(conn, monkeypa
         await begin_bulk_action(conn, "retry", actor=DANA, wanted=JobFilter(statuses=("succeeded",)))
     with pytest.raises(InvalidInput, match="1 to 1,000 ids"):
         await begin_bulk_action(conn, "retry", actor=DANA, ids=[])
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "MOST_RUNNING", 1)
+    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "MAX_RUNNING", 1)
     await given_dead(conn, 3)
     await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD, rate_per_second=1)
     with pytest.raises(Conflict, match="bulk actions are running"):

@@ -116,7 +116,7 @@ async def test_what_commits_after_the_count_is_added_and_nothing_is_added_twice(
 
 
 async def test_rows_that_came_past_the_audit_log_are_noticed_and_counted(conn, pool, owner, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.counts, "MOST_UNKNOWN", 50)
+    monkeypatch.setattr(atlas.engine.jobs.counts, "MAX_UNKNOWN", 50)
     await update_counts(pool.acquire)
     await enqueue_many(conn, [NewJob("known", {}) for _ in range(100)], actor=DANA)
     await metered(conn)

@@ -32,7 +32,7 @@ from tests.support import PROOF
 
 QUEUED = 500_000 if PROOF else 3_000
 FINISHED = 5_000_000 if PROOF else 4 * QUEUED
-MOST_READ = 1_000
+MAX_READ = 1_000
 
 FINISHED_JOBS = f"""
 insert into atlas.jobs (id, tenant_id, job_type, status, started_at, finished_at, attempt_count, claimed_by)
@@ -82,7 +82,7 @@ class Reader:
             before = dict(await self.conn.fetch(READ))
             result = await call()
             read = {name: entries - before.get(name, 0) for name, entries in await self.conn.fetch(READ)}
-        if sum(read.values()) > MOST_READ:
+        if sum(read.values()) > MAX_READ:
             self.excess[f"{verb}, {self.state}"] = read
         return result
 

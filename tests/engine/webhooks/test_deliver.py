@@ -218,7 +218,7 @@ async def test_a_webhook_that_was_disabled_gets_nothing_of_that_time(conn, tenan
 
 
 async def test_a_webhook_that_fails_with_too_many_waiting_is_disabled(conn, tenant, owner, monkeypatch):
-    monkeypatch.setattr(deliver, "MOST_WAITING", 2)
+    monkeypatch.setattr(deliver, "MAX_WAITING", 2)
     failing, working = await given_webhook(conn, tenant, "job.*"), await given_webhook(conn, tenant, "job.*")
     for _ in range(2):
         await enqueue(conn, NewJob("x.work", {}, tenant), actor=DANA)

@@ -405,7 +405,7 @@ def heavy(times: int) -> dict[str, Any]:
 
 @pytest.mark.long
 async def test_templates_that_take_too_much_together_end_their_own_run(kit, monkeypatch, holds):
-    monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
+    monkeypatch.setattr(template_turns, "MAX_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": 7}}
     steps = [{"id": "first", "job": "wf.double", "with": {"x": 1}, "onFailure": undo}, {**heavy(3), "needs": ["first"]}]
     await save(kit, doc(*steps))
@@ -419,7 +419,7 @@ async def test_templates_that_take_too_much_together_end_their_own_run(kit, monk
 
 @pytest.mark.long
 async def test_what_is_to_be_undone_is_known_although_the_templates_took_too_much(kit, monkeypatch):
-    monkeypatch.setattr(template_turns, "MOST_WORK", 32 * 1024 * 1024)
+    monkeypatch.setattr(template_turns, "MAX_WORK", 32 * 1024 * 1024)
     undo = {"job": "wf.double", "with": {"x": "{{ item }}"}}
     steps = [
         {"id": "w", "sleep": "1h"},

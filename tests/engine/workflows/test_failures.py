@@ -63,7 +63,7 @@ async def test_a_failed_run_undoes_what_it_did_last_first(kit):
     ],
 )
 async def test_a_run_that_may_not_go_on_is_undone_too(kit, monkeypatch, names, reason):
-    monkeypatch.setattr(recorder, "MOST_STEPS", 3)
+    monkeypatch.setattr(recorder, "MAX_STEPS", 3)
     run = await kit.run("wf.misnames", {"names": names})
 
     assert (run.status, run.error["message"]) == ("failed", reason)
@@ -119,7 +119,7 @@ async def test_an_undo_that_fails_stops_there_and_retry_goes_on_with_it(kit):
 
 
 async def test_undoing_goes_on_beside_branches_that_still_wait(kit, monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_STEPS", 6)
+    monkeypatch.setattr(recorder, "MAX_STEPS", 6)
     run = await kit.run("wf.overflows")
     assert (run.status, (await kit.steps(run.id))["undo/sleep"].status) == ("waiting", "waiting")
 
