@@ -33,13 +33,13 @@ from atlas.errors import AtlasError, Conflict
 MADE = statement("api/sql/made.sql")
 
 # More than one, so that a slow commit does not hold up the next group; few, so that groups form. While one is at work,
-# a second is worth a transaction from so many jobs on.
+# a second transaction is worth its cost from SECOND_LANE_AT jobs on.
 LANES = 2
 SECOND_LANE_AT = 16
 MAX_GROUP_SIZE = 500
 # How long a busy caller keeps one connection: other calls of the same share wait for it.
 KEEP_SECONDS = 0.1
-# Idle groups are dropped when there are so many of them.
+# Idle groups are dropped when there are more than this.
 MAX_CALLERS = 1000
 ADMISSION_SECONDS = 2.0
 # Shorter than elsewhere: the rest of the group waits behind the transaction.

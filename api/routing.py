@@ -38,9 +38,9 @@ PYDANTIC_1 = "pydantic.v1"
 BODY_LIMIT = 1024 * 1024
 # For the whole body: enough for 4 MiB over a slow connection, and an end to a caller that sends a byte now and then.
 BODY_SECONDS = 60.0
-# So many unknown query names are described in an error.
+# Unknown query names that an error describes.
 MAX_UNKNOWN = 10
-# Between two parts of it.
+# Idle time allowed between two chunks of a request body.
 BODY_IDLE_SECONDS = 10.0
 # A Content-Length with more digits is not parsed.
 MAX_LENGTH_DIGITS = 18

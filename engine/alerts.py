@@ -14,7 +14,7 @@ from atlas.models.system import Alert
 LOOK = statement("engine/sql/watch.sql")
 SAVE = statement("engine/sql/save_findings.sql")
 
-# So many runs of a type within an hour, and so large a share of failures, are a rise.
+# At least this many runs of a type within an hour, with at least this share of failures, are a rise.
 SPIKE_RUNS = 20
 SPIKE_SHARE = 0.5
 HOST_SILENT_SECONDS = 120.0

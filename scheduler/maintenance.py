@@ -40,7 +40,7 @@ SETTLE_SECONDS = 1.0
 OVERFULL_SECONDS = 60.0
 PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
-# So many times in succession a removal may have to wait, some seconds in all, before others have their turn.
+# How often in succession a removal may wait, some seconds in all, before others have their turn.
 MAX_WAITS = 40
 # Between two batches, so that a sweep of millions leaves the disk to the claims.
 BATCH_REST_SECONDS = 0.05

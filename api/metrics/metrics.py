@@ -44,7 +44,7 @@ FACTS = statement("api/metrics/sql/metrics_facts.sql")
 CACHED_SECONDS = 3.0
 # Of the meter, for one scrape: after a long pause the next scrapes, or the scheduler, meter the rest.
 MAX_BATCHES = 20
-# Callers may invent job types: so many are named, and so many tenants; the rest is counted together.
+# Callers may invent job types. This many types and tenants are named at most; the rest is counted together.
 MOST_NAMED = 100
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

@@ -27,7 +27,7 @@ class HasId(Protocol):
 
 
 Id: TypeAlias = UUID | str | HasId
-# Waits for so many seconds, or until something may have happened.
+# Waits for a number of seconds, or until something may have happened.
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
 # Parameters that are sent as headers, and the one that is the whole body.

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-# A value of so many times its limit is refused unconverted.
+# A value this many times larger than its limit is refused without conversion.
 FAR_LARGER = 8
 # How many values of an object and of a list are looked at for that, and how deep.
 FEW_VALUES, FEW_ITEMS, DEEPEST = 16, 3, 4

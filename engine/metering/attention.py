@@ -23,7 +23,7 @@ ATTENTION = statement("engine/metering/sql/attention.sql")
 # A scheduler fires within a second, and another one takes over within some.
 LATE_SECONDS = 60.0
 MAX_SEAL_LAG = 60.0
-# So many causes of dead letters are named.
+# Causes of dead letters that are named.
 MAX_CAUSES = 3
 DEAD_LETTERS = "/jobs?status=dead_letter"
 

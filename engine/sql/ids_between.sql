@@ -1,4 +1,4 @@
--- The ids of some kinds of rows between two ids, at most so many: those that begin with what a person typed. Called by engine/id_prefixes.py.
+-- The ids of some kinds of rows between two ids, up to a limit: those that begin with what a person typed. Called by engine/id_prefixes.py.
 -- Without a tenant, row-level security alone decides whose rows they are.
 -- SQL, because the kinds decide which tables are read.
 (select id from atlas.jobs where 'job' = any (:kinds::text[]) and id between :low and :high and (:tenant_id::uuid is null or tenant_id = :tenant_id) order by id limit :most)

@@ -13,7 +13,7 @@ from jinja2 import Undefined, UndefinedError
 
 # The work of one rendering: the sizes, in characters, of all values that its expressions look at.
 MAX_WORK = 4 * 1024 * 1024
-# An item of a list or object takes as long as so many characters.
+# The work of an item of a list or object, in characters.
 ITEM_WORK = 64
 # A larger value is not a payload.
 LARGEST_RESULT = 256 * 1024

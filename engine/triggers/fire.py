@@ -42,7 +42,7 @@ MAX_ERROR_LENGTH = 1000
 # rendered after this time may do only little work each, which is enough for an ordinary template.
 RENDERING_SECONDS = 1.0
 LITTLE_WORK = MAX_WORK // 16
-# After so many firings other tasks of the event loop run.
+# Firings between two turns of the other tasks of the event loop.
 TURN = 20
 # Errors of one firing, which do not stop the others.
 UNUSABLE = (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)

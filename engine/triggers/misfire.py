@@ -51,7 +51,7 @@ def first_open(cron: Cron, due: datetime | None, start: datetime) -> datetime:
 def plan(
     cron: Cron, policy: Policy, *, due: datetime, now: datetime, outages: Sequence[Outage], most: int, most_missed: int
 ) -> Plan:
-    """Plan a schedule whose first open due time is `due`, for at most so many times; the next plan has the others."""
+    """Plan a schedule whose first open due time is `due`, for at most `most` times; the next plan has the others."""
     fire: list[datetime] = []
     missed: list[tuple[datetime, datetime]] = []
     while due <= now and len(fire) < most and len(missed) < most_missed:

@@ -22,7 +22,7 @@ EVENTS_AT_ONCE = 1000
 # With the delays of the default policy they take 13 hours.
 MAX_RETRIES = 20
 TIMEOUT_SECONDS = 15
-# So many deliveries of a webhook that fails may wait.
+# Deliveries of a failing webhook that may wait.
 MAX_WAITING = 10_000
 
 

@@ -41,7 +41,7 @@ ASK_REVIEWS = statement("engine/workflows/sql/ask_reviews.sql")
 COUNT_PENDING = statement("engine/workflows/sql/count_pending.sql")
 
 REVIEW_EXPIRES = timedelta(days=7)
-# No one decides so many one by one.
+# No one decides more of them one by one.
 MOST_COUNTED = 10_000
 # What a decision changes.
 UNDECIDED = {"status": "pending", "decided_at": None, "decided_by": None, "comment": None}

@@ -1,5 +1,5 @@
--- The jobs that run now, those that changed last first: so many of each of these tenants, and so many of all together where `every` is
--- wanted. Of a run also when a step of it began or ended last: of those that changed last, and among the last steps of its main branch and of
+-- The jobs that run now, those that changed last first: a number of each of these tenants, and a number of all together with `every`.
+-- Of a run also when a step of it began or ended last: of those that changed last, and among the last steps of its main branch and of
 -- all branches, so that a run of thousands of steps is as quick. Reads across tenants: every room then gets its own. SQL, because it has
 -- window functions.
 select r.*, (

@@ -1,4 +1,4 @@
--- Jobs by status, each arm along a partial index, up to so many. Behind them the counts that are kept: an arm that has more by them is
+-- Jobs by status, each arm along a partial index, up to a bound. Behind them the counts that are kept: an arm that has more by them is
 -- not read, and whatever has more is taken from there. Without a tenant it looks across all (operators).
 -- Every arm has the order of its index, so that the planner, which has no statistics behind row-level security, takes no other way.
 -- SQL, because it counts along partial indexes, in reads that are bounded.

@@ -1,4 +1,4 @@
--- How many queued jobs of a tenant, or of all, are due later: found among the first so many of all tenants, by when they are due.
+-- How many queued jobs of a tenant, or of all, are due later: found among the first of all tenants, up to a bound, by when they are due.
 -- Null if there are more than that: then `share` of a sample is all that is known. Looks across tenants: the index has the time alone.
 -- SQL, because it counts by the database's clock, in a bounded read.
 select case when w.read <= :most::int then w.waiting end as waiting, s.share

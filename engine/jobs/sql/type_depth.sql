@@ -1,5 +1,5 @@
--- Due jobs and running jobs of all tenants by type, each counted up to so many. The types are walked along the index of ready jobs,
--- the first hundred by name; jobs under a limit and jobs of hosts are counted up to so many of all types. Looks across tenants
+-- Due jobs and running jobs of all tenants by type, each counted up to a bound. The types are walked along the index of ready jobs,
+-- the first hundred by name; jobs under a limit and jobs of hosts are counted up to a bound over all types. Looks across tenants
 -- (operators). SQL, because it walks an index by recursion, in reads that are bounded.
 with recursive types as (
   (select 1 as nth, job_type from only atlas.jobs j

@@ -1,4 +1,4 @@
--- Due jobs and running jobs of one tenant by type: of its queue the oldest so many by id, whatever their type. Each arm has the order of
+-- Due jobs and running jobs of one tenant by type: of its queue the oldest by id, up to a bound, whatever their type. Each arm has the order of
 -- its index, because the planner has no statistics behind row-level security. SQL, because it counts in groups over bounded reads.
 with queue as (
   select job_type, next_retry_at > clock_timestamp() as is_waiting from only atlas.jobs

@@ -1,4 +1,4 @@
--- Steps of all tenants that are past the ages of their kinds -> removed, so many of each at a time. Looks across tenants. Called by
+-- Steps of all tenants that are past the ages of their kinds -> removed, a bounded number of each at a time. Looks across tenants. Called by
 -- engine/metering/series.py. SQL, because the ages are by the database's clock, and the number of rows is bounded.
 delete from atlas.job_series
 where ctid = any (array(

@@ -1,5 +1,5 @@
 -- Tenants side by side, those with the most active jobs first, after one of them: the depth of their queues, what runs, what happened in the
--- last minutes. Active jobs and dead letters are those that the meter counts. Of a queue the oldest so many by id are
+-- last minutes. Active jobs and dead letters are those that the meter counts. Of a queue the oldest by id, up to a bound, are
 -- looked at: where it has more, `is_partial` is true, its length is what the meter counts, and a part of it waits as of those.
 -- With `reads_queues` false, no queue and no running job is looked at. Looks across tenants (operators).
 -- SQL, because it counts in bounded reads, tenant by tenant, on the database's clock.

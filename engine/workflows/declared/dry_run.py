@@ -20,7 +20,7 @@ from atlas.engine.workflows.declared.targets import Targets
 from atlas.errors import FieldError
 from atlas.models.workflows import DryRun
 
-# Of the items of an `each`, so many are shown.
+# Items of an `each` that are shown.
 MAX_SHOWN = 10
 # More is left out of what is shown: each of 200 steps may fill in 256 KiB ten times.
 MAX_BYTES = 1024 * 1024

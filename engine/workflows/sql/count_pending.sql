@@ -1,4 +1,4 @@
--- How many approvals of a tenant, or of all, can be decided now, counted up to so many. Without a tenant it looks across all
+-- How many approvals of a tenant, or of all, can be decided now, counted up to a bound. Without a tenant it looks across all
 -- (operators). SQL, because the count is bounded, on the database's clock.
 select count(*)::int
 from (

@@ -1,4 +1,4 @@
--- The steps of a run in the order in which they began, with what the waiting ones wait for; or so many of them after one, or the one
+-- The steps of a run in the order in which they began, with what the waiting ones wait for; or a page of them after one, or the one
 -- of a key. Not whole: without inputs and outputs, and of errors the beginning of the message.
 -- SQL, because a page goes on after three columns, and only the status and type of a child are read from its job row.
 with page as (
