@@ -28,18 +28,18 @@ from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import encrypt_secrets, hide, split_secrets, store_secrets
 from atlas.tracing import active_tracer, continued, current_traceparent, span
 
-# What most jobs have nothing of beside their type and input.
-TERMS = (
+# Options beside the type and the input; most jobs have none of them.
+OPTIONS = (
     *("priority", "delay", "run_at", "max_retries", "correlation_id", "source", "source_ref", "timeout_seconds"),
     *("definition_id", "parent_run_id"),
 )
-NO_TERMS = (None,) * len(TERMS)
-_terms = attrgetter(*TERMS)
+NO_OPTIONS = (None,) * len(OPTIONS)
+_options = attrgetter(*OPTIONS)
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
-ENQUEUE_PLAIN = ENQUEUE.without(*TERMS)
+ENQUEUE_PLAIN = ENQUEUE.without(*OPTIONS)
 ENQUEUE_BATCH = statement("engine/jobs/sql/enqueue_batch.sql")
-ENQUEUE_PLAIN_BATCH = ENQUEUE_BATCH.without(*TERMS)
+ENQUEUE_PLAIN_BATCH = ENQUEUE_BATCH.without(*OPTIONS)
 # What the jobs of a batch share most of the time.
 _all_but_input = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
 
@@ -89,11 +89,11 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
         return (await enqueue_many(conn, (job,), actor=actor, coalesce=coalesce))[0]
     values = _values(job, checked(job), actor)
     with refusals():
-        if _terms(job) == NO_TERMS:
-            made = await fetch_value(conn, ENQUEUE_PLAIN, **values)
+        if _options(job) == NO_OPTIONS:
+            created = await fetch_value(conn, ENQUEUE_PLAIN, **values)
         else:
-            made = await fetch_value(conn, ENQUEUE, **values, **_chosen(job))
-    if made is None:
+            created = await fetch_value(conn, ENQUEUE, **values, **_chosen(job))
+    if created is None:
         return (await _enqueue_each(conn, (job,), actor, coalesce))[0]
     wake_local_workers(conn, (job.tenant_id, canonical(job.job_type)))
     return Enqueued(job.id)
@@ -163,7 +163,7 @@ async def _insert_batch(conn: Connection, jobs: Sequence[NewJob], actor: Actor) 
         "type_retries": _known_retries(job_type),
     }
     with refusals():
-        if _terms(first) == NO_TERMS:
+        if _options(first) == NO_OPTIONS:
             return await fetch_value(conn, ENQUEUE_PLAIN_BATCH, **values) is not None
         return await fetch_value(conn, ENQUEUE_BATCH, **values, **_chosen(first)) is not None
 
@@ -280,7 +280,7 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
 
 def _chosen(job: NewJob) -> dict[str, Any]:
     """What it has beside them."""
-    chosen = dict(zip(TERMS, _terms(job), strict=True))
+    chosen = dict(zip(OPTIONS, _options(job), strict=True))
     return chosen if job.delay is None else {**chosen, "delay": job.delay.total_seconds()}
 
 
