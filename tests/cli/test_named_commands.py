@@ -23,7 +23,8 @@ IN_PAGES = re.compile(r"""(?:command|text)=(?:\{[`'"]|")atlas (.*?)(?:[`'"]\}|" 
 def commands_in_code() -> Iterator[tuple[str, str]]:
     for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text)) if "atlas " in text and "`" in text else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     for command in QUOTED.findall(node.value):
                         yield str(path.relative_to(ROOT)), command
