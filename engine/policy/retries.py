@@ -23,8 +23,15 @@ async def refused_retries(conn: Connection, job_ids: Sequence[UUID], *, tenant_i
     if not runs:
         return {}
     policy = await load_policy(conn, [(run["tenant_id"], run["workflow"]) for run in runs], decides=False)
-    verdicts = {run["id"]: _judge(policy, run) for run in runs}
-    return {run_id: verdict for run_id, verdict in verdicts.items() if verdict.effect != "allow"}
+    refused: dict[UUID, Verdict] = {}
+    for run in runs:
+        verdict = _judge(policy, run)
+        if verdict.effect != "allow":
+            refused[run["id"]] = verdict
+        elif not run["is_counted"]:
+            # One of an earlier day: together they may be more than a rule allows for today.
+            policy.count(run["tenant_id"], run["workflow"], run["spend_cents"])
+    return refused
 
 
 def _judge(policy: Policy, run: Any) -> Verdict:

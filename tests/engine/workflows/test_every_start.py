@@ -10,6 +10,8 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.retry import retry_many, retry_now
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.rules import add_rule, remove_rule
+from atlas.engine.triggers.fire_now import fire_now
+from atlas.engine.triggers.store import add_trigger
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.find_intents import list_intents
@@ -23,6 +25,7 @@ from tests.engine.workflows.kit import APPROVER, REQUESTER
 from tests.support import PROOF, some
 
 TARGET = "start.target"
+TRIGGER = {"label": "yearly", "trigger_type": "schedule", "cron_expr": "0 0 1 1 *", "workflow": TARGET}
 started: list[UUID] = []
 
 
@@ -42,6 +45,11 @@ async def target(run: Run, input: dict[str, bool]) -> None:
 async def parent(run: Run, input: dict[str, str]) -> dict[str, str]:
     await run.child("the child", TARGET)
     return {"child": "done"}
+
+
+@workflow("start.failing_parent")
+async def failing_parent(run: Run, input: dict[str, str]) -> None:
+    await run.child("the child", TARGET, {"fails": True})
 
 
 @workflow("start.side_by_side")
@@ -71,6 +79,8 @@ class Starts:
             run = await self.kit.run(TARGET, {"fails": True})
             assert run.status == "failed"
             self.failed = run.id
+        if way == "child of a retried run":
+            self.failed = (await self.kit.run("start.failing_parent")).id
         started.clear()
 
     async def start(self, way):
@@ -85,6 +95,11 @@ class Starts:
                     await self.kit.ask("declared.parent")
                 case "child that undoes":
                     await self.kit.ask("start.undoing")
+                case "child of a retried run":
+                    await retry_run(conn, self.failed, actor=REQUESTER)
+                case "trigger":
+                    made = await add_trigger(conn, SYSTEM_TENANT, TRIGGER, actor=REQUESTER)
+                    await fire_now(conn, made.id, actor=REQUESTER)
                 case "fork":
                     await fork_run(conn, self.failed, "begin", actor=REQUESTER)
                 case "enqueue again":
@@ -116,8 +131,8 @@ class Starts:
         return bool(started)
 
 
-REQUESTS = ("request", "fork", "enqueue again")
-CHILDREN = ("child in code", "child in a document", "child that undoes")
+REQUESTS = ("request", "fork", "enqueue again", "trigger")
+CHILDREN = ("child in code", "child in a document", "child that undoes", "child of a retried run")
 RETRIES = ("retry of a run", "retry of a job", "retry of many")
 WAYS = (*REQUESTS, *CHILDREN, *RETRIES)
 
@@ -222,6 +237,15 @@ async def test_a_retry_is_not_counted_as_another_run_of_the_day(kit, starts):
     await rule(kit, effect="block", runs_per_day=1)
     await starts.start("retry of a run")
     assert await starts.began("retry of a run")
+
+
+async def test_runs_of_an_earlier_day_that_are_retried_together_are_counted_one_by_one(kit, starts):
+    failed = [(await kit.run(TARGET, {"fails": True})).id for _ in range(3)]
+    await kit.pool.execute("update atlas.intents set queued_at = queued_at - interval '2 days'")
+    await rule(kit, effect="block", runs_per_day=2)
+    async with kit.pool.acquire() as conn:
+        verdicts = await retry_many(conn, failed, actor=REQUESTER, tenant_id=None)
+    assert sorted(verdicts.values()) == ["blocked", "retried", "retried"]
 
 
 async def test_children_count_towards_the_runs_of_a_day(kit, starts):
