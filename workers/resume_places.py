@@ -1,9 +1,10 @@
 """Where claims go on while a transaction holds the xmin horizon of the server.
 
 Postgres cannot remove the index entries of claimed jobs then, and a claim that begins at the head of the index walks
-over all of them: after minutes it takes seconds. A claim says when it read many more entries than it claimed jobs. From
-then on the worker remembers by type, tenant and priority when the newest job was created that it claimed, and its
-claims look only at jobs that are younger, or a little older: a transaction that enqueues may commit late.
+over all of them: after minutes it takes seconds. A claim says when it read many more entries than it claimed jobs.
+After several such claims the worker remembers by type, tenant and priority when the newest job was created that it
+claimed, and its claims look only at jobs that are younger, or a little older: a transaction that enqueues may commit
+late.
 
 Jobs that return to the queue with an older place are found in the order of their return: those that fell due, that a
 limit released, that an event woke or that were retried by hand. What has neither place is found by a look from the
@@ -35,6 +36,10 @@ MIN_REST_SECONDS = 1.0
 MAX_REST_SECONDS = 20.0
 # After two looks that read few index entries, claims begin at the head again.
 FAST_LOOKS = 2
+# Places are used after this many slow claims. A slow claim is offset by four that are not: without a held horizon, a
+# small claim that follows large ones is slow now and then, because index entries stay while those claims commit.
+SLOW_CLAIMS = 4
+FAST_PER_SLOW = 4
 # Of more places those are forgotten that have no job at a look.
 MAX_PLACES = 2000
 # How often the tenants and types of a claim are noted, and for how long.
@@ -88,6 +93,7 @@ class ResumePlaces:
         self._pool = pool
         self._lease = lease
         self._looked = looked
+        self._slow_claims = 0.0
         self._was_slow = asyncio.Event()
         self._since: dict[_Key, float | None] = {}
         self._limited: dict[_Key, float] = {}
@@ -126,7 +132,8 @@ class ResumePlaces:
         """Go on behind what a claim brought that asked for so many jobs."""
         if not self.are_used:
             self._sample(turn)
-            if turn.is_slow:
+            self._slow_claims = max(0.0, self._slow_claims + (1 if turn.is_slow else -1 / FAST_PER_SLOW))
+            if self._slow_claims >= SLOW_CLAIMS:
                 self._was_slow.set()
             return
         if sent is _FROM_HEAD:
@@ -242,6 +249,7 @@ class ResumePlaces:
                 took = time.monotonic() - began
                 await asyncio.sleep(rest_after_look(took))
             self.are_used = False
+            self._slow_claims = 0.0
             self._since.clear()
             self._limited.clear()
             self._due_since = None

@@ -25,6 +25,20 @@ def place(since: float, priority: int = 0) -> ReadyPlace:
     return ReadyPlace("mine", SYSTEM_TENANT, priority, since)
 
 
+async def test_places_are_used_after_several_slow_claims_and_not_for_one_now_and_then():
+    places = ResumePlaces(None, None, looked=lambda: None)
+
+    def claims(*are_slow: bool) -> bool:
+        for is_slow in are_slow:
+            places.returned(places.request(), TurnResult(claimed=[JOB], is_slow=is_slow), asked=1)
+        return places._was_slow.is_set()
+
+    # Both connections meet the entries of a claim that has just committed.
+    assert not any(claims(True, True, *[False] * 8) for _ in range(20))
+    assert not claims(True, True, False, True)
+    assert claims(True, True)
+
+
 def test_a_claim_that_was_sent_before_an_older_job_was_found_does_not_hide_it(places):
     places._since["mine", SYSTEM_TENANT, 0] = 100.0
     sent = places.request()
