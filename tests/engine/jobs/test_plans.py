@@ -203,6 +203,22 @@ async def test_a_claim_among_many_types_reads_about_a_group_for_each_job(conn):
         assert read < 3 * len(types) + 4 * len(claimed)
 
 
+@pytest.mark.parametrize(("in_blocks", "most"), [(False, 1.5), (True, 2.7)], ids=["types in turn", "types in blocks"])
+async def test_a_claim_of_many_types_of_a_tenant_takes_the_oldest_and_locks_few_more(conn, in_blocks, most):
+    types = [f"type_{n:02}" for n in range(40)]
+    await enqueue_many(
+        conn, [NewJob(types[n // 15 if in_blocks else n % 40], {"n": n}) for n in range(600)], actor=DANA
+    )
+    worker = await given_worker(conn, *types)
+    async with conn.transaction():
+        before = await conn.fetchval(READY_ENTRIES)
+        claimed = await claim(conn, worker, limit=200)
+        read = await conn.fetchval(READY_ENTRIES) - before
+    assert sorted(orjson.loads(job.input)["n"] for job in claimed) == list(range(200))
+    # Each type once to find it, and so many jobs for one that is taken.
+    assert read < len(types) + most * len(claimed)
+
+
 async def test_a_claim_costs_the_same_however_many_types_a_worker_serves(conn):
     for _ in range(12):
         await given_job(conn, "mine")

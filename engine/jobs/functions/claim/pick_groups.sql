@@ -3,31 +3,42 @@
 -- A group with a priority is only its jobs of that priority that were created since p_since: see resume_places.
 -- `has_more`: some may have more than was taken. Called by pick_ready.
 -- A lane is what has one order: a tenant, or everything. Of each group in a lane some jobs are locked; those that come before the last one of
--- every group that may have more are the next of the lane. A group whose jobs were all taken is read four times as deep in the next round:
--- that locks about half as many jobs again as are taken, where one read of all would lock as many times the jobs as there are groups.
+-- every group that may have more are the next of the lane. The first round locks an even part of each group and one job more, later rounds go on
+-- behind the last locked job of the groups that ended too early. So little more is locked than is taken, whatever the order of the types.
 create or replace function pick_groups(
   p_types text[], p_tenants uuid[], p_priorities int[], p_since timestamptz[], p_want int, p_fair boolean, out picked tid[], out has_more boolean
 ) language plpgsql volatile
 set search_path from current as $$
 declare
   lanes uuid[];
-  -- By group: its lane, and how many of its jobs to lock.
+  -- By group: its lane.
   lane_of int[];
-  depth int[];
   -- By lane: when it is served next in virtual time, what a job costs, how many groups it has, how many jobs were taken, whether it may have
-  -- more, and how many to take in this round. A group that may have more than was locked bounds its lane by its last locked job.
+  -- more, and how many to have taken after this round. A group that may have more than was locked bounds its lane by its last locked job.
   at float8[];
   cost float8[];
   groups int[];
   taken int[];
   is_open boolean[];
   quota int[];
+  need int[];
+  -- By group that is read in this round: its number, how many of its jobs to lock, and behind which priority and age.
+  reads int[];
+  depths int[];
+  after_priority int[];
+  after_created timestamptz[];
+  -- By locked job: its group, address, priority and age, its place in its lane, and whether its group may have more behind it.
+  group_of int[] := '{}';
+  addresses tid[] := '{}';
+  priorities int[] := '{}';
+  ages timestamptz[] := '{}';
+  places int[] := '{}';
+  are_last boolean[] := '{}';
   step int;
   max_steps int;
   want int := p_want;
   round int := 0;
 begin
-  picked := '{}';
   if p_fair then
     lanes := array(select distinct t from unnest(p_tenants) t order by t);
     lane_of := array(select array_position(lanes, t) from unnest(p_tenants) t);
@@ -44,8 +55,8 @@ begin
   is_open := array_fill(true, array[cardinality(lanes)]);
   groups := array(select count(*) from unnest(lane_of) l group by l order by l);
   -- Each round shares out what is left among the lanes that may have more.
-  while want > 0 and round < 6 and true = any (is_open) loop
-    -- In steps of some jobs where many are wanted, and at most twice its part for one lane: the next round goes on.
+  while want > 0 and round < 8 and true = any (is_open) loop
+    -- In steps of some jobs where many are asked for, and at most twice its part for one lane: the next round goes on.
     step := greatest(1, want / 128);
     max_steps := 2 * (want / step / cardinality(array_positions(is_open, true)) + 1);
     quota := case when cardinality(lanes) = 1 then array[want] else array(
@@ -60,52 +71,72 @@ begin
           limit (want + step - 1) / step) p
         group by p.i) q on q.i = g.i
       order by g.i) end;
-    depth := array(
-      select least(n.need, greatest(depth[g.i], case when groups[g.lane] = 1 then n.need else (n.mean + 2 * sqrt(n.mean) + 2)::int end))
-      from unnest(lane_of) with ordinality g(lane, i)
-      cross join lateral (select quota[g.lane] + taken[g.lane] as need, (quota[g.lane] + taken[g.lane])::float8 / groups[g.lane] as mean) n
-      order by g.i);
+    need := array(select t.taken + t.quota from unnest(taken, quota) with ordinality t(taken, quota, i) order by t.i);
+    if round = 0 then
+      select array_agg(g.i), array_agg(case when groups[g.lane] = 1 then need[g.lane] else least(need[g.lane], need[g.lane] / groups[g.lane] + 2) end)
+      into reads, depths
+      from unnest(lane_of) with ordinality g(lane, i) where need[g.lane] > 0;
+    else
+      -- As many more as the group would have among the jobs that are needed, if they are spread as those that are locked.
+      select coalesce(array_agg(l.i), '{}'), array_agg(least(need[lane_of[l.i]], 4 + l.locked * (need[lane_of[l.i]] - l.place + 1) / l.place)),
+        array_agg(l.priority), array_agg(l.created_at)
+      into reads, depths, after_priority, after_created
+      from (
+        select j.i, j.place, j.priority, j.created_at, cardinality(array_positions(group_of, j.i)) as locked
+        from unnest(group_of, priorities, ages, places, are_last) j(i, priority, created_at, place, is_last)
+        where j.is_last and j.place <= need[lane_of[j.i]]) l;
+    end if;
     with locked as materialized (
-      select g.i, g.lane, a.at, a.priority, a.created_at, a.nth = g.depth and g.depth < quota[g.lane] + taken[g.lane] as is_last
-      from unnest(p_types, p_tenants, p_priorities, p_since, lane_of, depth)
-        with ordinality g(job_type, tenant_id, priority, since, lane, depth, i)
+      select g.i, a.at, a.priority, a.created_at, a.nth = g.depth as is_last
+      from unnest(reads, depths, after_priority, after_created) g(i, depth, last_priority, last_created)
+      cross join lateral (select p_types[g.i] as job_type, p_tenants[g.i] as tenant_id, p_priorities[g.i] as priority, p_since[g.i] as since offset 0) o
       cross join lateral (
         select b.*, row_number() over () as nth
         from (
-          -- Those of the rounds before are locked by this claim, which does not pass over them.
           select * from (
             select j.ctid as at, j.priority, j.created_at from only jobs j
             where is_ready(j)
-              and j.job_type = g.job_type and j.tenant_id = g.tenant_id and g.priority is null
+              and j.job_type = o.job_type and j.tenant_id = o.tenant_id and o.priority is null and g.last_priority is null
             order by j.priority desc, j.created_at limit g.depth for update skip locked) every
           union all
           select * from (
             select j.ctid as at, j.priority, j.created_at from only jobs j
             where is_ready(j)
-              and j.job_type = g.job_type and j.tenant_id = g.tenant_id
-              and j.priority = g.priority and j.created_at >= g.since
-            order by j.priority desc, j.created_at limit g.depth for update skip locked) resumed) b) a
-      where quota[g.lane] > 0),
+              and j.job_type = o.job_type and j.tenant_id = o.tenant_id
+              and j.priority = coalesce(g.last_priority, o.priority) and j.created_at >= coalesce(g.last_created + interval '1 microsecond', o.since)
+            order by j.priority desc, j.created_at limit g.depth for update skip locked) resumed
+          union all
+          select * from (
+            select j.ctid as at, j.priority, j.created_at from only jobs j
+            where is_ready(j)
+              and j.job_type = o.job_type and j.tenant_id = o.tenant_id and o.priority is null and j.priority < g.last_priority
+            order by j.priority desc, j.created_at limit g.depth for update skip locked) lower
+          limit g.depth) b) a),
     ranked as (
-      select l.*, row_number() over (partition by l.lane order by l.priority desc, l.created_at, l.at) as place from locked l),
-    chosen as materialized (
-      select b.i, b.lane, b.at, b.is_last, b.bound is not null as is_bounded
-      from (select r.*, min(r.place) filter (where r.is_last) over (partition by r.lane) as bound from ranked r) b
-      where b.place > taken[b.lane] and b.place <= least(taken[b.lane] + quota[b.lane], b.bound)),
-    by_lane as (
-      select t.i, coalesce(n.jobs, 0) as jobs, t.is_open and (coalesce(n.jobs, 0) >= quota[t.i] or n.is_bounded) as is_open
-      from unnest(is_open) with ordinality t(is_open, i)
-      left join (select c.lane, count(*)::int as jobs, bool_or(c.is_bounded) as is_bounded from chosen c group by c.lane) n on n.lane = t.i)
-    select picked || array(select c.at from chosen c),
-      array(select case when d.i = any (array(select c.i from chosen c where c.is_last)) then 4 * d.depth else d.depth end
-            from unnest(depth) with ordinality d(depth, i) order by d.i),
-      array_agg(at[b.i] + b.jobs * cost[b.i] order by b.i), array_agg(taken[b.i] + b.jobs order by b.i), array_agg(coalesce(b.is_open, false) order by b.i)
-    into picked, depth, at, taken, is_open
-    from by_lane b;
-    want := p_want - cardinality(picked);
+      select e.*, row_number() over (partition by lane_of[e.i] order by e.priority desc, e.created_at, e.at)::int as place
+      from (
+        select l.* from locked l
+        union all
+        select j.i, j.at, j.priority, j.created_at, j.is_last and j.i <> all (reads)
+        from unnest(group_of, addresses, priorities, ages, are_last) j(i, at, priority, created_at, is_last)) e)
+    select coalesce(array_agg(r.i), '{}'), coalesce(array_agg(r.at), '{}'), coalesce(array_agg(r.priority), '{}'), coalesce(array_agg(r.created_at), '{}'),
+      coalesce(array_agg(r.place), '{}'), coalesce(array_agg(r.is_last), '{}')
+    into group_of, addresses, priorities, ages, places, are_last
+    from ranked r;
+    select array_agg(at[l.i] + (l.jobs - taken[l.i]) * cost[l.i] order by l.i), array_agg(l.jobs order by l.i), array_agg(l.is_open order by l.i)
+    into at, taken, is_open
+    from (
+      select t.i, coalesce(least(t.need, n.jobs, n.bound), 0) as jobs, coalesce(n.bound is not null or n.jobs > t.need, false) as is_open
+      from unnest(need) with ordinality t(need, i)
+      left join (
+        select lane_of[j.i] as lane, count(*)::int as jobs, min(j.place) filter (where j.is_last) as bound
+        from unnest(group_of, places, are_last) j(i, place, is_last) group by 1) n on n.lane = t.i) l;
+    want := p_want - (select sum(t) from unnest(taken) t);
     round := round + 1;
   end loop;
-  has_more := true = any (is_open);
+  picked := array(select j.at from unnest(group_of, addresses, places) j(i, at, place) where j.place <= taken[lane_of[j.i]]);
+  -- Jobs of one group that were created in the same microsecond may have been passed over.
+  has_more := true = any (is_open) or round > 1;
   if p_fair then
     perform move_share_clock((
       select min(t.at - t.taken * t.cost) from unnest(at, cost, taken) t(at, cost, taken) where t.taken > 0));
