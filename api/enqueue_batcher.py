@@ -165,7 +165,10 @@ class EnqueueBatcher:
 
 async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[Made]:
     """Enqueue jobs, all or none, and read what they became."""
-    enqueued = await enqueue_many(conn, jobs, actor=actor)
+    times: list[datetime] = []
+    enqueued = await enqueue_many(conn, jobs, actor=actor, times=times)
+    if times:
+        return [_new(job, created_at) for job, created_at in zip(jobs, times, strict=True)]
     rows: dict[UUID, Any] = {row["id"]: row for row in await fetch(conn, MADE, ids=[one.id for one in enqueued])}
     if any(one.id not in rows for one in enqueued):
         raise Conflict("The job that held the dedupe key was just deleted.", remedy="Try again.")
@@ -175,6 +178,13 @@ async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[M
 def is_plain(job: NewJob) -> bool:
     """True for a job that is enqueued by one statement; those of hosts and those with secrets need several."""
     return not (job.secrets or job.needs_host)
+
+
+def _new(job: NewJob, created_at: datetime) -> Made:
+    """A job that was made as asked: it waits where it is due later."""
+    is_delayed = bool(job.delay) or (job.run_at is not None and job.run_at > created_at)
+    status = "waiting" if is_delayed else "queued"
+    return Made(job.id, job.tenant_id, status, canonical(job.job_type), None, created_at, deduplicated=False)
 
 
 def _made(row: Any, *, deduplicated: bool) -> Made:

@@ -4,10 +4,10 @@ The ids are made by the caller. So thousands of jobs return no rows, and a calle
 commit can look for the id it chose.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
 from operator import attrgetter
 from time import time
 from typing import Any
@@ -18,7 +18,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit.record import event_body, event_frame
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, fetch_value, retry_deadlocks, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
 from atlas.engine.jobs.new_job import NewJob, check_options, checked, checked_input, hash_key, input_text, stored_key
 from atlas.engine.jobs.placement import place
@@ -38,10 +38,14 @@ _options = attrgetter(*OPTIONS)
 
 ENQUEUE = statement("engine/jobs/sql/enqueue.sql")
 ENQUEUE_PLAIN = ENQUEUE.without(*OPTIONS)
-ENQUEUE_BATCH = statement("engine/jobs/sql/enqueue_batch.sql")
+# Of jobs that several requests enqueue together.
+ENQUEUE_REQUESTED = statement("engine/jobs/sql/enqueue_batch.sql")
+ENQUEUE_BATCH = ENQUEUE_REQUESTED.without("correlation_ids", "metas", "closings", "with_times")
 ENQUEUE_PLAIN_BATCH = ENQUEUE_BATCH.without(*OPTIONS)
-# What the jobs of a batch share most of the time.
-_all_but_input = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
+# What the jobs of one request share in a batch, and those of several requests.
+_of_one_request = attrgetter(*(name for name in NewJob.__slots__ if name not in ("id", "input", "input_json")))
+_OWN = ("id", "input", "input_json", "correlation_id", "asked_by")
+_of_several = attrgetter(*(name for name in NewJob.__slots__ if name not in _OWN))
 
 # The fields of a new job that are stored as they are, each under its name as an argument, or under another.
 _STORED_AS_THEY_ARE = tuple(
@@ -100,28 +104,38 @@ async def enqueue(conn: Connection, job: NewJob, *, actor: Actor, coalesce: bool
 
 
 async def enqueue_many(
-    conn: Connection, jobs: Sequence[NewJob], *, actor: Actor, coalesce: bool = False
+    conn: Connection,
+    jobs: Sequence[NewJob],
+    *,
+    actor: Actor,
+    coalesce: bool = False,
+    times: list[datetime] | None = None,
 ) -> list[Enqueued]:
     """Enqueue all of them or none, in one round trip. The results are in the order of the jobs.
 
     A dedupe key whose active holder has another type or input is a DedupeConflict; with `coalesce` the holder
-    is the result all the same.
+    is the result all the same. `times` is filled with when each job was created, if all are alike; otherwise it stays
+    empty.
     """
     if not jobs:
         return []
     if active_tracer() is None or not any(continued(job.correlation_id) for job in jobs):
-        return await _enqueue_all(conn, jobs, actor, coalesce)
+        return await _enqueue_all(conn, jobs, actor, coalesce, times)
     types = sorted({job.job_type for job in jobs})
     attributes = {"messaging.system": "atlas", "messaging.batch.message_count": len(jobs), "atlas.job_types": types}
     with span(f"enqueue {types[0]}" if len(types) == 1 else "enqueue", "PRODUCER", attributes=attributes):
         here = current_traceparent()
         traced = [replace(job, correlation_id=here) if continued(job.correlation_id) else job for job in jobs]
-        return await _enqueue_all(conn, traced, actor, coalesce)
+        return await _enqueue_all(conn, traced, actor, coalesce, times)
 
 
-async def _enqueue_all(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:
-    is_batch = not _takes_many(jobs[0]) and _are_alike(jobs) and _are_fresh(jobs)
-    if is_batch and await _insert_batch(conn, jobs, actor):
+async def _enqueue_all(
+    conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool, times: list[datetime] | None
+) -> list[Enqueued]:
+    are_of_one = times is None and _are_alike(jobs, _of_one_request)
+    is_batch = not _takes_many(jobs[0]) and (are_of_one or _are_alike(jobs, _of_several)) and _are_fresh(jobs)
+    insert = _insert_batch if are_of_one else partial(_insert_requested, times=times)
+    if is_batch and await insert(conn, jobs, actor):
         wake_local_workers(conn)
         return [Enqueued(job.id) for job in jobs]
     return await _enqueue_each(conn, jobs, actor, coalesce)
@@ -133,10 +147,9 @@ def _are_fresh(jobs: Sequence[NewJob]) -> bool:
     return all(job.id.int >= oldest for job in jobs)
 
 
-def _are_alike(jobs: Sequence[NewJob]) -> bool:
-    """True where the jobs differ in their ids and inputs alone."""
-    shared = _all_but_input(jobs[0])
-    return all(_all_but_input(job) == shared for job in jobs)
+def _are_alike(jobs: Sequence[NewJob], shared_fields: Callable[[NewJob], Any]) -> bool:
+    shared = shared_fields(jobs[0])
+    return all(shared_fields(job) == shared for job in jobs)
 
 
 async def _insert_batch(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> bool:
@@ -146,11 +159,39 @@ async def _insert_batch(conn: Connection, jobs: Sequence[NewJob], actor: Actor) 
     """
     first = jobs[0]
     check_options(first)
+    values = _batch_values(jobs, actor)
+    with refusals():
+        if _options(first) == NO_OPTIONS:
+            return await fetch_value(conn, ENQUEUE_PLAIN_BATCH, **values) is not None
+        return await fetch_value(conn, ENQUEUE_BATCH, **values, **_chosen(first)) is not None
+
+
+async def _insert_requested(
+    conn: Connection, jobs: Sequence[NewJob], actor: Actor, *, times: list[datetime] | None
+) -> bool:
+    """The same for jobs of several requests, which have correlation ids and facts in their events of their own."""
+    for job in jobs:
+        check_options(job)
+    values = _batch_values(jobs, actor)
+    metas = [_meta(values["job_type"], job.correlation_id, job.asked_by or actor) for job in jobs]
+    frames = [event_frame("JOB_CREATED", actor.type, actor.id, "job", jobs[0].tenant_id, meta) for meta in metas]
+    values |= {**_chosen(jobs[0]), "correlation_id": None, "correlation_ids": [job.correlation_id for job in jobs]}
+    values |= {"metas": metas, "closings": [closing for _, closing in frames], "with_times": times is not None}
+    with refusals():
+        row = await fetch_row(conn, ENQUEUE_REQUESTED, **values)
+    if times is not None and row is not None:
+        times.extend(row["times"])
+    return row is not None
+
+
+def _batch_values(jobs: Sequence[NewJob], actor: Actor) -> dict[str, Any]:
+    """What a batch has, with the facts of the first job's event."""
+    first = jobs[0]
     texts = [checked_input(job) for job in jobs]
     job_type = canonical(first.job_type)
     meta = _meta(job_type, first.correlation_id, first.asked_by or actor)
     opening, closing = event_frame("JOB_CREATED", actor.type, actor.id, "job", first.tenant_id, meta)
-    values = {
+    return {
         "ids": [job.id for job in jobs],
         "inputs": texts,
         "tenant_id": first.tenant_id,
@@ -162,10 +203,6 @@ async def _insert_batch(conn: Connection, jobs: Sequence[NewJob], actor: Actor) 
         "closing": closing,
         "type_retries": _known_retries(job_type),
     }
-    with refusals():
-        if _options(first) == NO_OPTIONS:
-            return await fetch_value(conn, ENQUEUE_PLAIN_BATCH, **values) is not None
-        return await fetch_value(conn, ENQUEUE_BATCH, **values, **_chosen(first)) is not None
 
 
 async def _enqueue_each(conn: Connection, jobs: Sequence[NewJob], actor: Actor, coalesce: bool) -> list[Enqueued]:

@@ -74,6 +74,29 @@ async def test_thousands_of_jobs_take_one_round_trip_and_keep_their_order(conn):
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_CREATED'") == 3000
 
 
+async def test_jobs_of_several_requests_are_one_batch_and_each_event_names_its_own_request(conn):
+    requests = [Actor("user", "dana", request_id=f"r{n}") for n in range(3)]
+    jobs = [
+        NewJob("report.build", {"n": n}, correlation_id=correlation, asked_by=request)
+        for n, (request, correlation) in enumerate(zip(requests, ("c-0", None, "c-2"), strict=True))
+    ]
+    ran: list[str] = []
+    conn.add_query_logger(lambda query: ran.append(query.query))
+    times: list[datetime] = []
+    await enqueue_many(conn, jobs, actor=requests[0], times=times)
+    assert not any("enqueue_many(" in query for query in ran)
+
+    for job, created_at in zip(jobs, times, strict=True):
+        row = await load(conn, job.id)
+        assert (row["created_at"], row["correlation_id"]) == (created_at, job.correlation_id)
+        event = await conn.fetchrow("select meta, body from atlas.audit_log where entity_id = $1", str(job.id))
+        body = orjson.loads(event["body"])
+        assert body["meta"] == orjson.loads(event["meta"])
+        assert body["entity_id"] == str(job.id)
+        assert body["meta"]["request_id"] == job.asked_by.request_id
+        assert body["meta"].get("correlation_id") == job.correlation_id
+
+
 async def test_a_delayed_job_and_one_with_a_date_wait_and_a_past_date_is_due(conn):
     delayed = await given_job(conn, delay=timedelta(minutes=10))
     dated = await given_job(conn, run_at=datetime.now(UTC) + timedelta(hours=1))
