@@ -143,13 +143,6 @@ class EngineRunPayload(Body):
     spend_cents: Whole = Field(default=0, ge=0, le=2_000_000_000)
 
 
-class RetryDeadLetters(SynonymBody):
-    """Which dead letters to queue again, oldest first."""
-
-    job_type: JobTypeName | None = None
-    limit: Annotated[Whole, Field(ge=1, le=1000)] = 1000
-
-
 def start_of(body: NewJobBody, tenant_id: UUID, correlation_id: str | None) -> Start:
     """The job or the intent that a body asks for. The header's correlation id is used where the body has none."""
     if correlation_id is not None and not _CORRELATION.fullmatch(correlation_id):

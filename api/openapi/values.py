@@ -92,7 +92,6 @@ EXAMPLES: dict[str, object] = {
     "TenantChange": {"limits": {"in_flight": 50, "quotas": {"tokens": 5000}}},
     "PreviewBody": {"cron_expr": "0 7 * * 1-5", "timezone": "Europe/Berlin", "count": 3},
     "TriggerChange": {"cron_expr": "0 8 * * 1-5", "is_enabled": True},
-    "RetryDeadLetters": {"job_type": "report.build", "limit": 100},
     "RuleBody": {"label": "Large sums", "effect": "review", "spend_above_cents": 10000},
     "SignIn": {"token": "atl_k3v7q2xa_…"},
     "TickBody": {"limit": 10},

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from atlas.api.access.roles import MANAGERS, READERS
-from atlas.api.models.common import Body, Id, Number
+from atlas.api.models.common import Body, Id, Number, Whole
 from atlas.api.models.job_filter import JobFilterBody, filter_shown
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
@@ -20,7 +20,7 @@ from atlas.engine.jobs.bulk_actions import (
     find_bulk_action,
     list_bulk_actions,
 )
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, preview_bulk_action
 from atlas.models import Page
 from atlas.models.jobs import BulkActionPreview, BulkActionShown
 
@@ -38,6 +38,7 @@ class NewBulkPreview(Body):
 
     action: BulkVerbName
     filter: JobFilterBody
+    limit: Annotated[Whole, Field(ge=1, le=MAX_PREVIEWED)] | None = None
 
 
 class NewBulkAction(Body):
@@ -69,11 +70,16 @@ class NewBulkAction(Body):
 async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     """`POST /jobs/bulk` with the `digest` changes these jobs and no others.
 
-    The set holds up to 100,000 jobs, the newest that match. It is kept for a day.
+    The set holds up to `limit` jobs, the newest that it would change, and at most 100,000. It is kept for a day.
     """
     async with call.transaction() as conn:
         found = await preview_bulk_action(
-            conn, body.action, body.filter.wanted(call.tenant_id), actor=call.actor, tenant_id=call.tenant_id
+            conn,
+            body.action,
+            body.filter.wanted(call.tenant_id),
+            actor=call.actor,
+            tenant_id=call.tenant_id,
+            limit=body.limit or MAX_PREVIEWED,
         )
     values = {name: getattr(found, name) for name in BulkActionPreview.model_fields if name != "filter"}
     return BulkActionPreview(**values, filter=filter_shown(found.filter))

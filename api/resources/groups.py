@@ -17,7 +17,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MAX_VALUES
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.bulk_previews import BulkVerb
+from atlas.engine.jobs.bulk_previews import BulkVerb, preview_bulk_action
 from atlas.engine.jobs.find_groups import find_group, list_groups
 from atlas.engine.jobs.groups import LONGEST_NAME
 from atlas.engine.jobs.job_list import JobFilter
@@ -77,9 +77,10 @@ async def show_one(group_id: Id, call: Calling) -> JobGroup:
 @router.post("/{group_id:uuid}/cancel", operation_id="cancel_group", summary="Cancel all jobs of a group")
 @requires(*MANAGERS)
 async def cancel(group_id: Id, call: Calling) -> BulkActionShown:
-    """An action on many jobs: the first 200 are changed at once, a scheduler goes on with the others.
+    """An action on the `total` jobs that can be canceled now: the first 200 at once, a scheduler does the others.
 
-    When the last one has ended, the group has, and what follows it is enqueued.
+    To see the number first, preview it: `POST /jobs/bulk/preview` with the filter `group_id`. When the last job has
+    finished, the group has, and what follows it is enqueued.
     """
     return await _begin(call, "cancel", group_id)
 
@@ -87,17 +88,17 @@ async def cancel(group_id: Id, call: Calling) -> BulkActionShown:
 @router.post("/{group_id:uuid}/retry", operation_id="retry_group", summary="Retry what failed of a group")
 @requires(*MANAGERS)
 async def retry(group_id: Id, call: Calling) -> BulkActionShown:
-    """An action on many jobs, on those that failed or were canceled. What followed the group is not enqueued again."""
+    """An action on the `total` jobs that failed or were canceled. What followed the group is not enqueued again."""
     return await _begin(call, "retry", group_id)
 
 
 async def _begin(call: RequestContext, verb: BulkVerb, group_id: Id) -> BulkActionShown:
     async with call.transaction() as conn:
         group = await find_group(conn, group_id, tenant_id=call.tenant_id)
-        wanted = JobFilter(group.tenant_id, group_id=group.id)
-        return shown_action(
-            await begin_bulk_action(conn, verb, actor=call.actor, wanted=wanted, tenant_id=group.tenant_id)
-        )
+        actor, tenant_id, jobs = call.actor, group.tenant_id, JobFilter(group.tenant_id, group_id=group.id)
+        preview = await preview_bulk_action(conn, verb, jobs, actor=actor, tenant_id=tenant_id)
+        begun = await begin_bulk_action(conn, verb, actor=actor, digest=preview.digest, tenant_id=tenant_id)
+    return shown_action(begun)
 
 
 async def _require_definitions(batcher: EnqueueBatcher, call: RequestContext, bodies: list[NewJobBody]) -> None:

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         JobSummary,
         PublishedJobType,
         Retried,
-        RetriedMany,
         Ticked,
     )
     from atlas.models.outbox import MailAttachment, MailDetails, MailHeader, OutboxMail
@@ -210,7 +209,6 @@ __all__ = [
     "RecurringRun",
     "Refetch",
     "Retried",
-    "RetriedMany",
     "RetryBudget",
     "RuleAdded",
     "RunEvent",

@@ -1,6 +1,6 @@
 """The backend that works on the database of an installation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
 from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
-from atlas.engine.jobs.retry import retry_dead_letters, retry_now
+from atlas.engine.jobs.retry import retry_now
 from atlas.engine.workflows.engine_state import read_engine
 from atlas.errors import NotFound
 from atlas.models.system import Gate, Pause, PauseKind
@@ -78,10 +78,6 @@ class OnDatabase:
 
     async def retry(self, job_id: UUID) -> None:
         await retry_now(self._conn, job_id, actor=caller())
-
-    async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
-        owner = await tenant_id(self._conn, tenant)
-        return await retry_dead_letters(self._conn, actor=caller(), tenant_id=owner, job_type=job_type, limit=limit)
 
     async def delete(self, job_id: UUID) -> None:
         await delete(self._conn, job_id, actor=caller())

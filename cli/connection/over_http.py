@@ -1,6 +1,6 @@
 """The backend that calls the API of an installation, at the address in ATLAS_URL."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from datetime import timedelta
@@ -38,8 +38,6 @@ from atlas.up_report import ProgramState
 
 # A person waits at the terminal.
 RETRY = RetryBudget(tries=4, seconds=15.0)
-# The most dead letters that the API queues in one call.
-MAX_AT_ONCE = 1000
 # The fields of a job that have another name in the API.
 _RENAMED = {"created_at": "queued_at", "shown_status": "status"}
 _STORED = {"waiting": "queued", "dead_letter": "failed"}
@@ -109,18 +107,6 @@ class OverHttp:
     async def retry(self, job_id: UUID) -> None:
         async with self._atlas() as atlas:
             await atlas.retry_job(job_id)
-
-    async def retry_dead_letters(self, *, tenant: str | None, job_type: str | None, limit: int) -> Mapping[UUID, str]:
-        verdicts: dict[UUID, str] = {}
-        async with self._atlas(tenant) as atlas:
-            while len(verdicts) < limit:
-                most = min(limit - len(verdicts), MAX_AT_ONCE)
-                found = await atlas.retry_dead_letters(job_type=job_type, limit=most)
-                verdicts.update(found.verdicts)
-                # Those that could not be queued would be found again first.
-                if found.retried < most:
-                    break
-        return verdicts
 
     async def delete(self, job_id: UUID) -> None:
         async with self._atlas() as atlas:

@@ -1,25 +1,24 @@
 """`atlas group`: shows groups of jobs, cancels and retries all of one."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
+from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
 from atlas.cli.terminal.parameters import TenantFilter
-from atlas.engine.jobs.bulk_previews import BulkVerb
 from atlas.models.jobs import JobGroup
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
-    from atlas.models.jobs import BulkActionPreview, BulkActionShown
 
 app = typer.Typer(help="Groups of jobs: list, show, cancel and retry them.", no_args_is_help=True, add_completion=False)
 
 NO_GROUPS = "There are no groups. `enqueue_group` of the Python client and `POST /groups` make one."
-Preview = Annotated[bool, typer.Option("--preview", help="Only count the jobs that it would change.")]
 GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or its beginning.")]
 
 
@@ -57,34 +56,22 @@ def show(group_id: GroupId, json: Json = False) -> None:
 
 
 @app.command("cancel")
-def cancel(group_id: GroupId, preview: Preview = False, json: Json = False) -> None:
-    """Cancel all jobs of a group that have not ended. The job that follows the group is enqueued then."""
-    _begin("cancel", group_id, preview=preview, json=json)
+def cancel(group_id: GroupId, preview: Preview = False, digest: Digest = None, json: Json = False) -> None:
+    """Cancel all jobs of a group that have not finished. The job that follows the group is enqueued then."""
+    change_jobs("cancel", _filter_of(group_id), preview=preview, digest=digest, json=json)
 
 
 @app.command("retry")
-def retry(group_id: GroupId, preview: Preview = False, json: Json = False) -> None:
+def retry(group_id: GroupId, preview: Preview = False, digest: Digest = None, json: Json = False) -> None:
     """Retry the jobs of a group that failed or were canceled. The job that followed it is not enqueued again."""
-    _begin("retry", group_id, preview=preview, json=json)
+    change_jobs("retry", _filter_of(group_id), preview=preview, digest=digest, json=json)
 
 
-def _begin(verb: BulkVerb, group_id: str, *, preview: bool, json: bool) -> None:
-    """Change the jobs that a preview has counted, and no others."""
+def _filter_of(group_id: str) -> "Callable[[AtlasClient], Awaitable[dict[str, Any]]]":
+    async def read(atlas: "AtlasClient") -> dict[str, Any]:
+        return {"group_id": str(await find_id_over_http(atlas, "group", group_id))}
 
-    async def work(atlas: "AtlasClient") -> "tuple[BulkActionPreview, BulkActionShown | None]":
-        id = await find_id_over_http(atlas, "group", group_id)
-        counted = await atlas.preview_bulk_action(verb, {"group_id": str(id)})
-        return counted, None if preview else await atlas.begin_bulk_action(verb, digest=counted.digest)
-
-    counted, begun = on_atlas(work)
-    document = {"jobs": counted.count, "left_out": counted.left_out, "digest": counted.digest}
-    if begun is None:
-        say(document, f"Jobs to {verb}: {counted.count}.", json=json)
-        return
-    message = f"Jobs to {verb}: {counted.count}, changed: {begun.changed}."
-    if begun.changed < counted.count:
-        message += f" A scheduler goes on with the others: bulk action {begun.id}."
-    say({**document, "bulk_action_id": begun.id, "changed": begun.changed}, message, json=json)
+    return read
 
 
 def _counts(group: JobGroup) -> str:

@@ -9,6 +9,7 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.backend import Backend, ListOptions
 from atlas.cli.connection.connect import on_backend
+from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
 from atlas.cli.jobs.watch import watch
 from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
@@ -16,6 +17,7 @@ from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from atlas.cli.access.tenant_names import TenantNames
+    from atlas.client import AtlasClient
     from atlas.engine.jobs.job_list import JobPage
 
 app = typer.Typer(
@@ -108,31 +110,30 @@ def retry(
     job_id: Annotated[str | None, typer.Argument(help="The job's id, or its beginning.")] = None,
     dead_letters: Annotated[
         bool,
-        typer.Option("--dead-letters", help="Dead letters, oldest first. One whose outcome is unknown needs its id."),
+        typer.Option("--dead-letters", help="All dead letters. One whose outcome is unknown needs its id."),
     ] = False,
     job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 1000,
+    limit: Annotated[int | None, typer.Option(min=1, max=100_000, help="Only so many, the newest.")] = None,
+    preview: Preview = False,
+    digest: Digest = None,
     json: Json = False,
 ) -> None:
     """Queue a failed or canceled job again, or many dead letters."""
     if (job_id is None) != dead_letters:
         raise InvalidInput("The command", [FieldError("ID", "give a job's id, or --dead-letters")])
-    if job_id is not None and (job_type or tenant):
-        raise InvalidInput("The command", [FieldError("ID", "--type and --tenant only go with --dead-letters")])
+    if job_id is not None:
+        if job_type or tenant or limit or preview or digest:
+            reason = "--type, --tenant, --limit, --preview and --digest only go with --dead-letters"
+            raise InvalidInput("The command", [FieldError("ID", reason)])
+        id, _ = _on_job(job_id, lambda atlas, id: atlas.retry(id))
+        say({"id": id, "verdict": "retried"}, f"Job {id} is queued again.", json=json)
+        return
 
-    async def work(atlas: Backend) -> dict[UUID, str]:
-        if job_id is None:
-            return {**await atlas.retry_dead_letters(tenant=tenant, job_type=job_type, limit=limit)}
-        id = await atlas.find_job_id(job_id)
-        await atlas.retry(id)
-        return {id: "retried"}
+    async def dead(atlas: "AtlasClient") -> dict[str, Any]:
+        return {"status": ["dead_letter"], **({} if job_type is None else {"job_type": job_type})}
 
-    verdicts = on_backend(work)
-    retried = sum(verdict == "retried" for verdict in verdicts.values())
-    kept = f"; {len(verdicts) - retried} could not be queued" if retried < len(verdicts) else ""
-    document = {"retried": retried, "verdicts": {str(key): verdict for key, verdict in verdicts.items()}}
-    say(document, f"{retried} jobs are queued again{kept}.", json=json)
+    change_jobs("retry", dead, preview=preview, digest=digest, json=json, tenant=tenant, limit=limit)
 
 
 @app.command("delete")

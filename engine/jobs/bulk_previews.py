@@ -70,13 +70,20 @@ class BulkPreview:
 
 
 async def preview_bulk_action(
-    conn: Connection, action: BulkVerb, wanted: JobFilter, *, actor: Actor, tenant_id: UUID | None = None
+    conn: Connection,
+    action: BulkVerb,
+    wanted: JobFilter,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    limit: int = MAX_PREVIEWED,
 ) -> BulkPreview:
-    """Read the jobs that the action would change now, and keep them for it."""
+    """Read the jobs that the action would change now, the newest up to `limit`, and keep them for it."""
     wanted = replace(narrowed(action, wanted), tenant_id=tenant_id)
     ids, complete = await _matching(conn, wanted)
     left_out = await _refused(conn, ids, tenant_id) if action == "retry" else {}
-    kept = [id for id in ids if id not in left_out]
+    changeable = [id for id in ids if id not in left_out]
+    kept, complete = changeable[:limit], complete and len(changeable) <= limit
     counts = dict(Counter(left_out.values()))
     filter, reasons = stored_filter(wanted), orjson.dumps(counts).decode()
     row = await fetch_row(

@@ -6,14 +6,13 @@ from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import statement
 from atlas.engine.jobs.change_many import change_many
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.policy.retries import refused_retries
 from atlas.errors import Conflict, NotFound
 
 RETRY = statement("engine/jobs/sql/retry.sql")
-DEAD_LETTERS = statement("engine/jobs/sql/dead_letters.sql")
 
 # `blocked` and `review`: a run that policy forbids, or lets start only with an approval.
 RetryVerdict = Literal[
@@ -78,23 +77,6 @@ async def refused_by_policy(
     """The runs among these jobs that policy does not let start again, and its verdict."""
     refused = await refused_retries(conn, job_ids, tenant_id=tenant_id)
     return {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
-
-
-async def retry_dead_letters(
-    conn: Connection,
-    *,
-    actor: Actor,
-    tenant_id: UUID | None,
-    job_type: str | None = None,
-    limit: int = 1000,
-) -> dict[UUID, RetryVerdict]:
-    """Retry the oldest dead letters of one tenant, or of all (None), at most `limit`; call again for the rest.
-
-    One whose dedupe key another active job holds, or whose server instance was removed, stays where it is and does not
-    count, and so does one whose outcome is unknown: it is retried by its id.
-    """
-    rows = await fetch(conn, DEAD_LETTERS, tenant_id=tenant_id, job_type=job_type, limit=limit)
-    return await retry_many(conn, [row["id"] for row in rows], actor=actor, tenant_id=tenant_id)
 
 
 def _refusal(run_id: UUID, verdict: Verdict) -> Conflict:

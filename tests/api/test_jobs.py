@@ -482,17 +482,6 @@ async def test_jobs_are_canceled_retried_and_deleted(admin, conn):
     assert actions == ["JOB_DELETED", "JOB_RETRIED", "JOB_CANCELED", "JOB_CREATED"]
 
 
-async def test_dead_letters_are_retried_together(admin, conn):
-    for n in range(3):
-        await make(admin, job_type="a.work" if n else "b.work")
-    await conn.execute("update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now()")
-    some = (await admin.post("/jobs/dead-letters/retry", json={"job_type": "a.work"})).json()
-    rest = (await admin.post("/jobs/dead-letters/retry", json={})).json()
-
-    assert (some["retried"], rest["retried"]) == (2, 1)
-    assert set(some["verdicts"].values()) == {"retried"}
-
-
 async def test_a_tick_runs_jobs_inside_the_api(operator):
     answer = await operator.post("/jobs/tick", json={"limit": 5})
 

@@ -85,7 +85,6 @@ OPEN = "update atlas.jobs set status = 'queued', finished_at = null where id = $
 # What must be true before a change is possible: a statement, and the names of what it is about.
 BEFORE = {
     "POST /jobs/{job_id}/retry": (FAILED, "job_id"),
-    "POST /jobs/dead-letters/retry": (FAILED, "job_id"),
     "POST /runs/{run_id}/retry": (FAILED, "run_id"),
     "PUT /system/engine-enabled": (STOPPED,),
     "POST /runs/{run_id}/signal": (OPEN, "run_id"),

@@ -28,7 +28,7 @@ async def test_a_name_that_is_nearly_right_is_named_and_nothing_is_done(operator
     job = {"job_type": "x.work", "payload": {}}
     for call in (
         operator.post("/jobs?Tenant=acme", json=job),
-        operator.post("/jobs/dead-letters/retry?tenant_id=acme", json={}),
+        operator.post("/jobs/bulk/preview?tenant_id=acme", json={}),
         operator.get("/jobs?tennant=acme"),
     ):
         assert "did you mean tenant?" in assert_problem(await call, 422)["detail"]

@@ -29,7 +29,7 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
 
     assert (await atlas("jobs", "cancel", made["id"], "--json")).document["verdict"] == "canceled"
     assert "has ended already" in (await atlas("jobs", "cancel", made["id"])).refusal
-    assert (await atlas("jobs", "retry", made["id"], "--json")).document["retried"] == 1
+    assert (await atlas("jobs", "retry", made["id"], "--json")).document["verdict"] == "retried"
     assert (await atlas("jobs", "delete", made["id"], "--json")).document["deleted"]
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from uuid import UUID
 
 import pytest
 from typer.testing import CliRunner
@@ -18,6 +19,8 @@ from tests.cli.test_over_http import Ask, atlas, both, quiet, remote, server, se
 from tests.support import DANA
 
 __all__ = ["atlas", "quiet", "remote", "server", "settings"]
+
+BURY = "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where group_id = $1"
 
 
 async def same(atlas: Ask, remote: Ask, *arguments: str) -> Ran:
@@ -51,8 +54,15 @@ async def test_groups_are_listed_newest_first(atlas, remote, server, conn):
     assert (counted["jobs"], "bulk_action_id" in counted) == (2, False)
     canceled = (await remote("group", "cancel", ids[0], "--json")).document
     assert (canceled["jobs"], canceled["changed"]) == (2, 2)
-    assert (await atlas("group", "cancel", ids[0])).stdout == "Jobs to cancel: 0, changed: 0.\n"
-    assert (await atlas("group", "retry", ids[0], "--preview")).stdout == "Jobs to retry: 2.\n"
+    assert (await atlas("group", "cancel", ids[0])).stdout == "Jobs to cancel: 0.\n"
+    assert "Jobs to retry: 2. Change them with --digest " in (await atlas("group", "retry", ids[0], "--preview")).stdout
+
+    await conn.execute(BURY, UUID(ids[0]))
+    counted = (await both(atlas, remote, "jobs", "retry", "--dead-letters", "--preview"))[1]
+    await conn.execute(BURY, UUID(ids[1]))
+    retried = await remote("jobs", "retry", "--dead-letters", "--digest", counted["digest"])
+    assert retried.stdout == "Jobs to retry: 2, changed: 2. Arrived since and left as they are: 2.\n"
+    assert (await atlas("jobs", "retry", "--dead-letters", "--limit", "1", "--json")).document["changed"] == 1
 
 
 async def test_a_trigger_a_hook_and_a_definition_are_shown(atlas, remote, server, tmp_path):

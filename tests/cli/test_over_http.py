@@ -103,8 +103,8 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
     id = there["id"]
     assert (await remote("jobs", "cancel", id, "--json")).document == {"id": id, "verdict": "canceled"}
     assert "has ended already" in (await remote("jobs", "cancel", id)).refusal
-    assert (await remote("jobs", "retry", "--dead-letters")).stdout == "0 jobs are queued again.\n"
-    assert (await remote("jobs", "retry", id, "--json")).document == {"retried": 1, "verdicts": {id: "retried"}}
+    assert (await remote("jobs", "retry", "--dead-letters")).stdout == "Jobs to retry: 0.\n"
+    assert (await remote("jobs", "retry", id, "--json")).document == {"id": id, "verdict": "retried"}
     assert (await remote("jobs", "delete", id, "--json")).document == {"id": id, "deleted": True}
     gone = await remote("jobs", "explain", id, "--json")
     assert (gone.code, gone.document["error"]["type"]) == (1, "NotFound")

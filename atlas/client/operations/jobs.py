@@ -26,7 +26,6 @@ from atlas.models.jobs import (
     ListedJob,
     PublishedJobType,
     Retried,
-    RetriedMany,
     Ticked,
 )
 
@@ -108,8 +107,8 @@ class JobOperations(ApiCaller):
         """Dead letters by type and error, newest first."""
 
     @operation("POST", "/jobs/bulk/preview")
-    def preview_bulk_action(self, action: str, filter: Document) -> BulkActionPreview:
-        """Count the jobs that an action by a filter would change, and keep them for it."""
+    def preview_bulk_action(self, action: str, filter: Document, *, limit: int | None = ...) -> BulkActionPreview:
+        """Count the jobs that an action by a filter would change, the newest up to `limit`, and keep them for it."""
 
     @operation("POST", "/jobs/bulk")
     def begin_bulk_action(
@@ -165,10 +164,6 @@ class JobOperations(ApiCaller):
     @operation("POST", "/jobs/{job_id}/retry")
     def retry_job(self, job_id: Id) -> Retried:
         """Queue a failed or canceled job again, as new."""
-
-    @operation("POST", "/jobs/dead-letters/retry")
-    def retry_dead_letters(self, *, job_type: str | None = ..., limit: int = ...) -> RetriedMany:
-        """Queue the oldest dead letters again, up to 1,000. Those of unknown outcome are queued by `retry_job` only."""
 
     @operation("DELETE", "/jobs/{job_id}")
     def delete_job(self, job_id: Id) -> None:

@@ -88,7 +88,8 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
         "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1",
         many[1].id,
     )
-    assert (await atlas.retry_dead_letters(job_type="y.work")).verdicts == {many[1].id: "retried"}
+    preview = await atlas.preview_bulk_action("retry", {"status": ["dead_letter"]}, limit=1)
+    assert (await atlas.begin_bulk_action("retry", digest=preview.digest)).verdicts == {"retried": 1}
     await atlas.delete_job(made.id)
     with pytest.raises(ApiNotFound, match=f"There is no job {made.id}"):
         await atlas.get_job(made.id)
@@ -243,11 +244,14 @@ async def test_dead_letters_are_retried_once_when_the_response_was_lost(at, prox
     atlas = at("acme", "tenant_admin")
     made = await atlas.enqueue_many([JobRequest(job_type="x.work")] * 4)
     await conn.execute("update atlas.jobs set status = 'failed', dead_lettered_at = now(), finished_at = now()")
-    received = await swallowing(proxy, at("acme", "tenant_admin", url=proxy.address).retry_dead_letters(limit=2))
+    digest = (await atlas.preview_bulk_action("retry", {"status": ["dead_letter"]}, limit=2)).digest
+    through = at("acme", "tenant_admin", url=proxy.address)
+    received = await swallowing(proxy, through.begin_bulk_action("retry", digest=digest))
 
-    assert received.retried == 2
-    assert {(await atlas.get_job(one.id)).status for one in made[:2]} == {"queued"}
-    assert {(await atlas.get_job(one.id)).status for one in made[2:]} == {"dead_letter"}
+    assert (received.total, received.changed) == (2, 2)
+    assert {(await atlas.get_job(one.id)).status for one in made[:2]} == {"dead_letter"}
+    assert {(await atlas.get_job(one.id)).status for one in made[2:]} == {"queued"}
+    assert len([action async for action in atlas.list_bulk_actions()]) == 1
 
 
 async def run_jobs(pool, url, **options: Any) -> None:

@@ -15,11 +15,13 @@ from atlas.engine.hosts.server_instances import (
     find_server_instance,
     remove_server_instance,
 )
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Notes
+from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_dead_letters, retry_now
+from atlas.engine.jobs.retry import retry_now
 from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.models.hosts import Host, ServerInstance
@@ -140,7 +142,8 @@ async def test_what_was_removed_is_named_by_no_job(conn, hosts, instance, online
     for ended in (failed, waiting):
         with pytest.raises(Conflict, match="was removed. Enqueue a job for a server instance that exists"):
             await retry_now(conn, ended, actor=DANA)
-    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None) == {}
+    retried = await preview_bulk_action(conn, "retry", JobFilter(statuses=("dead_letter",)), actor=DANA)
+    assert (retried.count, retried.left_out) == (0, {"gone": 1})
     for gone in (move(conn, instance, hosts[1]), remove_server_instance(conn, instance, actor=DANA)):
         with pytest.raises(NotFound):
             await gone

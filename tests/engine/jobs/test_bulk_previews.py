@@ -58,6 +58,9 @@ async def test_a_preview_counts_what_a_retry_would_change_and_says_what_it_leave
 
     preview = await preview_bulk_action(conn, "retry", DEAD, actor=DANA)
     assert (preview.count, preview.left_out) == (3, {"unknown_outcome": 1, "conflict": 2})
+    # What is left out does not hide the others from a small set.
+    few = await preview_bulk_action(conn, "retry", DEAD, actor=DANA, limit=2)
+    assert (few.count, few.complete, preview.complete) == (2, False, True)
     done = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
     assert (done.changed, done.verdicts) == (3, {"retried": 3})
 

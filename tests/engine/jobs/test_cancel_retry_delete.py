@@ -12,9 +12,9 @@ from atlas.engine.jobs.delete import delete, delete_many, discard_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_dead_letters, retry_many, retry_now
-from atlas.engine.jobs.verdicts import PermanentError, decide
-from atlas.errors import AtlasError, Conflict, NotFound
+from atlas.engine.jobs.retry import retry_many, retry_now
+from atlas.engine.jobs.verdicts import decide
+from atlas.errors import Conflict, NotFound
 from tests.engine.jobs.given import actions, given_claimed, given_job, given_worker, load, success
 from tests.support import DANA
 
@@ -98,38 +98,6 @@ async def test_a_retry_whose_key_is_taken_is_a_conflict_and_spares_the_others(co
     assert await actions(conn, blocked) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES"]
 
 
-async def test_dead_letters_are_retried_in_bulk_and_permanent_failures_are_not(conn):
-    dead = [await failed_job(conn) for _ in range(5)]
-    kept = await failed_job(conn, PermanentError("no"))
-    other = await failed_job(conn, job_type="other")
-
-    assert set(await retry_dead_letters(conn, actor=DANA, tenant_id=None, job_type="report.build")) == set(dead)
-    assert (await load(conn, kept))["status"] == "failed"
-    assert (await load(conn, other))["status"] == "failed"
-
-
-async def test_dead_letters_whose_outcome_is_unknown_are_retried_by_their_id_only(conn):
-    class UnknownOutcome(AtlasError):
-        outcome = "unknown"
-
-    known, unknown = await failed_job(conn), await failed_job(conn, UnknownOutcome("It may be done."))
-
-    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None) == {known: "retried"}
-    await retry_now(conn, unknown, actor=DANA)
-    assert (await load(conn, unknown))["status"] == "queued"
-
-
-async def test_dead_letters_whose_key_is_taken_do_not_hide_the_others(conn):
-    blocked = await failed_job(conn, dedupe_key="k")
-    free = await failed_job(conn)
-    holder = (await enqueue(conn, NewJob("report.build", {"n": 1}, dedupe_key="k"), actor=DANA)).id
-
-    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {free: "retried"}
-    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {}
-    await cancel(conn, holder, actor=DANA)
-    assert await retry_dead_letters(conn, actor=DANA, tenant_id=None, limit=1) == {blocked: "retried"}
-
-
 async def test_a_deleted_job_is_gone_and_its_story_stays(conn):
     job_id = await failed_job(conn)
     await delete(conn, job_id, actor=DANA)
@@ -144,7 +112,7 @@ async def test_a_running_job_is_not_deleted(conn):
         await delete(conn, job.id, actor=DANA)
 
 
-@pytest.mark.parametrize("verb", [cancel_many, retry_many, delete_many, discard_many, retry_dead_letters])
+@pytest.mark.parametrize("verb", [cancel_many, retry_many, delete_many, discard_many])
 def test_a_verb_for_many_jobs_has_no_default_for_the_tenant(verb):
     tenant = signature(verb).parameters["tenant_id"]
     assert (tenant.kind, tenant.default) == (Parameter.KEYWORD_ONLY, Parameter.empty)

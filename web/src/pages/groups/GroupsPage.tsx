@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { RotateCw, Square } from "lucide-react";
 import { useState } from "react";
@@ -6,7 +6,7 @@ import { api, client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
-import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
 import { Fact, Facts, Page } from "@/components/Page";
@@ -14,14 +14,16 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
-import { useToast } from "@/components/Toast";
 import { plural, whole } from "@/format/numbers";
 import { shortId, spaced } from "@/format/words";
+import { APPLIES_TO } from "@/pages/jobs/bulk";
+import { BulkDialog } from "@/pages/jobs/BulkDialog";
 import { JobTabs } from "@/pages/jobs/JobTabs";
 import { type JobStatus, STATUSES } from "@/pages/jobs/search";
-import { MANAGERS, useCan } from "@/session/session";
+import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
+import { NewGroupDialog } from "./NewGroupDialog";
 
 type Group = Schemas["JobGroup"];
 
@@ -73,8 +75,10 @@ export function GroupsPage() {
     { live: ["job"], refetchInterval: 30_000 },
   );
   const columns = useWithTenant(COLUMNS, pages.rows);
+  const makes = useCan(JOB_MAKERS);
+  const [adding, setAdding] = useState(false);
   return (
-    <Page title="Jobs" fill tabs={<JobTabs />}>
+    <Page title="Jobs" fill tabs={<JobTabs />} actions={makes && <Button onClick={() => setAdding(true)}>New group</Button>}>
       <DataTable
         label="Groups"
         rows={pages.rows}
@@ -83,15 +87,13 @@ export function GroupsPage() {
         query={pages}
         onOpen={(one) => show(one.id)}
         openKey={open}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No groups yet" command="atlas group list">
             A program enqueues jobs as a group, and a job that follows when all of them have finished.
           </EmptyState>
         }
       />
+      {adding && <NewGroupDialog onClose={() => setAdding(false)} onMade={show} />}
       {open !== undefined && <GroupPanel key={open} id={open} onClose={() => show(undefined)} />}
     </Page>
   );
@@ -162,58 +164,35 @@ function JobsOf({ group, status }: { group: Group; status: JobStatus }) {
   );
 }
 
-type Verb = "cancel" | "retry";
-
 function Actions({ group }: { group: Group }) {
   const manages = useCan(MANAGERS);
-  const tenant = useTenant();
   const queries = useQueryClient();
-  const toast = useToast();
-  const [asked, setAsked] = useState<Verb | null>(null);
-  const counts = group.counts;
-  const failed = (counts["failed"] ?? 0) + (counts["dead_letter"] ?? 0) + (counts["canceled"] ?? 0);
-  const active = (counts["queued"] ?? 0) + (counts["waiting"] ?? 0) + (counts["running"] ?? 0);
-  const change = useMutation({
-    mutationFn: async (verb: Verb) => {
-      const params = { path: { group_id: group.id }, query: { tenant } };
-      if (verb === "cancel") return (await client.POST("/api/v1/groups/{group_id}/cancel", { params })).data;
-      return (await client.POST("/api/v1/groups/{group_id}/retry", { params })).data;
-    },
-    onSuccess: async (action, verb) => {
-      toast(`${plural(action?.changed ?? 0, "job")} ${verb === "cancel" ? "canceled" : "queued again"} so far`);
-      await queries.invalidateQueries();
-      setAsked(null);
-    },
-  });
+  const [asked, setAsked] = useState<"cancel" | "retry" | null>(null);
+  const countOf = (verb: "cancel" | "retry"): number => APPLIES_TO[verb].reduce((sum, status) => sum + (group.counts[status] ?? 0), 0);
   if (!manages) return null;
-  const cancels = asked === "cancel";
   return (
     <>
-      {failed > 0 && (
+      {countOf("retry") > 0 && (
         <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked("retry")}>
-          Retry {plural(failed, "job")}
+          Retry {plural(countOf("retry"), "job")}
         </Button>
       )}
-      {active > 0 && (
+      {countOf("cancel") > 0 && (
         <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
-          Cancel {plural(active, "job")}
+          Cancel {plural(countOf("cancel"), "job")}
         </Button>
       )}
       {asked !== null && (
-        <ConfirmDialog
-          open
-          danger={cancels}
-          onClose={() => setAsked(null)}
-          title={cancels ? `Cancel ${plural(active, "job")} of the group?` : `Retry ${plural(failed, "job")} of the group?`}
-          description={
-            cancels
-              ? "Running jobs are asked to stop. When the last one has finished, what follows the group is enqueued."
-              : "Those that failed or were canceled are queued again. What followed the group is not enqueued again."
+        <BulkDialog
+          verb={asked}
+          selection={{ filter: { group_id: group.id } }}
+          about={
+            asked === "cancel"
+              ? "When the last one has finished, the job that follows the group is enqueued."
+              : "The job that followed the group is not enqueued again."
           }
-          action={cancels ? "Cancel the jobs" : "Retry the jobs"}
-          busy={change.isPending}
-          error={change.error}
-          onConfirm={() => change.mutate(asked)}
+          onClose={() => setAsked(null)}
+          onDone={() => void queries.invalidateQueries()}
         />
       )}
     </>

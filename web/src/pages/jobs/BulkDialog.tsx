@@ -1,12 +1,14 @@
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
 import { type BulkAction, type BulkVerb, leftOutOf, type Selection, useBulkAction, useBulkPreview, VERBS } from "./bulk";
 
 interface BulkDialogProps {
   verb: BulkVerb;
   selection: Selection;
+  /** What else follows. */
+  about?: string;
   onClose: () => void;
   onDone: (action: BulkAction) => void;
 }
@@ -14,7 +16,7 @@ interface BulkDialogProps {
 const MANY = 20;
 
 /** Asks before many jobs are changed: how many, what follows, how fast, and why. A filter is previewed, and the jobs of the preview are changed. */
-export function BulkDialog({ verb, selection, onClose, onDone }: BulkDialogProps) {
+export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDialogProps) {
   const [reason, setReason] = useState("");
   const [rate, setRate] = useState("");
   const bulk = useBulkAction((action) => {
@@ -38,6 +40,7 @@ export function BulkDialog({ verb, selection, onClose, onDone }: BulkDialogProps
         <>
           {preview.isLoading && <p role="status">Counting the jobs that match…</p>}
           <p>{consequence}</p>
+          {about !== undefined && <p>{about}</p>}
           {preview.data !== undefined && leftOutOf(preview.data).map((sentence) => <p key={sentence}>{sentence}</p>)}
         </>
       }
@@ -48,23 +51,25 @@ export function BulkDialog({ verb, selection, onClose, onDone }: BulkDialogProps
       disabled={count === undefined || count === 0 || (needsReason && reason.trim() === "")}
       onConfirm={confirm}
     >
-      <Field label="Reason" hint="It is in the audit log, beside every job." required={needsReason}>
-        {(control) => <Input {...control} maxLength={500} value={reason} onChange={(event) => setReason(event.target.value)} />}
-      </Field>
+      <TextField
+        label="Reason"
+        hint="It is in the audit log, beside every job."
+        required={needsReason}
+        maxLength={500}
+        value={reason}
+        onChange={setReason}
+      />
       {count !== undefined && count >= MANY && verb !== "delete" && (
-        <Field label="Maximum per second" hint="Empty: as fast as possible. The action goes on when this page is closed.">
-          {(control) => (
-            <Input
-              {...control}
-              type="number"
-              min={0.01}
-              max={1000}
-              step="any"
-              value={rate}
-              onChange={(event) => setRate(event.target.value)}
-            />
-          )}
-        </Field>
+        <TextField
+          label="Maximum per second"
+          hint="Empty: as fast as possible. The action goes on when this page is closed."
+          type="number"
+          min={0.01}
+          max={1000}
+          step="any"
+          value={rate}
+          onChange={setRate}
+        />
       )}
     </ConfirmDialog>
   );
