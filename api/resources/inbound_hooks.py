@@ -13,6 +13,7 @@ from atlas.api.app_state import AppState
 from atlas.api.models.common import Body, Id, Name
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
+from atlas.api.resources.webhooks import Rotation
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.engine.webhooks.inbound import (
@@ -23,6 +24,7 @@ from atlas.engine.webhooks.inbound import (
     find_hook,
     list_hooks,
     remove_hook,
+    rotate_hook_secret,
 )
 from atlas.engine.webhooks.signature import ID, SIGNATURE, TIMESTAMP, NotAccepted
 from atlas.models import ApiModel, Page
@@ -72,6 +74,22 @@ async def show_one(hook_id: Id, call: Calling) -> InboundHook:
     """Without its secret."""
     async with call.transaction(read_only=True) as conn:
         return await find_hook(conn, hook_id, tenant_id=call.tenant_id)
+
+
+@router.post(
+    "/{hook_id:uuid}/rotate-secret",
+    operation_id="rotate_inbound_hook_secret",
+    summary="Give an inbound hook another secret",
+)
+@requires(*MANAGERS, no_key="a hook's secret is returned once and never stored in clear")
+async def rotate(hook_id: Id, body: Rotation, call: Calling) -> CreatedInboundHook:
+    """The response shows the new secret, once. The old one is refused everywhere within 10 seconds after its end."""
+    async with call.transaction() as conn:
+        hook, clear = await rotate_hook_secret(
+            conn, hook_id, actor=call.actor, tenant_id=call.tenant_id, overlap_seconds=body.overlap_seconds
+        )
+    call.after_commit(call.api.inbound_hooks.forget)
+    return CreatedInboundHook(**dict(hook), secret=clear)
 
 
 @router.delete("/{hook_id:uuid}", operation_id="remove_inbound_hook", status_code=204, summary="Remove an inbound hook")

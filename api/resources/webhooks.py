@@ -7,14 +7,22 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.http.etags import IfMatch, validators
-from atlas.api.models.common import Body, Flag, Id
+from atlas.api.models.common import Body, Flag, Id, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.webhooks.address import LONGEST_ADDRESS
 from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.events import PATTERNS
-from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, list_webhooks, remove_webhook
+from atlas.engine.webhooks.signing_secrets import DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS
+from atlas.engine.webhooks.store import (
+    add_webhook,
+    edit_webhook,
+    find_webhook,
+    list_webhooks,
+    remove_webhook,
+    rotate_webhook_secret,
+)
 from atlas.models import Page
 from atlas.models.webhooks import CreatedWebhook, TestDelivery, Webhook
 
@@ -52,6 +60,12 @@ class NewWebhook(Body):
     url: Url
     events: EventNames
     description: Description = ""
+
+
+class Rotation(Body):
+    """For how long the old secret holds beside the new one."""
+
+    overlap_seconds: Annotated[Whole, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = DEFAULT_OVERLAP_SECONDS
 
 
 @router.get("", operation_id="list_webhooks", summary="List the webhooks, oldest first")
@@ -93,6 +107,19 @@ async def edit(webhook_id: Id, body: WebhookChange, call: Calling, response: Res
         )
     response.headers.update(validators(webhook))
     return webhook
+
+
+@router.post(
+    "/{webhook_id:uuid}/rotate-secret", operation_id="rotate_webhook_secret", summary="Give a webhook another secret"
+)
+@requires(*MANAGERS, no_key="a webhook's secret is returned once and never stored in clear")
+async def rotate(webhook_id: Id, body: Rotation, call: Calling) -> CreatedWebhook:
+    """The response shows the new secret, once. While the old one holds, messages carry a signature of each."""
+    async with call.transaction() as conn:
+        webhook, clear = await rotate_webhook_secret(
+            conn, webhook_id, actor=call.actor, tenant_id=call.tenant_id, overlap_seconds=body.overlap_seconds
+        )
+    return CreatedWebhook(**dict(webhook), secret=clear)
 
 
 @router.delete("/{webhook_id:uuid}", operation_id="remove_webhook", status_code=204, summary="Remove a webhook")

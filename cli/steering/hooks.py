@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from atlas.cli.connection.over_http_rows import all_of, find_row, remove_row, with_names
+from atlas.cli.steering.webhooks import OverlapHours, rotated
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -26,6 +27,18 @@ def add(
     hook, names = with_names(lambda atlas: atlas.create_inbound_hook(event, description=description), tenant=tenant)
     message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
     say(names.document(hook), message, json=json)
+
+
+@app.command("rotate-secret")
+def rotate(hook_id: HookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
+    """Give an address another signing secret and print it once."""
+    seconds = overlap_hours * 3600
+    hook, names = with_names(
+        lambda atlas: find_row(
+            atlas, "hook", hook_id, lambda id: atlas.rotate_inbound_hook_secret(id, overlap_seconds=seconds)
+        )
+    )
+    say(names.document(hook), rotated("Hook", hook.id, overlap_hours, hook.secret), json=json)
 
 
 @app.command("list")

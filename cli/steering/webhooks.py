@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Send events to the servers of tenants.", no_args_is_help=True, add_completion=False)
 
+OverlapHours = Annotated[int, typer.Option(min=0, max=168, help="How long the old secret holds; 0 after a leak.")]
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or its beginning.")]
 
 
@@ -54,6 +55,18 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
     say(document, table(("", ""), [*shown.items(), ("state", _state(webhook))]), json=json)
 
 
+@app.command("rotate-secret")
+def rotate(webhook_id: WebhookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
+    """Give a webhook another signing secret and print it once."""
+    seconds = overlap_hours * 3600
+    webhook, names = with_names(
+        lambda atlas: find_row(
+            atlas, "webhook", webhook_id, lambda id: atlas.rotate_webhook_secret(id, overlap_seconds=seconds)
+        )
+    )
+    say(names.document(webhook), rotated("Webhook", webhook.id, overlap_hours, webhook.secret), json=json)
+
+
 @app.command("remove")
 def remove(webhook_id: WebhookId, json: Json = False) -> None:
     """Remove a webhook. The jobs of its deliveries stay."""
@@ -72,6 +85,12 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
 
     job_id = on_atlas(work)
     say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)
+
+
+def rotated(noun: str, id: UUID, hours: int, secret: str) -> str:
+    """What is said after a rotation."""
+    old = f"holds for {hours} h" if hours else "no longer holds"
+    return f"{noun} {id} has another secret; the old one {old}. The new one is not shown again:\n{secret}"
 
 
 def _state(webhook: Webhook) -> str:

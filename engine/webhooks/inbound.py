@@ -15,12 +15,12 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch_value, statement
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.signature import ID, TIMESTAMP, NotAccepted, is_signed
-from atlas.engine.webhooks.signing_secrets import make_secret, read_secret
+from atlas.engine.webhooks.signing_secrets import make_secret, read_secrets, rotate_secret
 from atlas.engine.workflows.events import publish_event
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from atlas.generated.types import InboundHookCreateInput, InboundHookWhereInput
 
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
+READ_SECRET = statement("engine/webhooks/sql/read_hook_secret.sql")
+ROTATE = statement("engine/webhooks/sql/rotate_hook_secret.sql")
 
 # How far the timestamp of a message may be from the database's clock.
 TOLERANCE_SECONDS = 300.0
@@ -40,12 +42,12 @@ LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class HookSecret:
-    """What is needed to accept a message: whose hook it is, the event's name, and the secret."""
+    """What is needed to accept a message: whose hook it is, the event's name, and the secrets that hold."""
 
     id: UUID
     tenant_id: UUID
     event_name: str
-    secret: str
+    secrets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,23 @@ async def add_hook(
         data = values | sealed | {"key": secrets.token_urlsafe(24), "createdBy": actor.id}
         hook = _hook(await prisma_on(conn).inboundhook.create(cast("InboundHookCreateInput", data)))
         await record(conn, _event("HOOK_ADDED", hook, actor))
+    return hook, clear
+
+
+async def rotate_hook_secret(
+    conn: Connection, hook_id: UUID, *, actor: Actor, tenant_id: UUID | None = None, overlap_seconds: float
+) -> tuple[InboundHook, str]:
+    """Make another secret and return it, once. Messages signed with the old one are accepted for some time more."""
+    async with conn.transaction():
+        row = await fetch_row(conn, READ_SECRET, id=hook_id, tenant_id=tenant_id)
+        if row is None:
+            raise _unknown(hook_id)
+        values = await values_of(conn, "inbound_hook", hook_id)
+        clear, sealed = rotate_secret(row, overlap_seconds)
+        await fetch_value(conn, ROTATE, id=hook_id, **sealed)
+        hook = await find_hook(conn, hook_id)
+        event = _event("HOOK_SECRET_ROTATED", hook, actor, overlap_seconds=overlap_seconds)
+        await record(conn, event, before=values)
     return hook, clear
 
 
@@ -115,14 +134,16 @@ async def load_secret(conn: Connection, key: str) -> HookSecret | None:
         return None
     id, tenant_id = UUID(row.id), UUID(row.tenantId)
     stored = {"key_id": row.keyId, "nonce": row.nonce.decode(), "ciphertext": row.ciphertext.decode()}
-    return HookSecret(id, tenant_id, row.eventName, read_secret({"id": id, "tenant_id": tenant_id, **stored}))
+    now = await fetch_value(conn, HOOK_TIME, timestamp=0.0)
+    valid = read_secrets({"id": id, "tenant_id": tenant_id, "now": float(now), **stored})
+    return HookSecret(id, tenant_id, row.eventName, valid)
 
 
 def check_signature(hook: HookSecret, headers: Mapping[str, str], body: bytes) -> None:
     """Raise NotAccepted unless the message has an id, a time, and a signature made with the hook's secret."""
     id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     well_formed = 0 < len(id) <= LONGEST_ID and id.isprintable() and timestamp.isdecimal() and len(timestamp) <= 12
-    if not is_signed(hook.secret, headers, body) or not well_formed:
+    if not is_signed(hook.secrets, headers, body) or not well_formed:
         raise NotAccepted(
             "The message is not signed with this hook's secret.",
             remedy="Sign `<webhook-id>.<webhook-timestamp>.<body>`; docs/webhooks.md has the scheme.",
@@ -179,6 +200,6 @@ def _unknown(hook_id: UUID) -> NotFound:
     return NotFound("hook", hook_id, remedy="`atlas hooks list` shows the hooks there are.")
 
 
-def _event(action: str, hook: InboundHook, actor: Actor) -> Event:
-    meta = {"event_name": hook.event_name, "description": hook.description}
+def _event(action: str, hook: InboundHook, actor: Actor, **facts: Any) -> Event:
+    meta = {"event_name": hook.event_name, "description": hook.description, **facts}
     return Event(action, "inbound_hook", str(hook.id), actor, hook.tenant_id, meta=meta)

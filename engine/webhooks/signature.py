@@ -8,7 +8,7 @@ import base64
 import binascii
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from atlas.errors import AtlasError
 
@@ -29,16 +29,21 @@ def new_secret() -> str:
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-def sign(secret: str, id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of a signed message."""
-    return {ID: id, TIMESTAMP: str(timestamp), SIGNATURE: _signature(secret, id, str(timestamp), body)}
+def sign(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of a message that is signed with each of the secrets."""
+    signatures = " ".join(_signature(secret, id, str(timestamp), body) for secret in secrets)
+    return {ID: id, TIMESTAMP: str(timestamp), SIGNATURE: signatures}
 
 
-def is_signed(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether one of the signatures is right, compared in constant time. The age of the timestamp is not checked."""
-    wanted = _signature(secret, headers.get(ID, ""), headers.get(TIMESTAMP, ""), body).encode()
-    given = headers.get(SIGNATURE, "").split(" ")[:MAX_SIGNATURES]
-    return any(hmac.compare_digest(wanted, one.encode()) for one in given)
+def is_signed(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether a signature is right for one of the secrets, compared in constant time.
+
+    The age of the timestamp is not checked.
+    """
+    id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
+    expected = [_signature(secret, id, timestamp, body).encode() for secret in secrets]
+    given = [signature.encode() for signature in headers.get(SIGNATURE, "").split(" ")[:MAX_SIGNATURES]]
+    return any(hmac.compare_digest(one, other) for one in expected for other in given)
 
 
 def _signature(secret: str, id: str, timestamp: str, body: bytes) -> str:

@@ -1,4 +1,7 @@
-"""The signing secrets of webhooks and inbound hooks: made here, stored encrypted, and shown once."""
+"""The signing secrets of webhooks and inbound hooks: made here, stored encrypted, and shown once.
+
+After a rotation the stored text holds the new secret, the old one, and the time until which the old one holds too.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -8,16 +11,41 @@ from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import decrypted
 from atlas.engine.webhooks.signature import new_secret
 
+# Stripe and Svix keep an old secret for a day.
+DEFAULT_OVERLAP_SECONDS = 86_400
+MAX_OVERLAP_SECONDS = 7 * 86_400
+
 
 def make_secret(tenant_id: UUID, id: UUID) -> tuple[str, dict[str, Any]]:
     """A new secret, and the fields in which its owner stores it."""
-    clear, key = new_secret(), secret_key()
-    nonce, ciphertext = key.encrypt(clear, _context(tenant_id, id))
-    return clear, {"keyId": key.id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
+    clear = new_secret()
+    key_id, nonce, ciphertext = _encrypt(clear, tenant_id, id)
+    return clear, {"keyId": key_id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
 
 
-def read_secret(row: Any) -> str:
-    """The secret in clear, from a row with its columns."""
+def rotate_secret(row: Any, overlap_seconds: float) -> tuple[str, dict[str, Any]]:
+    """A new secret for the owner of a row, and its columns. The present one holds for some time more."""
+    clear, current = new_secret(), _decrypt(row).split(" ")[0]
+    text = clear if overlap_seconds == 0 else f"{clear} {current} {row['now'] + overlap_seconds:.3f}"
+    key_id, nonce, ciphertext = _encrypt(text, row["tenant_id"], row["id"])
+    return clear, {"key_id": key_id, "nonce": nonce, "ciphertext": ciphertext, "old_nonce": row["nonce"]}
+
+
+def read_secrets(row: Any) -> tuple[str, ...]:
+    """The secrets that hold now, the newest first, from a row with its columns and the database's time as `now`."""
+    current, *previous = _decrypt(row).split(" ")
+    if previous and float(previous[1]) > row["now"]:
+        return current, previous[0]
+    return (current,)
+
+
+def _encrypt(text: str, tenant_id: UUID, id: UUID) -> tuple[str, bytes, bytes]:
+    key = secret_key()
+    nonce, ciphertext = key.encrypt(text, _context(tenant_id, id))
+    return key.id, nonce, ciphertext
+
+
+def _decrypt(row: Any) -> str:
     clear: str = decrypted(secret_key(), row, _context(row["tenant_id"], row["id"]), what="The signing secret")
     return clear
 

@@ -10,13 +10,13 @@ from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch, fetch_value, statement
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.address import check_address, check_reachable
 from atlas.engine.webhooks.events import check_events
-from atlas.engine.webhooks.signing_secrets import make_secret
+from atlas.engine.webhooks.signing_secrets import make_secret, rotate_secret
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 from atlas.models.rows import from_row, from_rows
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")
+READ_SECRET = statement("engine/webhooks/sql/read_webhook_secret.sql")
+ROTATE = statement("engine/webhooks/sql/rotate_webhook_secret.sql")
 
 
 async def add_webhook(
@@ -66,6 +68,23 @@ async def edit_webhook(
         changed = sorted(name for name in Webhook.editable if getattr(webhook, name) != getattr(before, name))
         await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed), before=values)
     return webhook
+
+
+async def rotate_webhook_secret(
+    conn: Connection, webhook_id: UUID, *, actor: Actor, tenant_id: UUID | None = None, overlap_seconds: float
+) -> tuple[Webhook, str]:
+    """Make another secret and return it, once. Messages are signed with the old one too for some time more."""
+    async with conn.transaction():
+        row = await fetch_row(conn, READ_SECRET, id=webhook_id, tenant_id=tenant_id)
+        if row is None:
+            raise _unknown(webhook_id)
+        values = await values_of(conn, "webhook", webhook_id)
+        clear, sealed = rotate_secret(row, overlap_seconds)
+        await fetch_value(conn, ROTATE, id=webhook_id, **sealed)
+        webhook = await find_webhook(conn, webhook_id)
+        event = _event("WEBHOOK_SECRET_ROTATED", webhook, actor, overlap_seconds=overlap_seconds)
+        await record(conn, event, before=values)
+    return webhook, clear
 
 
 async def remove_webhook(

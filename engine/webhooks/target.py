@@ -9,7 +9,7 @@ from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.verdicts import PermanentError
-from atlas.engine.webhooks.signing_secrets import read_secret
+from atlas.engine.webhooks.signing_secrets import read_secrets
 
 TARGET = statement("engine/webhooks/sql/target.sql")
 NOTE_SUCCESS = statement("engine/webhooks/sql/note_success.sql")
@@ -26,7 +26,8 @@ class Target(NamedTuple):
 
     id: UUID
     url: str
-    secret: str
+    # More than one while an old secret holds.
+    secrets: tuple[str, ...]
     is_failing: bool
 
 
@@ -38,7 +39,7 @@ async def load_target(conn: Queryable, webhook_id: UUID, job_id: UUID) -> Target
     if not row["is_enabled"]:
         why = f": {row['disabled_reason']}" if row["disabled_reason"] else ""
         raise PermanentError(f"The webhook {webhook_id} is disabled{why}.", remedy="Enable it, then retry this job.")
-    return Target(row["id"], row["url"], read_secret(row), row["failing_since"] is not None)
+    return Target(row["id"], row["url"], read_secrets(row), row["failing_since"] is not None)
 
 
 async def note_success(conn: Connection, target: Target) -> None:

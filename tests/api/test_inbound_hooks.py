@@ -29,7 +29,7 @@ def post(world, hook):
 
     async def post(value=MESSAGE, *, id="msg_1", age=0, secret=None, path=None, **changes):
         body = value if isinstance(value, bytes) else orjson.dumps(value)
-        headers = sign(secret or hook["secret"], id, int(time.time()) - age, body)
+        headers = sign([secret or hook["secret"]], id, int(time.time()) - age, body)
         headers |= {"Content-Type": "application/json", **changes}
         transport = httpx.ASGITransport(world.app, raise_app_exceptions=False, client=("10.9.9.9", 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://atlas.test") as sender:
@@ -111,7 +111,7 @@ async def test_a_message_that_is_not_signed_so_is_refused(post, conn, changes):
 
 async def test_one_of_several_signatures_is_enough(post):
     body = orjson.dumps(MESSAGE)
-    old = sign("whsec_" + "A" * 44, "msg_1", int(time.time()), body)["webhook-signature"]
+    old = sign(["whsec_" + "A" * 44], "msg_1", int(time.time()), body)["webhook-signature"]
     first = (await post()).request.headers
     # It signs the time too.
     again = {"webhook-timestamp": first["webhook-timestamp"]}
@@ -144,6 +144,22 @@ async def test_the_secret_is_shown_once(admin, hook):
     assert hook["secret"] not in shown.text + listed.text
 
 
+async def test_the_old_secret_of_a_rotated_hook_holds_until_its_end(admin, post, hook, conn):
+    rotated = await admin.post(f"/inbound-hooks/{hook['id']}/rotate-secret", json={})
+    assert rotated.status_code == 200, rotated.text
+    second = rotated.json()["secret"]
+    assert second != hook["secret"]
+    for id, secret in (("a", hook["secret"]), ("b", second)):
+        assert (await post(id=id, secret=secret)).status_code == 200
+
+    third = await admin.post(f"/inbound-hooks/{hook['id']}/rotate-secret", json={"overlap_seconds": 0})
+    answers = {secret: await post(id="c", secret=secret) for secret in (hook["secret"], second, third.json()["secret"])}
+    assert [answer.status_code for answer in answers.values()] == [403, 403, 200]
+    rows = await conn.fetch("select body from atlas.audit_log where action = 'HOOK_SECRET_ROTATED' order by id")
+    assert len(rows) == 2
+    assert all(secret not in str(row["body"]) for row in rows for secret in answers)
+
+
 async def test_hooks_have_rates_of_their_own(pool, database_url, settings):
     """Messages to one hook, and wrong keys of one address."""
     app = create_app(settings, pool, database_url)
@@ -152,7 +168,7 @@ async def test_hooks_have_rates_of_their_own(pool, database_url, settings):
         async with world.client("acme", "tenant_admin") as admin:
             made = (await admin.post("/inbound-hooks", json={"event_name": "x"})).json()
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://atlas.test") as sender:
-            headers = sign("whsec_wrong", "m", 1, b"{}")
+            headers = sign(["whsec_wrong"], "m", 1, b"{}")
             statuses = [
                 (await sender.post(made["path"], content=b"{}", headers=headers)).status_code for _ in range(25)
             ]

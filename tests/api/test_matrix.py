@@ -12,7 +12,6 @@ from tests.api.table import TABLE
 # What an address takes, so that a caller who may use it gets past the reading of it.
 BODIES = {
     "POST /jobs": {"job_type": "x.work"},
-    "POST /jobs/dead-letters/retry": {},
     "POST /jobs/bulk": {"action": "retry", "filter": {"status": ["canceled"]}},
     "POST /jobs/bulk/preview": {"action": "retry", "filter": {"status": ["canceled"]}},
     "POST /groups": {"jobs": [{"job_type": "x.work"}]},
@@ -25,6 +24,8 @@ BODIES = {
     "PATCH /admin/jobs/definitions/{key}": {"description": "d"},
     "POST /events": {"name": "it.happened"},
     "POST /inbound-hooks": {"event_name": "it.happened"},
+    "POST /inbound-hooks/{hook_id}/rotate-secret": {},
+    "POST /webhooks/{webhook_id}/rotate-secret": {},
     "POST /webhooks": {"url": "https://example.com/hook", "events": ["job.*"]},
     "PATCH /webhooks/{webhook_id}": {"description": "d"},
     "POST /workflows": {"document": {"key": "made", "steps": [{"id": "wait", "sleep": "1m"}]}},

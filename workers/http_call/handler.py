@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -111,8 +112,8 @@ class HttpCaller:
         if input.webhook is not None:
             return await self._deliver(input, ctx, input.webhook)
         headers = {name: fill_in(value, input.secrets) for name, value in input.headers.items()}
-        secret = None if input.sign is None else input.secrets[input.sign]
-        request = request_of(input, fill_in(input.url or "", input.secrets), headers, secret, ctx.idempotency_key)
+        secrets = () if input.sign is None else (input.secrets[input.sign],)
+        request = request_of(input, fill_in(input.url or "", input.secrets), headers, secrets, ctx.idempotency_key)
         if input.method not in NOT_IDEMPOTENT and input.repeatable:
             return await self._make(request, input.timeout_seconds)
         # The address as it is written in the input, without the values of secrets.
@@ -133,9 +134,9 @@ class HttpCaller:
         target = await load_target(ctx.pool, webhook_id, ctx.job_id)
         if target.is_failing and self._trying[webhook_id] >= MOST_TRYING:
             raise Snooze(RETRY_SECONDS * (1 + random.random()), "the webhook fails, and other deliveries try it")
-        # Its server knows the secret, and may repeat it.
-        ctx.redactor = Redactor({target.secret: "of the webhook"})
-        request = request_of(input, target.url, {}, target.secret, ctx.idempotency_key)
+        # Its server knows the secrets, and may repeat them.
+        ctx.redactor = Redactor(dict.fromkeys(target.secrets, "of the webhook"))
+        request = request_of(input, target.url, {}, target.secrets, ctx.idempotency_key)
         self._trying[webhook_id] += 1
         try:
             output = await self._make(request, input.timeout_seconds)
@@ -196,14 +197,14 @@ class HttpCaller:
             return HttpReply(response.status_code, response.headers, kept[:KEPT_BYTES], len(kept) > KEPT_BYTES)
 
 
-def request_of(input: HttpCall, url: str, headers: dict[str, str], secret: str | None, key: str) -> HttpRequest:
-    """The request, with the job's id as idempotency key, and signed where there is a secret."""
+def request_of(input: HttpCall, url: str, headers: dict[str, str], secrets: Sequence[str], key: str) -> HttpRequest:
+    """The request, with the job's id as idempotency key, and signed with each of the secrets."""
     content, kind = _content(input.body)
     if content and "content-type" not in {name.lower() for name in headers}:
         headers["Content-Type"] = kind
     headers["Idempotency-Key"] = key
-    if secret is not None:
-        headers |= sign(secret, key, int(time.time()), content)
+    if secrets:
+        headers |= sign(secrets, key, int(time.time()), content)
     return HttpRequest(input.method, url, headers, content)
 
 

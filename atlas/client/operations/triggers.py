@@ -135,6 +135,10 @@ class TriggerOperations(ApiCaller):
     ) -> Webhook:
         """Change a webhook. What is not given stays as it is."""
 
+    @operation("POST", "/webhooks/{webhook_id}/rotate-secret", keyed=False)
+    def rotate_webhook_secret(self, webhook_id: Id, *, overlap_seconds: int = ...) -> CreatedWebhook:
+        """Give a webhook another secret; the old one holds for a day more, or for `overlap_seconds`."""
+
     @operation("DELETE", "/webhooks/{webhook_id}")
     def remove_webhook(self, webhook_id: Id, *, if_match: str = ...) -> None:
         """Remove a webhook. The jobs of its deliveries stay."""
@@ -154,6 +158,10 @@ class TriggerOperations(ApiCaller):
     @operation("POST", "/inbound-hooks", keyed=False)
     def create_inbound_hook(self, event_name: str, *, description: str = ...) -> CreatedInboundHook:
         """Add an address whose messages become events. The result has its secret, once."""
+
+    @operation("POST", "/inbound-hooks/{hook_id}/rotate-secret", keyed=False)
+    def rotate_inbound_hook_secret(self, hook_id: Id, *, overlap_seconds: int = ...) -> CreatedInboundHook:
+        """Give an inbound hook another secret; the old one holds for a day more, or for `overlap_seconds`."""
 
     @operation("DELETE", "/inbound-hooks/{hook_id}")
     def remove_inbound_hook(self, hook_id: Id) -> None:

@@ -54,6 +54,7 @@ begin
       (tenant_role, 'workflows, intents, job_triggers, idempotency_keys, bulk_actions, bulk_previews', 'select, insert'),
       (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, webhooks, inbound_hooks',
         'select, insert, delete'),
+      (tenant_role, 'inbound_hooks', 'update (key_id, nonce, ciphertext)'),
       (tenant_role, 'policy_rules', 'select'),
       (tenant_role, 'job_secrets, audit_private, limit_events', 'insert'),
       (tenant_role, 'job_limits', 'select'),

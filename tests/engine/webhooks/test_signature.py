@@ -15,17 +15,17 @@ SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
 def test_the_example_of_the_specification_has_the_same_signature():
-    headers = sign(SECRET, *MESSAGE)
+    headers = sign([SECRET], *MESSAGE)
 
     assert headers["webhook-signature"] == SIGNATURE
-    assert is_signed(SECRET, headers, MESSAGE[2])
+    assert is_signed([SECRET], headers, MESSAGE[2])
 
 
 @pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
 def test_a_message_without_one_of_its_headers_is_not_signed(header):
-    headers = {name: value for name, value in sign(SECRET, *MESSAGE).items() if name != header}
+    headers = {name: value for name, value in sign([SECRET], *MESSAGE).items() if name != header}
 
-    assert not is_signed(SECRET, headers, MESSAGE[2])
+    assert not is_signed([SECRET], headers, MESSAGE[2])
 
 
 def test_the_example_of_the_page_checks_a_message():
@@ -36,9 +36,9 @@ def test_the_example_of_the_page_checks_a_message():
     is_genuine = names["is_genuine"]
     assert callable(is_genuine)
     secret = new_secret()
-    headers = sign(secret, "id", int(time.time()), b"{}")
+    headers = sign([secret], "id", int(time.time()), b"{}")
 
     assert is_genuine(secret, headers, b"{}")
     assert not is_genuine(secret, headers, b"{ }")
     assert not is_genuine(new_secret(), headers, b"{}")
-    assert not is_genuine(secret, sign(secret, "id", int(time.time()) - 400, b"{}"), b"{}")
+    assert not is_genuine(secret, sign([secret], "id", int(time.time()) - 400, b"{}"), b"{}")

@@ -6,7 +6,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.webhooks.deliver import deliver_events, send_test
 from atlas.engine.webhooks.signature import is_signed
-from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, remove_webhook
+from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, remove_webhook, rotate_webhook_secret
 from atlas.workers.http_call import handler
 from tests.support import DANA, given_tenant
 from tests.workers.http_call.receiver import response
@@ -45,9 +45,22 @@ async def test_an_event_arrives_signed(calls, conn, tenant, added, receiver):
     [sent] = receiver.received
     assert (sent.method, sent.path, sent.json["type"]) == ("POST", "/hook", "webhook.test")
     assert sent.headers["webhook-id"] == str(job_id)
-    assert is_signed(secret, sent.headers, sent.body)
-    assert not is_signed(secret, sent.headers, sent.body + b" ")
+    assert is_signed([secret], sent.headers, sent.body)
+    assert not is_signed([secret], sent.headers, sent.body + b" ")
     assert secret not in str(job)
+
+
+async def test_a_message_is_signed_with_both_secrets_until_the_old_one_ends(calls, conn, owner, added, receiver):
+    webhook, first = added
+    _, second = await rotate_webhook_secret(conn, webhook.id, actor=DANA, overlap_seconds=60)
+    await calls.run(await send_test(conn, webhook, actor=DANA))
+    _, third = await rotate_webhook_secret(conn, webhook.id, actor=DANA, overlap_seconds=0)
+    await calls.run(await send_test(conn, webhook, actor=DANA))
+
+    signed = [
+        [is_signed([key], sent.headers, sent.body) for key in (first, second, third)] for sent in receiver.received
+    ]
+    assert signed == [[True, True, False], [False, False, True]]
 
 
 async def test_a_webhook_fails_until_a_delivery_succeeds(calls, conn, webhook, receiver):
