@@ -8,6 +8,7 @@ from atlas.api.access.roles import READERS
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.access.access_report import report_access, report_csv
+from atlas.engine.tenants.tenants import find_tenant
 from atlas.models.access import AccessReport
 
 router = APIRouter(prefix=f"{PREFIX}/audit/reports", route_class=GuardedRoute, tags=["audit"])
@@ -37,5 +38,6 @@ async def export_access(call: Calling, month: Month) -> Response:
     """Text that a spreadsheet would run as a formula begins with `'`."""
     async with call.transaction(read_only=True, all_tenants=True) as conn:
         report = await report_access(conn, month, tenant_id=call.tenant_id)
-    headers = {"Content-Disposition": f'attachment; filename="access-{month}.csv"'}
+        tenant = "all-tenants" if call.tenant_id is None else (await find_tenant(conn, call.tenant_id)).slug
+    headers = {"Content-Disposition": f'attachment; filename="access_{tenant}_{month}.csv"'}
     return Response(report_csv(report), headers=headers, media_type="text/csv")

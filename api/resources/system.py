@@ -245,7 +245,12 @@ async def show_usage(
     """By tenant and job type over the whole time, or for each hour of it."""
     filters: dict[str, Any] = {"tenant_id": call.tenant_id, "start": start, "end": end, "by_hour": by_hour}
     after = read_cursor(cursor, USAGE_POSITION)
-    return await list_page(call, read_usage, after, limit, key=attrgetter("hour", "tenant_id", "job_type"), **filters)
+    position, currency = attrgetter("hour", "tenant_id", "job_type"), {"currency": call.api.settings.atlas_currency}
+
+    def show(usage: Usage) -> Usage:
+        return usage.model_copy(update=currency)
+
+    return await list_page(call, read_usage, after, limit, show=show, key=position, **filters)
 
 
 async def _read_workers(

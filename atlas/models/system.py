@@ -226,6 +226,7 @@ class Usage(ApiModel):
     run_seconds: float
     queue_seconds: float
     cost_cents: int
+    currency: str = Field(default="EUR", description="What the cost is counted in: the setting ATLAS_CURRENCY.")
 
 
 class MatchingIds(ApiModel):

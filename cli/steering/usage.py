@@ -55,5 +55,5 @@ def _default_start(end: datetime) -> datetime | None:
 
 def _row(one: Usage) -> tuple[object, ...]:
     outcomes = (one.runs, one.succeeded, one.failed, one.timed_out, one.canceled, one.lost)
-    measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f}")
+    measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f} {one.currency}")
     return (one.job_type, *outcomes, *measures)

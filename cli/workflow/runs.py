@@ -14,6 +14,8 @@ from atlas.models.workflows import RunStatus
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
+NO_RUNS = "There are no runs yet. Start one with `atlas workflow run`."
+
 
 def show_list(
     status: Annotated[RunStatus | None, typer.Option(help="Only runs with this status.")] = None,
@@ -45,7 +47,8 @@ def show_list(
         for run in page.items
     ]
     columns = ("STATUS", "TENANT", "WORKFLOW", "ID", "REQUESTED BY", "AGE")
-    text = table(columns, rows) if rows else "No run fits. Ask for one with `atlas workflow run`."
+    empty = "No run matches." if status or workflow or tenant or before else NO_RUNS
+    text = table(columns, rows) if rows else empty
     documents = [names.document(row) for row in page.items]
     say_page("runs", documents, text, next_before=page.next_cursor, json=json)
 

@@ -28,6 +28,7 @@ async def test_operators_grant_and_revoke_and_tenants_see_their_own(world, owner
         rest = (await operator.get(f"/grants?limit=1&login=atlas_guest&cursor={page['next_cursor']}")).json()
         month = f"{datetime.now(UTC):%Y-%m}"
         report = await admin.get(f"/audit/reports/access/export?month={month}")
+        assert f'filename="access_acme_{month}.csv"' in report.headers["content-disposition"]
 
         assert (missing.status_code, of_atlas.status_code, by_admin.status_code) == (404, 422, 403)
         assert (granted.status_code, again.json()) == (201, granted.json())

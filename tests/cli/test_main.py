@@ -234,15 +234,16 @@ async def test_usage_says_whose_it_is(atlas, conn):
             slug,
         )
 
-    shown = (await atlas("usage")).stdout.splitlines()
+    shown = (await atlas("usage", ATLAS_CURRENCY="CHF")).stdout.splitlines()
 
     assert [line.split()[:3] for line in shown] == [
         ["TENANT", "JOB", "TYPE"],
         ["acme", "a.work", "3"],
         ["other", "a.work", "3"],
     ]
+    assert [line.split()[-2:] for line in shown[1:]] == [["0.00", "CHF"]] * 2
 
 
 async def test_what_chooses_among_dead_letters_does_not_go_with_one_job(atlas):
     ran = await atlas("jobs", "retry", "01a1e110-0000-7000-8000-000000000000", "--type", "a.work")
-    assert "--type and --tenant only go with --dead-letters" in ran.refusal
+    assert "only go with --dead-letters" in ran.refusal
