@@ -13,12 +13,6 @@ JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "work
 AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed", "timeout", "canceled", "lost")]
 AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
 KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
-RetryVerdict: TypeAlias = Annotated[
-    str,
-    known(
-        "retried", "conflict", "stopping", "compensated", "gone", "blocked", "review", "queued", "running", "succeeded"
-    ),
-]
 KnownBulkVerb: TypeAlias = Annotated[str, known("retry", "cancel", "delete", "discard")]
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
@@ -162,13 +156,6 @@ class Retried(ApiModel):
     verdict: Literal["retried"] = "retried"
 
 
-class RetriedMany(ApiModel):
-    """What became of each dead letter that was found, by its id."""
-
-    retried: int
-    verdicts: dict[UUID, RetryVerdict]
-
-
 class JobSummary(ApiModel):
     """Counts of jobs, exact but for those of the statuses in `estimated`."""
 
@@ -287,6 +274,13 @@ class JobGroup(ApiModel):
         return self.ended_at is not None
 
 
+class TenantDeadLetters(ApiModel):
+    """How many dead letters of a cause a tenant has."""
+
+    tenant_id: UUID
+    count: int
+
+
 class DeadLetterGroup(ApiModel):
     """Dead letters of one type whose errors are alike. Its type, `error_type` and `error_pattern` filter their list."""
 
@@ -299,6 +293,8 @@ class DeadLetterGroup(ApiModel):
     first_at: datetime
     last_at: datetime
     sample_id: UUID | None
+    tenants: list[TenantDeadLetters] = Field(description="The three tenants that have most of them.")
+    tenant_count: int = Field(description="How many tenants have some of them.")
 
 
 class DeadLetterGroups(ApiModel):

@@ -9,11 +9,13 @@ import { ChoiceFilter, FilterChip } from "@/components/FilterChips";
 import { Page } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { plural, whole } from "@/format/numbers";
+import { shortId } from "@/format/words";
 import type { BulkVerb } from "@/pages/jobs/bulk";
 import { BulkDialog } from "@/pages/jobs/BulkDialog";
 import { BulkProgress } from "@/pages/jobs/BulkProgress";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useTenantSlugs } from "@/session/tenantSlugs";
 import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
 import styles from "./DeadLetters.module.css";
@@ -43,7 +45,11 @@ export function DeadLettersPage() {
   const all = query.data?.items;
   const groups = all?.filter((group) => fits(search.job_type, group.job_type) && fits(search.error_type, group.error_type));
   const isFiltered = search.job_type !== undefined || search.error_type !== undefined;
-  const columns = useMemo(() => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group) }) : null), [manages]);
+  const slugs = useTenantSlugs(useMemo(() => (all ?? []).flatMap((group) => group.tenants.map((one) => one.tenant_id)), [all]));
+  const columns = useMemo(
+    () => columnsOf(manages ? (verb, group) => setAsked({ verb, filter: filterOf(group) }) : null, slugs),
+    [manages, slugs],
+  );
   const sum = groups?.reduce((total, group) => total + group.count, 0) ?? 0;
   const count = isFiltered ? sum : (query.data?.count ?? sum);
   const about = count > 0 && (
@@ -152,7 +158,16 @@ function filterOf(group: Group): Filter {
   };
 }
 
-function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null): Column<Group>[] {
+type Slugs = ReadonlyMap<string, string> | null;
+
+/** "acme 12, shop 3 and 4 more" */
+function tenantsOf(group: Group, slugs: ReadonlyMap<string, string>): string {
+  const names = group.tenants.map(({ tenant_id: id, count }) => `${slugs.get(id) ?? shortId(id)} ${whole(count)}`);
+  const others = group.tenant_count - group.tenants.length;
+  return `${names.join(", ")}${others > 0 ? ` and ${whole(others)} more` : ""}`;
+}
+
+function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null, slugs: Slugs): Column<Group>[] {
   const columns: Column<Group>[] = [
     { key: "count", header: "Jobs", width: "72px", align: "end", cell: (group) => <strong>{whole(group.count)}</strong> },
     {
@@ -165,6 +180,21 @@ function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null): Column
         </span>
       ),
     },
+    ...(slugs === null
+      ? []
+      : [
+          {
+            key: "tenants",
+            header: "Tenants",
+            width: "minmax(96px, 1fr)",
+            wideOnly: true,
+            cell: (group: Group) => (
+              <span className="truncate quiet" title={tenantsOf(group, slugs)}>
+                {tenantsOf(group, slugs)}
+              </span>
+            ),
+          },
+        ]),
     { key: "error", header: "Error", width: "minmax(180px, 3fr)", cell: (group) => <Cause group={group} /> },
     { key: "first", header: "First", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.first_at} /> },
     { key: "last", header: "Last", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.last_at} /> },
