@@ -110,6 +110,17 @@ def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
     page.get_by_role("button", name="Clear the filters").click()
     expect(page.get_by_text("PARCEL_SENT")).to_be_visible()
 
+    page.get_by_role("button", name="Action", exact=True).click()
+    page.get_by_placeholder("JOB_FAILED, JOB_CANCELED").fill("PARCEL_LOST, TOKEN_ADDED")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("PARCEL_SENT")).to_have_count(0)
+    expect(page.get_by_role("row").filter(has_text="PARCEL_LOST")).to_be_visible()
+    page.goto("/audit")
+    page.get_by_label("People only").click()
+    expect(page).to_have_url(re.compile("people=true"))
+    expect(page.get_by_label("People only")).to_be_checked()
+    expect(page.get_by_role("row").filter(has_text="PARCEL_LOST")).to_be_visible()
+
     operator = visit("/audit?text=parcel")
     expect(operator.get_by_role("row").filter(has_text="PARCEL_SENT")).to_contain_text("acme")
 

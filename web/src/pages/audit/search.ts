@@ -25,7 +25,7 @@ export function auditSearch(search: RawSearch): AuditSearch {
     text: text(search, "text"),
     action: texts(search, "action"),
     level: someOf(search, "level", LEVELS),
-    people: search["people"] === true ? true : undefined,
+    people: String(search["people"]) === "true" ? true : undefined,
     actor_id: text(search, "actor_id"),
     entity_type: text(search, "entity_type"),
     entity_id: text(search, "entity_id"),
