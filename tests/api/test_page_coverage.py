@@ -6,6 +6,7 @@ from tests.support import ROOT
 
 PROGRAMS = "for programs, not for people"
 SAME_ROW = "the list that the page shows has the same fields"
+COUNTED_FIRST = "the page changes the jobs of a group by an action on many jobs, which counts them first"
 
 EXCEPTIONS = {
     "list_own_hosts": PROGRAMS,
@@ -19,15 +20,14 @@ EXCEPTIONS = {
     "complete_job": PROGRAMS,
     "fail_job": PROGRAMS,
     "run_due_jobs": PROGRAMS,
-    "enqueue_group": PROGRAMS,
     "receive_message": PROGRAMS,
     "check_health": PROGRAMS,
     "check_readiness": PROGRAMS,
     "get_metrics": PROGRAMS,
     "find_ids": "completes ids on the command line; the palette finds jobs and runs by the beginning of their id",
-    "retry_dead_letters": "the page retries dead letters by an action on many jobs, which shows how far it is",
+    "cancel_group": COUNTED_FIRST,
+    "retry_group": COUNTED_FIRST,
     "disable_definition": "the page disables a command by a change of it, which enables it again too",
-    "list_effect_reports": "the pages show its differences as an alert, and the report as an event of the audit log",
     "get_bulk_action": SAME_ROW,
     "get_recurring_function": SAME_ROW,
     "get_event": SAME_ROW,

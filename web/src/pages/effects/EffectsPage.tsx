@@ -7,9 +7,12 @@ import { Select } from "@/components/Form";
 import { visible } from "@/format/visible";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
+import { Tabs } from "@/components/Tabs";
 import { Time } from "@/components/Time";
 import { capitalized, shortId } from "@/format/words";
+import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { Reconciliations } from "./Reconciliations";
 import { STATES, type EffectsSearch } from "./search";
 import { SettleButtons, type Effect } from "./SettleDialog";
 
@@ -38,43 +41,63 @@ const COLUMNS: Column<Effect>[] = [
   { key: "settle", header: "", width: "232px", align: "end", cell: (one) => <SettleButtons effect={one} /> },
 ];
 
-/** Calls of providers outside of the database; first those of which nobody knows whether they were made. */
+/** Calls of providers outside of the database, and how they compare with what the providers list. */
 export function EffectsPage() {
-  const { state = "unknown", provider } = useSearch({ from: "/effects" });
+  const { tab = "effects", open } = useSearch({ from: "/effects" });
   const navigate = useNavigate({ from: "/effects" });
-  const set = (changes: EffectsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
+  const seesAll = useSeesAll();
+  const show = (change: EffectsSearch): void => void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  const effects = { key: "effects" as const, label: "Effects", content: () => <Effects onChange={show} /> };
+  const reconciliations = {
+    key: "reconciliations" as const,
+    label: "Reconciliations",
+    content: () => <Reconciliations open={open} onOpen={(provider) => show({ open: provider })} />,
+  };
+  return (
+    <Page title="Effects" fill>
+      <Tabs
+        label="Effects"
+        fill
+        value={seesAll ? tab : "effects"}
+        onChange={(next) => show({ tab: next, open: undefined })}
+        tabs={seesAll ? [effects, reconciliations] : [effects]}
+      />
+    </Page>
+  );
+}
+
+/** First those of which nobody knows whether they were made. */
+function Effects({ onChange }: { onChange: (change: EffectsSearch) => void }) {
+  const { state = "unknown", provider } = useSearch({ from: "/effects" });
   const query = { tenant: useTenant(), state: state === "all" ? undefined : state, provider, limit: 100 };
   const pages = usePages(
     ["get", "/api/v1/effects", query],
     async (at) => (await client.GET("/api/v1/effects", { params: { query: { ...query, ...at } } })).data,
     { live: ["job"], refetchInterval: 30_000 },
   );
-  const filter = (
-    <Select aria-label="State" value={state} onChange={(event) => set({ state: event.target.value as EffectsSearch["state"] })}>
-      {[...STATES, "all" as const].map((each) => (
-        <option key={each} value={each}>
-          {capitalized(each)}
-        </option>
-      ))}
-    </Select>
-  );
   return (
-    <Page title="Effects" fill filters={filter}>
+    <>
+      <div>
+        <Select aria-label="State" value={state} onChange={(event) => onChange({ state: event.target.value as EffectsSearch["state"] })}>
+          {[...STATES, "all" as const].map((each) => (
+            <option key={each} value={each}>
+              {capitalized(each)}
+            </option>
+          ))}
+        </Select>
+      </div>
       <DataTable
         label="Effects"
         rows={pages.rows}
         rowKey={(one) => one.id}
         columns={COLUMNS}
         query={pages}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title={state === "unknown" ? "No effect is in doubt" : "No such effects"} command="atlas effects list">
             When nobody knows whether a provider was called, the job waits here for a person who finds out.
           </EmptyState>
         }
       />
-    </Page>
+    </>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
@@ -61,7 +61,6 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={made ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
       description={
@@ -85,9 +84,7 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
       </Facts>
       {Object.keys(effect.detail).length > 0 && <JsonView label="detail" value={effect.detail} />}
       {made && (
-        <Field label="Reference" hint="What the provider calls it.">
-          {(control) => <Input {...control} value={reference} maxLength={2000} onChange={(event) => setReference(event.target.value)} />}
-        </Field>
+        <TextField label="Reference" hint="What the provider calls it." value={reference} maxLength={2000} onChange={setReference} />
       )}
     </ConfirmDialog>
   );

@@ -3,7 +3,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { client } from "@/api/client";
 import { Button } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { Field, Select } from "@/components/Form";
 import { ProblemLine } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
@@ -168,15 +168,12 @@ function RollBackDialog({ version, newest, onClose }: { version: number; newest:
     },
   );
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={`Roll back to version ${version}?`}
       description={`Version ${newest.version + 1} will hold what version ${version} holds, and runs that start from now on use it. ${active === 0 ? "Runs that have begun keep their version." : `${plural(active, "run")} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "keeps its" : "keep their"} version.`}`}
       action={`Roll back to version ${version}`}
-      busy={change.isPending}
-      error={change.error}
-      onConfirm={() => change.mutate(undefined)}
+      change={change}
     />
   );
 }

@@ -127,7 +127,6 @@ function SwitchDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =
   );
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={isOn ? `Disable ${key}?` : `Enable ${key}?`}
       description={

@@ -44,9 +44,6 @@ export function WorkflowsPage() {
         columns={columns}
         query={workflows}
         onOpen={open}
-        hasMore={workflows.hasNextPage}
-        isLoadingMore={workflows.isFetchingNextPage}
-        onMore={() => void workflows.fetchNextPage()}
         empty={
           <EmptyState title="No workflows yet" command="atlas workflow save order.json" action={action}>
             A workflow is work in steps that survives any crash. It is written here or saved as JSON, or it is a function in the code of a
