@@ -1,17 +1,21 @@
 """What the command line manages, in the browser: groups, webhooks, servers, grants, tenants, the engine, slow steps."""
 
 import re
+from datetime import UTC, datetime
 
 import orjson
 from playwright.sync_api import Page, expect
 
+from atlas.engine.effects.reports import save_report
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.ids import new_id
-from tests.support import DANA
+from atlas.models.effect_reports import EffectReport
+from tests.support import DANA, given_doubt
 from tests.web.conftest import Visit, serious_violations
 from tests.web.site import Site
+from tests.web.test_jobs import given_jobs
 
 SLOW = 30_000
 STEP = """
@@ -40,9 +44,9 @@ def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit)
     expect(panel.get_by_role("link", name="2 jobs")).to_be_visible()
     assert serious_violations(page) == []
     panel.get_by_role("button", name="Cancel 2 jobs").click()
-    confirm(page, "Cancel 2 jobs of the group?", "Cancel the jobs")
+    confirm(page, "Cancel 2 jobs?", "Cancel 2 jobs")
     panel.get_by_role("button", name="Retry 2 jobs").click(timeout=SLOW)
-    confirm(page, "Retry 2 jobs of the group?", "Retry the jobs")
+    confirm(page, "Retry 2 jobs?", "Retry 2 jobs")
     panel.get_by_role("link", name="2 jobs").click()
     expect(page.get_by_role("button", name=re.compile("Remove the filter Group"))).to_be_visible()
     expect(page.get_by_role("grid").get_by_text("nobody.packs").first).to_be_visible(timeout=SLOW)
@@ -83,6 +87,8 @@ def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit)
     # With all tenants, each row names its own.
     page.goto("/groups")
     expect(page.get_by_role("row").filter(has_text="parcels").get_by_text("managed")).to_be_visible(timeout=SLOW)
+    page.goto("/groups?tenant=managed")
+    add_group(page)
 
     page.goto("/settings?tab=tenants")
     page.get_by_role("row").filter(has_text="managed").get_by_role("button", name="Remove").click(timeout=SLOW)
@@ -92,6 +98,51 @@ def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit)
     dialog.get_by_label("Cancel its work").check()
     dialog.get_by_role("button", name="Remove the tenant").click()
     expect(dialog).to_have_count(0, timeout=SLOW)
+
+
+def add_group(page: Page) -> None:
+    page.get_by_role("button", name="New group").click()
+    dialog = page.get_by_role("dialog", name="New group")
+    dialog.get_by_label("Name").fill("letters")
+    dialog.get_by_label("Job type").fill("report.build")
+    dialog.get_by_label("Inputs").fill("[1]")
+    expect(dialog.get_by_role("button", name="Enqueue")).to_be_disabled()
+    dialog.get_by_label("Inputs").fill('[{"name": "a"}, {"name": "b"}, {"name": "c"}]')
+    dialog.get_by_role("button", name="Enqueue 3 jobs").click()
+    added = page.get_by_role("dialog", name="letters")
+    expect(added.get_by_role("link", name="3 jobs")).to_be_visible(timeout=SLOW)
+    added.get_by_role("button", name="Close").click()
+
+
+def test_a_doubt_is_settled_and_a_reconciliation_is_read(site: Site, visit: Visit):
+    job_id = given_jobs(site, NewJob("nobody.charges", {}, site.world.acme.id, allow_unknown=True))[0]
+    site.run(given_doubt(site.pool, job_id))
+    site.run(add_report(site))
+    page = visit("/effects", axe=True)
+    page.get_by_role("button", name="stripe.charge was made").click(timeout=SLOW)
+    dialog = page.get_by_role("dialog", name="stripe.charge was made?")
+    dialog.get_by_label("Reference").fill("ch_1")
+    dialog.get_by_role("button", name="It was made").click()
+    expect(page.get_by_role("heading", name="No effect is in doubt")).to_be_visible(timeout=SLOW)
+    page.get_by_label("State").select_option("done")
+    expect(page.get_by_role("row").filter(has_text="ch_1")).to_contain_text("acme", timeout=SLOW)
+
+    page.get_by_role("tab", name="Reconciliations").click()
+    page.get_by_role("row").filter(has_text="stripe").click(timeout=SLOW)
+    panel = page.get_by_role("dialog", name="stripe")
+    expect(panel).to_contain_text("made more than once by the provider")
+    assert serious_violations(page) == []
+    panel.get_by_role("link", name="Each difference, in the audit log").click()
+    expect(page.get_by_role("grid", name="audit log").get_by_text("EFFECTS_RECONCILED").first).to_be_visible(
+        timeout=SLOW
+    )
+
+
+async def add_report(site: Site) -> None:
+    numbers = {"effects": 3, "entries": 4, "in_doubt": 0, "differences": 1, "settled": 0, "counts": {"twice": 1}}
+    times = dict.fromkeys(("since", "visible_before", "finished_at"), datetime.now(UTC))
+    async with site.pool.acquire() as conn:
+        await save_report(conn, EffectReport(provider="stripe", rows=[], **numbers, **times), actor=DANA)
 
 
 def manage_webhooks(page: Page) -> None:
@@ -106,6 +157,11 @@ def manage_webhooks(page: Page) -> None:
     row.get_by_role("button", name="Disable").click()
     expect(row.get_by_text("disabled")).to_be_visible()
     expect(row.get_by_role("link", name="Deliveries")).to_have_attribute("href", re.compile("correlation_id=webhook"))
+    row.get_by_role("button", name="Rotate").click()
+    page.get_by_role("dialog", name="Rotate the secret?").get_by_role("button", name="Rotate the secret").click()
+    rotated = page.get_by_role("dialog", name="Copy the new secret now")
+    expect(rotated).to_contain_text("whsec_")
+    rotated.get_by_role("button", name="I have copied it").click()
     row.get_by_role("button", name="Remove").click()
     confirm(page, "Remove the webhook?", "Remove the webhook")
     page.get_by_role("button", name="New inbound hook").click()

@@ -38,6 +38,10 @@ export interface TableQuery {
   failureReason: unknown;
   dataUpdatedAt: number;
   refetch: () => unknown;
+  /** Of a list that is read page by page. */
+  hasNextPage?: boolean;
+  isFetchingNextPage?: boolean;
+  fetchNextPage?: () => unknown;
 }
 
 interface DataTableProps<Row> {
@@ -60,9 +64,6 @@ interface DataTableProps<Row> {
   /** Rows that were chosen for a bulk action. */
   chosen?: ReadonlySet<string>;
   onChoose?: (chosen: ReadonlySet<string>) => void;
-  hasMore?: boolean;
-  isLoadingMore?: boolean;
-  onMore?: () => void;
   /** What a row shows over its whole width, in place of cells: a line between others. Undefined for a row like any other. */
   band?: (row: Row) => ReactNode;
   /** As high as its rows, instead of filling the page. */
@@ -128,10 +129,8 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
     openKey,
     chosen,
     onChoose,
-    hasMore = false,
-    isLoadingMore = false,
-    onMore,
     band,
+    query: { hasNextPage: hasMore = false, isFetchingNextPage: isLoadingMore = false, fetchNextPage },
   } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const prefix = useId();
@@ -157,8 +156,8 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
 
   useEffect(() => virtualizer.measure(), [virtualizer, height]);
   useEffect(() => {
-    if (hasMore && !isLoadingMore && last >= rows.length - AHEAD) onMore?.();
-  }, [hasMore, isLoadingMore, last, rows.length, onMore]);
+    if (hasMore && !isLoadingMore && last >= rows.length - AHEAD) fetchNextPage?.();
+  }, [hasMore, isLoadingMore, last, rows.length, fetchNextPage]);
 
   const moveTo = (index: number): void => {
     const next = Math.max(0, Math.min(rows.length - 1, index));

@@ -7,13 +7,14 @@ import { usesKeys } from "@/frame/modality";
 import { Button, IconButton } from "./Button";
 import { Conflict } from "./Conflict";
 import styles from "./Dialog.module.css";
+import { FormProblem } from "./formProblem";
 import { ProblemLine } from "./ProblemView";
 
 // Radix's own overlay adds a style element to lock the page's scrolling, which the content security policy refuses. Ours is a plain
 // element: the page behind does not scroll anyway, since only its parts do.
 
 interface DialogProps {
-  open: boolean;
+  open?: boolean;
   onClose: () => void;
   title: string;
   /** A sentence under the title: what will happen. */
@@ -23,7 +24,7 @@ interface DialogProps {
 }
 
 /** A window above the page. Escape and a click beside it close it; the focus stays within. */
-export function Dialog({ open, onClose, title, description, wide = false, children }: DialogProps) {
+export function Dialog({ open = true, onClose, title, description, wide = false, children }: DialogProps) {
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
@@ -92,7 +93,7 @@ export function ConfirmDialog({
   return (
     <Dialog {...dialog}>
       <form onSubmit={submit} className={styles.form}>
-        {children}
+        <FormProblem value={error}>{children}</FormProblem>
         {conflict === null ? <ProblemLine error={error} /> : <Conflict error={conflict} />}
         <div className={styles.buttons}>
           <Button onClick={dialog.onClose} data-first={danger ? "" : undefined}>
@@ -105,6 +106,16 @@ export function ConfirmDialog({
       </form>
     </Dialog>
   );
+}
+
+type ChangeDialogProps<Input> = Omit<ConfirmDialogProps, "busy" | "error" | "onConfirm"> & {
+  /** A mutation, and what it gets. */
+  change: { isPending: boolean; error: unknown; mutate: (input: Input) => void };
+} & (undefined extends Input ? { input?: Input } : { input: Input });
+
+/** Asks before a change is made, and makes it. */
+export function ChangeDialog<Input>({ change, input, ...dialog }: ChangeDialogProps<Input>) {
+  return <ConfirmDialog busy={change.isPending} error={change.error} onConfirm={() => change.mutate(input as Input)} {...dialog} />;
 }
 
 interface SidePanelProps {

@@ -1,21 +1,26 @@
 import { useId, type ComponentProps, type ReactNode } from "react";
 import { cx } from "@/format/words";
+import { useReason } from "./formProblem";
 import styles from "./Form.module.css";
 
 interface FieldProps {
   label: string;
   /** What belongs in it. */
   hint?: ReactNode;
-  /** Why it was refused. */
+  /** What the API calls it: the reason why the form was refused stands below the field that it is about. */
+  name?: string | undefined;
+  /** Why it was refused, unless the API says so. */
   error?: string | undefined;
-  required?: boolean;
+  required?: boolean | undefined;
   /** Gets the ids that connect the control with its label, hint and error. */
   children: (control: { id: string; "aria-describedby": string | undefined; "aria-invalid": boolean; required: boolean }) => ReactNode;
 }
 
 /** A label, a control, a hint and the reason why the value was refused. */
-export function Field({ label, hint, error, required = false, children }: FieldProps) {
+export function Field({ label, hint, name, error: wrong, required = false, children }: FieldProps) {
   const id = useId();
+  const reason = useReason(name);
+  const error = wrong ?? reason;
   const about = [hint !== undefined && `${id}-hint`, error !== undefined && `${id}-error`].filter(Boolean).join(" ");
   return (
     <div className={styles.field}>
@@ -40,6 +45,17 @@ export function Field({ label, hint, error, required = false, children }: FieldP
 
 export function Input({ className, ...rest }: ComponentProps<"input">) {
   return <input className={cx(styles.input, className)} autoComplete="off" spellCheck={false} {...rest} />;
+}
+
+type TextFieldProps = Omit<FieldProps, "children"> & Omit<ComponentProps<"input">, "onChange"> & { onChange: (text: string) => void };
+
+/** A field for a line of text or a number. */
+export function TextField({ label, hint, name, error, required, onChange, ...rest }: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint} name={name} error={error} required={required}>
+      {(control) => <Input {...control} {...rest} onChange={(event) => onChange(event.target.value)} />}
+    </Field>
+  );
 }
 
 export function TextArea({ className, ...rest }: ComponentProps<"textarea">) {

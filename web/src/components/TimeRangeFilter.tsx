@@ -3,7 +3,7 @@ import { serverNow } from "@/format/clock";
 import { clockTime, exactTime, timeSpan } from "@/format/time";
 import { Button } from "./Button";
 import { FilterChip, FilterMenu } from "./FilterChips";
-import { Field, Input } from "./Form";
+import { TextField } from "./Form";
 import { useMinute } from "./Time";
 import { type Bounds, boundsOf, isSet, NO_RANGE, SPAN_NAMES, SPANS, type TimeRange } from "./timeRange";
 import styles from "./TimeRangeFilter.module.css";
@@ -73,20 +73,14 @@ function FromTo({ onSet }: { onSet: (range: TimeRange) => void }) {
   };
   return (
     <form className={styles.form} onSubmit={submit}>
-      <Field label="From">
-        {(control) => (
-          <Input
-            {...control}
-            type="datetime-local"
-            max={local(new Date(serverNow()))}
-            value={from}
-            onChange={(event) => setFrom(event.target.value)}
-          />
-        )}
-      </Field>
-      <Field label="To" error={reversed ? "Is not after the beginning." : undefined}>
-        {(control) => <Input {...control} type="datetime-local" value={to} onChange={(event) => setTo(event.target.value)} />}
-      </Field>
+      <TextField label="From" type="datetime-local" max={local(new Date(serverNow()))} value={from} onChange={setFrom} />
+      <TextField
+        label="To"
+        error={reversed ? "Is not after the beginning." : undefined}
+        type="datetime-local"
+        value={to}
+        onChange={setTo}
+      />
       <Button type="submit" kind="primary" disabled={reversed || (from === "" && to === "")}>
         Show
       </Button>

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client } from "@/api/client";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 
 /** Asks for a reason and says what follows, then switches the engine. */
@@ -23,7 +23,6 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={enabled ? "Switch the engine on?" : "Switch the engine off?"}
       description={
@@ -37,17 +36,14 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
       error={change.error}
       onConfirm={() => change.mutate()}
     >
-      <Field label="Reason" hint="The audit log keeps it.">
-        {(control) => (
-          <Input
-            {...control}
-            value={reason}
-            maxLength={2000}
-            placeholder="new policies"
-            onChange={(event) => setReason(event.target.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Reason"
+        hint="The audit log keeps it."
+        value={reason}
+        maxLength={2000}
+        placeholder="new policies"
+        onChange={setReason}
+      />
     </ConfirmDialog>
   );
 }

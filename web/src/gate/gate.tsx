@@ -3,7 +3,7 @@ import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { ConfirmDialog } from "@/components/Dialog";
 import { DurationField } from "@/components/DurationField";
-import { Field, Input, Switch } from "@/components/Form";
+import { Switch, TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { plural } from "@/format/numbers";
@@ -69,7 +69,6 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
         : `${plural(running, "running job")} will finish.`;
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
       description={
@@ -83,17 +82,14 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       error={change.error}
       onConfirm={() => change.mutate()}
     >
-      <Field label="Reason" hint="Everyone sees it in the banner, and the audit log keeps it.">
-        {(control) => (
-          <Input
-            {...control}
-            value={reason}
-            maxLength={2000}
-            placeholder="provider outage"
-            onChange={(event) => setReason(event.target.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Reason"
+        hint="Everyone sees it in the banner, and the audit log keeps it."
+        value={reason}
+        maxLength={2000}
+        placeholder="provider outage"
+        onChange={setReason}
+      />
       {!online && <DurationField endless="Until someone brings it online" seconds={seconds} onChange={setSeconds} />}
     </ConfirmDialog>
   );

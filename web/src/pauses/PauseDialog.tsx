@@ -1,9 +1,9 @@
 import { useState } from "react";
 import { api, client } from "@/api/client";
 import { Problem } from "@/api/problem";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { DurationField } from "@/components/DurationField";
-import { Field, Input, Select } from "@/components/Form";
+import { Field, Input, Select, TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
 import { capitalized } from "@/format/words";
 import { useChange } from "@/pages/settings/useChange";
@@ -43,17 +43,14 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
   const refused = (field: string): string | undefined => (pause.error instanceof Problem ? pause.error.reasonOf(field) : undefined);
   const scope = kind !== "workflow" || !seesAll ? "" : tenant === undefined ? " of any tenant" : ` of ${tenant}`;
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={given === undefined ? "Pause" : `Pause the ${nounOf(kind)} ${called}?`}
       description={`Nothing of it${scope} starts until it is resumed. Running jobs finish, and jobs can still be enqueued.`}
       action="Pause"
       danger
-      busy={pause.isPending}
-      error={pause.error}
+      change={pause}
       disabled={target.trim() === ""}
-      onConfirm={() => pause.mutate(undefined)}
     >
       {given === undefined && (
         <>
@@ -81,18 +78,15 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
         </>
       )}
       <DurationField endless="Until someone resumes it" seconds={seconds} onChange={setSeconds} />
-      <Field label="Reason" hint="It is shown wherever something waits for the pause, and the audit log keeps it.">
-        {(control) => (
-          <Input
-            {...control}
-            value={reason}
-            maxLength={2000}
-            placeholder="provider outage"
-            onChange={(event) => setReason(event.target.value)}
-          />
-        )}
-      </Field>
-    </ConfirmDialog>
+      <TextField
+        label="Reason"
+        hint="It is shown wherever something waits for the pause, and the audit log keeps it."
+        value={reason}
+        maxLength={2000}
+        placeholder="provider outage"
+        onChange={setReason}
+      />
+    </ChangeDialog>
   );
 }
 
@@ -137,15 +131,12 @@ export function ResumeDialog({ pause, onClose }: { pause: Pause; onClose: () => 
     onDone: onClose,
   });
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={`Resume the ${words}?`}
       description={`${pause.by} paused it${pause.reason === null ? "" : `: ${pause.reason}`}. What waits starts again, in its order.`}
       action="Resume"
-      busy={resume.isPending}
-      error={resume.error}
-      onConfirm={() => resume.mutate(undefined)}
+      change={resume}
     />
   );
 }

@@ -98,7 +98,6 @@ function Confirmed({ about, verb, target, onClose }: { about: string; verb: stri
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={verb === "retry" ? `Retry the ${about}?` : title}
       description={

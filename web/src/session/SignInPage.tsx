@@ -1,6 +1,6 @@
 import { useEffect, useState, type SyntheticEvent } from "react";
 import { Button } from "@/components/Button";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { ProblemLine } from "@/components/ProblemView";
 import { Command } from "@/components/EmptyState";
 import { failedLink, signIn } from "./session";
@@ -28,18 +28,16 @@ export function SignInPage() {
     <main className={styles.page}>
       <form className={styles.box} onSubmit={submit}>
         <h1>Sign in to Atlas</h1>
-        <Field label="Token" hint="Your administrator makes one for you." required>
-          {(control) => (
-            <Input
-              {...control}
-              type="password"
-              autoComplete="current-password"
-              placeholder="atl_…"
-              value={token}
-              onChange={(event) => setToken(event.target.value)}
-            />
-          )}
-        </Field>
+        <TextField
+          label="Token"
+          hint="Your administrator makes one for you."
+          required
+          type="password"
+          autoComplete="current-password"
+          placeholder="atl_…"
+          value={token}
+          onChange={setToken}
+        />
         <ProblemLine error={error} />
         <Button type="submit" kind="primary" busy={busy} disabled={token.trim() === ""}>
           Sign in

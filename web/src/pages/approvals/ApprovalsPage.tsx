@@ -74,9 +74,6 @@ export function ApprovalsPage() {
         query={approvals}
         onOpen={(one) => show(one.id)}
         openKey={open}
-        hasMore={approvals.hasNextPage}
-        isLoadingMore={approvals.isFetchingNextPage}
-        onMore={() => void approvals.fetchNextPage()}
         empty={
           status === "pending" ? (
             <EmptyState title="Nothing waits for a decision">

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
@@ -77,7 +77,6 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
   const verb = approve ? "Approve" : "Reject";
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={`${verb} “${approval.title}”?`}
       description={
@@ -100,9 +99,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
         </Fact>
       </Facts>
       <Content approval={approval} />
-      <Field label="Comment" hint="The audit log keeps it beside your name.">
-        {(control) => <Input {...control} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />}
-      </Field>
+      <TextField label="Comment" hint="The audit log keeps it beside your name." value={comment} maxLength={2000} onChange={setComment} />
     </ConfirmDialog>
   );
 }

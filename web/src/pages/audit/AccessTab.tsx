@@ -4,7 +4,7 @@ import { api, type Schemas } from "@/api/client";
 import { serverNow } from "@/format/clock";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -64,9 +64,13 @@ export function AccessTab() {
   return (
     <div className={styles.report}>
       <div className={styles.month}>
-        <Field label="Month" error={valid ? undefined : "is not a month such as 2026-11"}>
-          {(control) => <Input {...control} value={month} maxLength={7} onChange={(event) => setMonth(event.target.value)} />}
-        </Field>
+        <TextField
+          label="Month"
+          error={valid ? undefined : "is not a month such as 2026-11"}
+          value={month}
+          maxLength={7}
+          onChange={setMonth}
+        />
         <a href={`/api/v1/audit/reports/access/export?${search.toString()}`} download>
           <Download size={14} aria-hidden /> Export as CSV
         </a>

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Command } from "@/components/EmptyState";
 import { Dialog } from "@/components/Dialog";
-import { Checkbox, Field, Input } from "@/components/Form";
+import { Checkbox, TextField } from "@/components/Form";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import styles from "./Audit.module.css";
@@ -20,17 +20,12 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
   if (personal) query.set("personal", "true");
   return (
     <Dialog
-      open
       onClose={onClose}
       title="Export the audit log"
       description="One JSON object a line, with the seals and checkpoints that prove it. The export itself is recorded."
     >
-      <Field label="Sealed since" hint="Empty: from the beginning.">
-        {(control) => <Input {...control} type="datetime-local" value={since} onChange={(event) => setSince(event.target.value)} />}
-      </Field>
-      <Field label="Sealed until" hint="Empty: up to now.">
-        {(control) => <Input {...control} type="datetime-local" value={until} onChange={(event) => setUntil(event.target.value)} />}
-      </Field>
+      <TextField label="Sealed since" hint="Empty: from the beginning." type="datetime-local" value={since} onChange={setSince} />
+      <TextField label="Sealed until" hint="Empty: up to now." type="datetime-local" value={until} onChange={setUntil} />
       {isOperator && (
         <Checkbox
           label="With personal values that were not erased"

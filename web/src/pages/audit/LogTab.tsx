@@ -88,9 +88,6 @@ export function LogTab() {
         query={pages}
         openKey={search.row}
         onOpen={(line) => "entry" in line && set({ row: line.key === search.row ? undefined : line.key })}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <Nothing
             filtered={!isAll}

@@ -53,9 +53,6 @@ export function SealsTab() {
           rowKey={(one) => String(one.n)}
           columns={SEALS}
           query={seals}
-          hasMore={seals.hasNextPage}
-          isLoadingMore={seals.isFetchingNextPage}
-          onMore={() => void seals.fetchNextPage()}
           empty={<EmptyState title="Nothing is sealed yet">A scheduler, or `atlas up`, seals new rows every second.</EmptyState>}
         />
       </Section>
@@ -67,9 +64,6 @@ export function SealsTab() {
           rowKey={(one) => `${one.size} ${one.key_name}`}
           columns={CHECKPOINTS}
           query={checkpoints}
-          hasMore={checkpoints.hasNextPage}
-          isLoadingMore={checkpoints.isFetchingNextPage}
-          onMore={() => void checkpoints.fetchNextPage()}
           empty={
             <EmptyState title="Nothing is signed yet">
               Where the signing key is, the head of the tree is signed every five seconds.

@@ -5,7 +5,7 @@ import { api, type Schemas } from "@/api/client";
 import { isStatus } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { Command } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { ProblemLine } from "@/components/ProblemView";
 import { duration } from "@/format/time";
 import { JOB_MAKERS, READERS, useCan, useSession } from "@/session/session";
@@ -90,9 +90,14 @@ function MailForm({ tenant, again }: { tenant: string | undefined; again: boolea
           </p>
         </Note>
       )}
-      <Field label="To" hint={route.is_local ? "Mails become files in the outbox of this machine; nothing is sent." : undefined}>
-        {(control) => <Input {...control} type="email" required value={to} onChange={(event) => setTyped(event.target.value)} />}
-      </Field>
+      <TextField
+        label="To"
+        hint={route.is_local ? "Mails become files in the outbox of this machine; nothing is sent." : undefined}
+        type="email"
+        required
+        value={to}
+        onChange={setTyped}
+      />
       <ProblemLine error={enqueue.error} />
       <Button
         type="submit"

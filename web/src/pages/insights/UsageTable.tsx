@@ -57,9 +57,6 @@ export function UsageTable({ start, end }: { start: string | undefined; end: str
       rowKey={(one) => `${one.tenant_id} ${one.job_type}`}
       columns={columns}
       query={pages}
-      hasMore={pages.hasNextPage}
-      isLoadingMore={pages.isFetchingNextPage}
-      onMore={() => void pages.fetchNextPage()}
       empty={
         <EmptyState title="No attempt finished in this time" command="atlas usage">
           Usage is counted by the hour, within seconds.

@@ -96,9 +96,6 @@ export function JobsPage() {
           onEnter={(job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id }, search: ({ tenant }) => ({ tenant }) })}
           onRetry={manages && chosen.size === 0 ? (job) => APPLIES_TO.retry.includes(job.status) && setRetried(job.id) : undefined}
           openKey={search.job}
-          hasMore={jobs.query.hasNextPage}
-          isLoadingMore={jobs.query.isFetchingNextPage}
-          onMore={() => void jobs.query.fetchNextPage()}
           {...(manages && { chosen, onChoose: setChosen })}
         />
       </div>

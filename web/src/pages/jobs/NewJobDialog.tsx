@@ -42,7 +42,7 @@ function NoTypes({ onClose, loaded }: { onClose: () => void; loaded: boolean }) 
   const words = loaded
     ? nameCommand("No worker has published a job type yet. Start one with `atlas worker --all`.")
     : "Loading the job types.";
-  return <ConfirmDialog open onClose={onClose} title="New job" description={words} action="Enqueue" disabled onConfirm={onClose} />;
+  return <ConfirmDialog onClose={onClose} title="New job" description={words} action="Enqueue" disabled onConfirm={onClose} />;
 }
 
 interface JobFormProps {
@@ -89,7 +89,6 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
   const wrongJson = !hasForm && !isObject(text);
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title="New job"
       description={type.description}

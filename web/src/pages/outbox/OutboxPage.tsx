@@ -43,9 +43,6 @@ export function OutboxPage() {
         onOpen={(mail) =>
           void navigate({ search: (before) => ({ ...before, mail: mail.job_id === before.mail ? undefined : mail.job_id }) })
         }
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState
             title="No mails yet"

@@ -93,9 +93,6 @@ export function PausesPage() {
         rowKey={(one) => one.id}
         columns={columns}
         query={pages}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="Nothing is paused" command='atlas pause type EMAIL_SEND --for 2h --reason "provider outage"' action={action}>
             Pause a tenant, job type, command, workflow, schedule or host: nothing of it starts until it is resumed. Everything else goes

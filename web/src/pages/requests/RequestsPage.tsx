@@ -95,9 +95,6 @@ export function RequestsPage() {
         columns={columns}
         query={pages}
         onOpen={(one) => void navigate({ to: "/runs/$runId", params: { runId: one.id }, search: ({ tenant }) => ({ tenant }) })}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           isFiltered ? (
             <EmptyState

@@ -1,5 +1,5 @@
 import { useNavigate } from "@tanstack/react-router";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import type { ListedStep } from "./model";
 import { useFork } from "./runs";
 
@@ -8,15 +8,13 @@ export function ForkDialog({ runId, step, onClose }: { runId: string; step: List
   const navigate = useNavigate();
   const fork = useFork(runId, (id) => void navigate({ to: "/runs/$runId", params: { runId: id }, search: ({ tenant }) => ({ tenant }) }));
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={`Fork from ${step.name}?`}
       description="A new run with the same input reuses what was recorded when this step began, and does everything from it on itself. This run stays as it is. Policy decides about the new one as about any request."
       action="Fork the run"
-      busy={fork.isPending}
-      error={fork.error}
-      onConfirm={() => fork.mutate(step.key)}
+      change={fork}
+      input={step.key}
     />
   );
 }

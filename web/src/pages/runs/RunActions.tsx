@@ -4,7 +4,7 @@ import { useState } from "react";
 import { client } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input, TextArea } from "@/components/Form";
+import { Field, TextArea, TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
 import { usePaletteActions } from "@/frame/paletteState";
@@ -74,7 +74,6 @@ export function RunVerbDialog({ runId, verb, onClose }: { runId: string; verb: R
   const cancels = verb === "cancel";
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={cancels ? "Cancel this run?" : "Retry this run?"}
       description={
@@ -113,7 +112,6 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title="Signal this run"
       description="A step of this run that waits for an event of this name gets it, and no other run does. One that waits later gets it then."
@@ -123,9 +121,7 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
       disabled={name.trim() === "" || value === null}
       onConfirm={() => send.mutate()}
     >
-      <Field label="Event" required>
-        {(control) => <Input {...control} value={name} placeholder="order.paid" onChange={(event) => setName(event.target.value)} />}
-      </Field>
+      <TextField label="Event" required value={name} placeholder="order.paid" onChange={setName} />
       <Field
         label="Context"
         hint="A JSON object that the step receives"

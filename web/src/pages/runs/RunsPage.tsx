@@ -109,9 +109,6 @@ export function RunsPage() {
         query={runs}
         onOpen={(run) => open(run.id)}
         onRetry={manages ? (run) => mayRetry(run) && setRetried(run.id) : undefined}
-        hasMore={runs.hasNextPage}
-        isLoadingMore={runs.isFetchingNextPage}
-        onMore={() => void runs.fetchNextPage()}
         empty={
           isFiltered ? (
             <EmptyState

@@ -40,9 +40,7 @@ export function StartRunDialog({ first, onClose, onStarted }: StartRunDialogProp
     const words = isSuccess
       ? "No workflow is published yet: a worker with --app publishes those in code, POST /workflows declared ones."
       : "Loading the workflows.";
-    return (
-      <ConfirmDialog open onClose={onClose} title="Start a workflow" description={words} action="Start" disabled onConfirm={onClose} />
-    );
+    return <ConfirmDialog onClose={onClose} title="Start a workflow" description={words} action="Start" disabled onConfirm={onClose} />;
   }
   return (
     <RunForm
@@ -94,7 +92,6 @@ function RunForm({ workflow, keys, onKey, tenant, onTenant, onClose, onStarted }
     start.error instanceof Problem ? (start.error.reasonOf(path) ?? start.error.reasonOf(`input.${path}`)) : undefined;
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title="Start a workflow"
       description={workflow.description}

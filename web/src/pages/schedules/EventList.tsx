@@ -8,7 +8,7 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { FilterChip, TextFilter } from "@/components/FilterChips";
-import { Field, Input, TextArea } from "@/components/Form";
+import { Field, TextArea, TextField } from "@/components/Form";
 import { Id } from "@/components/Id";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
@@ -82,9 +82,6 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
         query={pages}
         onOpen={(one) => onChange({ event: one.id })}
         openKey={search.event}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           search.name === undefined ? (
             <EmptyState title="No events yet" command={"atlas event publish invoice.paid --context '{\"invoice\": 4711}'"}>
@@ -152,7 +149,6 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title="Publish an event"
       description="It wakes the runs that wait for it and fires the triggers on its name."
@@ -162,11 +158,7 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
       disabled={name.trim() === "" || context === null}
       onConfirm={() => publish.mutate()}
     >
-      <Field label="Name" required>
-        {(control) => (
-          <Input {...control} className="mono" value={name} placeholder="invoice.paid" onChange={(event) => setName(event.target.value)} />
-        )}
-      </Field>
+      <TextField label="Name" required className="mono" value={name} placeholder="invoice.paid" onChange={setName} />
       <Field label="Context" hint="A JSON object." error={context === null ? "This is not a JSON object." : undefined}>
         {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
       </Field>

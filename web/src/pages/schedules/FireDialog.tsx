@@ -33,7 +33,6 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
   };
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={`Fire ${trigger.label} now?`}
       description={`The ${kind} ${name} starts immediately. ${trigger.trigger_type === "schedule" ? "The schedule goes on as before." : "No event is stored."}`}

@@ -56,9 +56,6 @@ export function RecurringList({ open, onOpen }: { open: string | undefined; onOp
         query={pages}
         onOpen={(one) => onOpen(keyOf(one))}
         openKey={open}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No recurring functions">
             Programs register them in code: a function that is called every so often, in one process at a time. docs/scheduler.md shows how.

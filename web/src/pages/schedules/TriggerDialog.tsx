@@ -39,7 +39,6 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
   };
   return (
     <ConfirmDialog
-      open
       wide
       onClose={onClose}
       title={trigger === undefined ? "New trigger" : `Change ${trigger.label}`}

@@ -60,9 +60,6 @@ export function TriggerList({
         query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState
             title="Nothing starts by itself yet"

@@ -86,7 +86,6 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
       {open === "edit" && <TriggerDialog trigger={trigger} onClose={close} onSaved={close} />}
       {open === "remove" && (
         <ConfirmDialog
-          open
           danger
           onClose={close}
           title={`Remove ${trigger.label}?`}

@@ -4,12 +4,11 @@ import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
 import { saveEdit } from "@/api/edits";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input, TextArea } from "@/components/Form";
+import { Field, TextArea, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
@@ -89,9 +88,6 @@ export function DefinitionsTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No commands yet" command="atlas definition add backup.json">
             Jobs run programs only if they stand in this list, with exactly these arguments.
@@ -147,52 +143,57 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
     },
     { done: () => `The command ${key} is saved`, lists: [LIST], onDone: onClose },
   );
-  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={definition === null ? "New command" : `Edit ${definition.key}`}
       description="Jobs that run now keep what they began with."
       action="Save"
-      busy={save.isPending}
-      error={save.error}
-      onConfirm={() => save.mutate(undefined)}
+      change={save}
       disabled={key === "" || parts === null || parsed === null}
     >
       {definition === null && (
-        <Field label="Key" hint="What jobs name it by, such as backup.run." required error={reason("key")}>
-          {(control) => <Input {...control} value={key} maxLength={100} onChange={(event) => setKey(event.target.value)} />}
-        </Field>
+        <TextField
+          label="Key"
+          hint="What jobs name it by, such as backup.run."
+          required
+          name="key"
+          value={key}
+          maxLength={100}
+          onChange={setKey}
+        />
       )}
-      <Field label="Description" error={reason("description")}>
-        {(control) => <Input {...control} value={description} onChange={(event) => setDescription(event.target.value)} />}
-      </Field>
+      <TextField label="Description" name="description" value={description} onChange={setDescription} />
       <Field
         label="Program and arguments"
         hint="A JSON list; {{ name }} is filled from the payload. Never a shell."
-        error={parts === null ? "is not a list of texts" : reason("argv")}
+        name="argv"
+        error={parts === null ? "is not a list of texts" : undefined}
       >
         {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
       </Field>
-      <Field label="Schema of the payload" error={parsed === null ? "is not a JSON object" : reason("arg_schema")}>
+      <Field label="Schema of the payload" name="arg_schema" error={parsed === null ? "is not a JSON object" : undefined}>
         {(control) => <TextArea {...control} value={schema} onChange={(event) => setSchema(event.target.value)} />}
       </Field>
-      <Field label="Timeout in seconds" error={reason("timeout_seconds")}>
-        {(control) => <Input {...control} type="number" min={1} value={timeout} onChange={(event) => setTimeout(event.target.value)} />}
-      </Field>
-      <Field label="Retries" error={reason("max_retries")}>
-        {(control) => <Input {...control} type="number" min={0} value={retries} onChange={(event) => setRetries(event.target.value)} />}
-      </Field>
-      <Field label="Run at most at once" hint="Empty: any number." error={reason("concurrency")}>
-        {(control) => (
-          <Input {...control} type="number" min={1} value={concurrency} onChange={(event) => setConcurrency(event.target.value)} />
-        )}
-      </Field>
-      <Field label="Start at most" hint="A rate such as 10/s, 100/m or 1000/h. Empty: any number." error={reason("rate")}>
-        {(control) => <Input {...control} value={rate} onChange={(event) => setRate(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+      <TextField label="Timeout in seconds" name="timeout_seconds" type="number" min={1} value={timeout} onChange={setTimeout} />
+      <TextField label="Retries" name="max_retries" type="number" min={0} value={retries} onChange={setRetries} />
+      <TextField
+        label="Run at most at once"
+        hint="Empty: any number."
+        name="concurrency"
+        type="number"
+        min={1}
+        value={concurrency}
+        onChange={setConcurrency}
+      />
+      <TextField
+        label="Start at most"
+        hint="A rate such as 10/s, 100/m or 1000/h. Empty: any number."
+        name="rate"
+        value={rate}
+        onChange={setRate}
+      />
+    </ChangeDialog>
   );
 }
 

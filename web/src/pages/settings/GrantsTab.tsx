@@ -1,12 +1,11 @@
 import { useMemo, useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { shortId } from "@/format/words";
@@ -80,9 +79,6 @@ export function GrantsTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No grants yet" command="atlas grant enqueue shop --tenant demo --type 'invoice.*'">
             A login of another application enqueues jobs in SQL, in its own transactions, as far as a grant lets it.
@@ -91,16 +87,14 @@ export function GrantsTab() {
       />
       {adding && <NewGrant onClose={() => setAdding(false)} />}
       {revoking !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setRevoking(null)}
           title={`Revoke the grant of ${revoking.login}?`}
           description={`It may no longer enqueue ${revoking.job_type}. What it enqueued stays.`}
           action="Revoke"
-          busy={revoke.isPending}
-          error={revoke.error}
-          onConfirm={() => revoke.mutate(revoking)}
+          change={revoke}
+          input={revoking}
         />
       )}
     </Section>
@@ -117,28 +111,25 @@ function NewGrant({ onClose }: { onClose: () => void }) {
     lists: [LIST],
     onDone: onClose,
   });
-  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title="New grant"
       action="Grant"
-      busy={add.isPending}
-      error={add.error}
-      onConfirm={() => add.mutate(undefined)}
+      change={add}
       disabled={[login, tenants, types].some((text) => text.trim() === "")}
     >
-      <Field label="Login" hint="As Postgres knows it." required error={reason("login")}>
-        {(control) => <Input {...control} value={login} maxLength={63} onChange={(event) => setLogin(event.target.value)} />}
-      </Field>
-      <Field label="Tenants" hint="Slugs, separated by commas." required error={reason("tenants")}>
-        {(control) => <Input {...control} value={tenants} onChange={(event) => setTenants(event.target.value)} />}
-      </Field>
-      <Field label="Job types" hint="Separated by commas; invoice.* is for all that begin so." required error={reason("job_types")}>
-        {(control) => <Input {...control} value={types} onChange={(event) => setTypes(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+      <TextField label="Login" hint="As Postgres knows it." required name="login" value={login} maxLength={63} onChange={setLogin} />
+      <TextField label="Tenants" hint="Slugs, separated by commas." required name="tenants" value={tenants} onChange={setTenants} />
+      <TextField
+        label="Job types"
+        hint="Separated by commas; invoice.* is for all that begin so."
+        required
+        name="job_types"
+        value={types}
+        onChange={setTypes}
+      />
+    </ChangeDialog>
   );
 }
 

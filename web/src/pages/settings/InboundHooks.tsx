@@ -2,17 +2,17 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { Command, EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
+import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
 
@@ -26,6 +26,7 @@ export function InboundHooks() {
   const manages = useCan(MANAGERS);
   const [adding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<InboundHook | null>(null);
+  const [rotating, setRotating] = useState<InboundHook | null>(null);
   const filters = { tenant, limit: 100 };
   const { rows, ...query } = usePages(
     ["get", LIST, filters],
@@ -56,15 +57,20 @@ export function InboundHooks() {
     },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
-      key: "remove",
+      key: "actions",
       header: "",
-      width: "84px",
+      width: "152px",
       align: "end",
       cell: (one) =>
         manages && (
-          <Button kind="ghost" onClick={() => setRemoving(one)}>
-            Remove
-          </Button>
+          <>
+            <Button kind="ghost" onClick={() => setRotating(one)}>
+              Rotate
+            </Button>
+            <Button kind="ghost" onClick={() => setRemoving(one)}>
+              Remove
+            </Button>
+          </>
         ),
     },
   ];
@@ -78,9 +84,6 @@ export function InboundHooks() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No inbound hooks yet" command="atlas hook add payment.received">
             The server of another application posts a signed message to a hook, which becomes an event.
@@ -88,17 +91,26 @@ export function InboundHooks() {
         }
       />
       {adding && <NewHook onClose={() => setAdding(false)} />}
+      {rotating !== null && (
+        <RotateSecret
+          meanwhile="Until the old secret ends, messages that are signed with either are accepted."
+          lists={[LIST]}
+          rotate={async (body) =>
+            (await client.POST("/api/v1/inbound-hooks/{hook_id}/rotate-secret", { params: { path: { hook_id: rotating.id } }, body })).data
+              ?.secret
+          }
+          onClose={() => setRotating(null)}
+        />
+      )}
       {removing !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setRemoving(null)}
           title="Remove the inbound hook?"
           description={`Messages to ${removing.path} are refused from now on. Events that came of earlier ones stay.`}
           action="Remove the hook"
-          busy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate(removing)}
+          change={remove}
+          input={removing}
         />
       )}
     </Section>
@@ -117,7 +129,6 @@ function NewHook({ onClose }: { onClose: () => void }) {
     },
     { done: () => "The inbound hook is added", lists: [LIST] },
   );
-  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
   if (made !== null) {
     return (
       <SecretDialog secret={made.secret} title="Copy the secret now" onClose={onClose}>
@@ -126,25 +137,16 @@ function NewHook({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title="New inbound hook"
       description="Each message that is posted to it, and signed with its secret, becomes an event of this name."
       action="Add the hook"
-      busy={add.isPending}
-      error={add.error}
-      onConfirm={() => add.mutate(undefined)}
+      change={add}
       disabled={event_name.trim() === ""}
     >
-      <Field label="Event" required error={reason("event_name")}>
-        {(control) => (
-          <Input {...control} value={event_name} placeholder="payment.received" onChange={(event) => setName(event.target.value)} />
-        )}
-      </Field>
-      <Field label="Description" error={reason("description")}>
-        {(control) => <Input {...control} value={description} maxLength={200} onChange={(event) => setDescription(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+      <TextField label="Event" required name="event_name" value={event_name} placeholder="payment.received" onChange={setName} />
+      <TextField label="Description" name="description" value={description} maxLength={200} onChange={setDescription} />
+    </ChangeDialog>
   );
 }

@@ -1,4 +1,4 @@
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { whole } from "@/format/numbers";
 import { capitalized, spaced } from "@/format/words";
 import { type LimitField, LIMITS, type LimitTexts, MAIL, QUOTAS } from "./limits";
@@ -7,23 +7,20 @@ import styles from "./Settings.module.css";
 interface LimitFieldsProps {
   texts: LimitTexts;
   onChange: (texts: LimitTexts) => void;
-  /** Why the server refused a field. */
-  reason: (field: string) => string | undefined;
 }
 
 /** A field for each limit of a tenant; an empty one has its default. */
-export function LimitFields({ texts, onChange, reason }: LimitFieldsProps) {
+export function LimitFields({ texts, onChange }: LimitFieldsProps) {
   const field = ({ path, label, hint }: LimitField, placeholder?: string) => (
-    <Field key={path} label={label} {...(hint !== undefined && { hint })} error={reason(`limits.${path}`)}>
-      {(control) => (
-        <Input
-          {...control}
-          placeholder={placeholder}
-          value={texts[path] ?? ""}
-          onChange={(event) => onChange({ ...texts, [path]: event.target.value })}
-        />
-      )}
-    </Field>
+    <TextField
+      key={path}
+      name={`limits.${path}`}
+      label={label}
+      hint={hint}
+      placeholder={placeholder}
+      value={texts[path] ?? ""}
+      onChange={(text) => onChange({ ...texts, [path]: text })}
+    />
   );
   return (
     <>

@@ -2,12 +2,11 @@ import { Scale } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input, Select } from "@/components/Form";
+import { Field, Select, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { whole } from "@/format/numbers";
@@ -102,9 +101,6 @@ export function PoliciesTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No rules: every request for a workflow is allowed">
             A rule sends requests to a person, or blocks them, by workflow, cost or number of runs.
@@ -113,16 +109,14 @@ export function PoliciesTab() {
       />
       {editing !== null && <EditRule rule={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
       {removing !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setRemoving(null)}
           title={`Remove the rule ${removing.label}?`}
           description="Requests that are decided from now on do not meet it any more."
           action="Remove the rule"
-          busy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate(removing)}
+          change={remove}
+          input={removing}
         />
       )}
     </Section>
@@ -177,7 +171,6 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
     },
     { done: () => `The rule ${label} is saved`, lists: [LIST], onDone: onClose },
   );
-  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
   const about =
     rule === null
       ? tenant === undefined
@@ -185,23 +178,16 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
         : `It holds for ${tenant}.`
       : "It holds for requests that are decided from now on.";
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={rule === null ? "New rule" : `Edit ${rule.label}`}
       description={about}
       action="Save"
-      busy={save.isPending}
-      error={save.error}
-      onConfirm={() => save.mutate(undefined)}
+      change={save}
       disabled={label === "" || workflow === ""}
     >
-      {rule === null && (
-        <Field label="Label" required error={reason("label")}>
-          {(control) => <Input {...control} value={label} maxLength={200} onChange={(event) => setLabel(event.target.value)} />}
-        </Field>
-      )}
-      <Field label="Effect" hint="Review asks a person first." error={reason("effect")}>
+      {rule === null && <TextField label="Label" required name="label" value={label} maxLength={200} onChange={setLabel} />}
+      <Field label="Effect" hint="Review asks a person first." name="effect">
         {(control) => (
           <Select {...control} value={effect} onChange={(event) => setEffect(event.target.value as Effect)}>
             <option value="allow">allow</option>
@@ -210,22 +196,27 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
           </Select>
         )}
       </Field>
-      <Field label="Workflow" hint="A key, or a pattern with * and ?." error={reason("workflow")}>
-        {(control) => <Input {...control} value={workflow} onChange={(event) => setWorkflow(event.target.value)} />}
-      </Field>
-      <Field label="Except workflows" hint="Separated by commas." error={reason("except_workflows")}>
-        {(control) => <Input {...control} value={except} onChange={(event) => setExcept(event.target.value)} />}
-      </Field>
-      <Field label="A run may cost more than, in cents" hint="Empty: whatever it costs." error={reason("spend_above_cents")}>
-        {(control) => <Input {...control} type="number" min={0} value={spend} onChange={(event) => setSpend(event.target.value)} />}
-      </Field>
-      <Field label="The day costs more than, in cents" error={reason("spend_per_day_cents")}>
-        {(control) => <Input {...control} type="number" min={0} value={perDay} onChange={(event) => setPerDay(event.target.value)} />}
-      </Field>
-      <Field label="More runs within a day than" error={reason("runs_per_day")}>
-        {(control) => <Input {...control} type="number" min={0} value={runs} onChange={(event) => setRuns(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+      <TextField label="Workflow" hint="A key, or a pattern with * and ?." name="workflow" value={workflow} onChange={setWorkflow} />
+      <TextField label="Except workflows" hint="Separated by commas." name="except_workflows" value={except} onChange={setExcept} />
+      <TextField
+        label="A run may cost more than, in cents"
+        hint="Empty: whatever it costs."
+        name="spend_above_cents"
+        type="number"
+        min={0}
+        value={spend}
+        onChange={setSpend}
+      />
+      <TextField
+        label="The day costs more than, in cents"
+        name="spend_per_day_cents"
+        type="number"
+        min={0}
+        value={perDay}
+        onChange={setPerDay}
+      />
+      <TextField label="More runs within a day than" name="runs_per_day" type="number" min={0} value={runs} onChange={setRuns} />
+    </ChangeDialog>
   );
 }
 

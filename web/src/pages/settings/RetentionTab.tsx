@@ -1,11 +1,10 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/client";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
@@ -62,9 +61,6 @@ export function RetentionTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={<EmptyState title="No tenants yet" />}
       />
       {editing !== null && <EditRetention tenant={editing} onClose={() => setEditing(null)} />}
@@ -97,33 +93,26 @@ function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => voi
     },
     { done: () => `The retention of ${tenant.slug} is changed`, lists: [TENANTS], onDone: onClose },
   );
-  const reason = (kind: string): string | undefined =>
-    edit.error instanceof Problem ? edit.error.reasonOf(`retention.${kind}`) : undefined;
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={`Retention of ${tenant.slug}`}
       description="Days after which finished things are removed. Empty: the default. The word ever: never."
       action="Save"
-      busy={edit.isPending}
-      error={edit.error}
-      onConfirm={() => edit.mutate(undefined)}
+      change={edit}
     >
       {Object.entries(KINDS).map(([kind, label]) => (
-        <Field key={kind} label={label} error={reason(kind)}>
-          {(control) => (
-            <Input
-              {...control}
-              placeholder={String(tenant.retention_days[kind] ?? "ever")}
-              value={days[kind] ?? ""}
-              pattern="\d+(\.\d+)?|ever"
-              onChange={(event) => setDays((before) => ({ ...before, [kind]: event.target.value.trim() }))}
-            />
-          )}
-        </Field>
+        <TextField
+          key={kind}
+          name={`retention.${kind}`}
+          label={label}
+          placeholder={String(tenant.retention_days[kind] ?? "ever")}
+          value={days[kind] ?? ""}
+          pattern="\d+(\.\d+)?|ever"
+          onChange={(text) => setDays((before) => ({ ...before, [kind]: text.trim() }))}
+        />
       ))}
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }
 

@@ -17,7 +17,7 @@ export function SecretDialog({
   children?: ReactNode;
 }) {
   return (
-    <Dialog open onClose={onClose} title={title} description="It is shown once.">
+    <Dialog onClose={onClose} title={title} description="It is shown once.">
       {children}
       <Command text={secret} />
       <div className={styles.buttons}>

@@ -3,7 +3,7 @@ import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
@@ -85,22 +85,17 @@ export function SessionsTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={<EmptyState title="No session is open">Sessions last twelve hours, or until their token is revoked.</EmptyState>}
       />
       {ending !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setEnding(null)}
           title={ending.is_current ? "Sign out of this browser?" : `End the session of ${ending.subject}?`}
           description="Its next request is refused. The token stays valid: revoke it to keep someone out."
           action={ending.is_current ? "Sign out" : "End the session"}
-          busy={end.isPending}
-          error={end.error}
-          onConfirm={() => end.mutate(ending)}
+          change={end}
+          input={ending}
         />
       )}
     </Section>

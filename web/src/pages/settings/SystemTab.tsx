@@ -76,9 +76,6 @@ function Findings() {
         rowKey={(one) => `${one.kind} ${one.subject} ${one.message}`}
         columns={COLUMNS}
         query={pages}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="Nothing was found" command="atlas doctor">
             The scheduler looks every minute for silent workers and hosts, stuck requests, rising failures and damage to the audit log.

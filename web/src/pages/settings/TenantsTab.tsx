@@ -3,12 +3,11 @@ import { Building2 } from "lucide-react";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -98,9 +97,6 @@ export function TenantsTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No tenants yet" command="atlas tenant add acme --name Acme">
             Jobs, tokens and audit rows belong to a tenant.
@@ -134,28 +130,20 @@ function NewTenant({ onClose }: { onClose: () => void }) {
     lists: [TENANTS],
     onDone: onClose,
   });
-  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title="New tenant"
-      action="Add the tenant"
-      busy={add.isPending}
-      error={add.error}
-      onConfirm={() => add.mutate(undefined)}
-      disabled={slug === "" || name === ""}
-    >
-      <Field label="Slug" hint="Its short name in addresses and commands; it stays." required error={reason("slug")}>
-        {(control) => <Input {...control} value={slug} maxLength={63} onChange={(event) => setSlug(event.target.value)} />}
-      </Field>
-      <Field label="Name" required error={reason("name")}>
-        {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
-      </Field>
-      <Field label="Time zone" hint="The clock that its schedules follow." error={reason("timezone")}>
-        {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+    <ChangeDialog onClose={onClose} title="New tenant" action="Add the tenant" change={add} disabled={slug === "" || name === ""}>
+      <TextField
+        label="Slug"
+        hint="Its short name in addresses and commands; it stays."
+        required
+        name="slug"
+        value={slug}
+        maxLength={63}
+        onChange={setSlug}
+      />
+      <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
+      <TextField label="Time zone" hint="The clock that its schedules follow." name="timezone" value={timezone} onChange={setTimezone} />
+    </ChangeDialog>
   );
 }
 
@@ -186,25 +174,11 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
     lists: [TENANTS],
     onDone: onClose,
   });
-  const reason = (field: string): string | undefined => (edit.error instanceof Problem ? edit.error.reasonOf(field) : undefined);
   return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title={`Edit ${tenant.slug}`}
-      action="Save"
-      busy={edit.isPending}
-      error={edit.error}
-      onConfirm={() => edit.mutate(undefined)}
-      disabled={name === ""}
-    >
-      <Field label="Name" required error={reason("name")}>
-        {(control) => <Input {...control} value={name} maxLength={200} onChange={(event) => setName(event.target.value)} />}
-      </Field>
-      <Field label="Time zone" hint="Its schedules move to this clock." error={reason("timezone")}>
-        {(control) => <Input {...control} value={timezone} onChange={(event) => setTimezone(event.target.value)} />}
-      </Field>
-      <LimitFields texts={limits} onChange={setLimits} reason={reason} />
-    </ConfirmDialog>
+    <ChangeDialog onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" change={edit} disabled={name === ""}>
+      <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
+      <TextField label="Time zone" hint="Its schedules move to this clock." name="timezone" value={timezone} onChange={setTimezone} />
+      <LimitFields texts={limits} onChange={setLimits} />
+    </ChangeDialog>
   );
 }

@@ -2,12 +2,11 @@ import { KeyRound } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog, Dialog } from "@/components/Dialog";
-import { Command, EmptyState } from "@/components/EmptyState";
-import { Field, Input, Select } from "@/components/Form";
+import { ChangeDialog } from "@/components/Dialog";
+import { EmptyState } from "@/components/EmptyState";
+import { Field, Select, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
@@ -15,7 +14,7 @@ import { serverNow } from "@/format/clock";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
-import styles from "./Settings.module.css";
+import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
 
 type Token = Schemas["Token"];
@@ -104,9 +103,6 @@ export function TokensTab() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No tokens yet" command={`atlas token add --tenant ${tenant ?? "demo"} --role enqueuer --subject billing`}>
             A token is what a person or a program signs in with.
@@ -115,16 +111,14 @@ export function TokensTab() {
       />
       {adding && <NewToken onClose={() => setAdding(false)} />}
       {revoking !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setRevoking(null)}
           title={`Revoke the token of ${revoking.subject}?`}
           description="It is refused everywhere within seconds, and every session that was opened with it ends. This cannot be undone."
           action="Revoke"
-          busy={revoke.isPending}
-          error={revoke.error}
-          onConfirm={() => revoke.mutate(revoking)}
+          change={revoke}
+          input={revoking}
         />
       )}
     </Section>
@@ -155,39 +149,25 @@ function NewToken({ onClose }: { onClose: () => void }) {
     },
     { done: () => "The token is made", lists: [LIST] },
   );
-  const reason = (field: string): string | undefined => (add.error instanceof Problem ? add.error.reasonOf(field) : undefined);
   if (made !== null) {
     return (
-      <Dialog open onClose={onClose} title="Copy the token now" description="It is shown once. Atlas keeps only its hash.">
-        <Command text={made.token} />
-        <div className={styles.buttons}>
-          <Button kind="primary" onClick={onClose}>
-            I have copied it
-          </Button>
-        </div>
-      </Dialog>
+      <SecretDialog secret={made.token} title="Copy the token now" onClose={onClose}>
+        <p>Atlas keeps only its hash.</p>
+      </SecretDialog>
     );
   }
   return (
-    <ConfirmDialog
-      open
-      onClose={onClose}
-      title="New token"
-      action="Make the token"
-      busy={add.isPending}
-      error={add.error}
-      onConfirm={() => add.mutate(undefined)}
-      disabled={subject.trim() === ""}
-    >
-      <Field
+    <ChangeDialog onClose={onClose} title="New token" action="Make the token" change={add} disabled={subject.trim() === ""}>
+      <TextField
         label="Subject"
         hint="The person or program that acts with it. The audit log shows this name."
         required
-        error={reason("subject")}
-      >
-        {(control) => <Input {...control} value={subject} maxLength={200} onChange={(event) => setSubject(event.target.value)} />}
-      </Field>
-      <Field label="Role" hint={ROLES[role]} error={reason("role")}>
+        name="subject"
+        value={subject}
+        maxLength={200}
+        onChange={setSubject}
+      />
+      <Field label="Role" hint={ROLES[role]} name="role">
         {(control) => (
           <Select {...control} value={role} onChange={(event) => setRole(event.target.value as Role)}>
             {roles.map((one) => (
@@ -198,11 +178,16 @@ function NewToken({ onClose }: { onClose: () => void }) {
           </Select>
         )}
       </Field>
-      <Field label="Valid for days" hint="Empty: until it is revoked." error={reason("expires_at")}>
-        {(control) => (
-          <Input {...control} type="number" min={1} max={3650} value={days} onChange={(event) => setDays(event.target.value)} />
-        )}
-      </Field>
-    </ConfirmDialog>
+      <TextField
+        label="Valid for days"
+        hint="Empty: until it is revoked."
+        name="expires_at"
+        type="number"
+        min={1}
+        max={3650}
+        value={days}
+        onChange={setDays}
+      />
+    </ChangeDialog>
   );
 }

@@ -4,12 +4,11 @@ import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { saveEdit } from "@/api/edits";
 import { usePages } from "@/api/pages";
-import { Problem } from "@/api/problem";
 import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
@@ -17,6 +16,7 @@ import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
 import { InboundHooks } from "./InboundHooks";
+import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
 
@@ -46,6 +46,7 @@ function Webhooks() {
   const manages = useCan(MANAGERS);
   const [editing, setEditing] = useState<Webhook | "new" | null>(null);
   const [removing, setRemoving] = useState<Webhook | null>(null);
+  const [rotating, setRotating] = useState<Webhook | null>(null);
   const filters = { tenant, limit: 100 };
   const { rows, ...query } = usePages(
     ["get", LIST, filters],
@@ -93,7 +94,7 @@ function Webhooks() {
     {
       key: "actions",
       header: "",
-      width: "248px",
+      width: "312px",
       align: "end",
       wideOnly: true,
       cell: (one) =>
@@ -104,6 +105,9 @@ function Webhooks() {
             </Button>
             <Button kind="ghost" onClick={() => toggle.mutate(one)}>
               {one.is_enabled ? "Disable" : "Enable"}
+            </Button>
+            <Button kind="ghost" onClick={() => setRotating(one)}>
+              Rotate
             </Button>
             <Button kind="ghost" onClick={() => setEditing(one)}>
               Edit
@@ -134,9 +138,6 @@ function Webhooks() {
         rowKey={(one) => one.id}
         columns={columns}
         query={query}
-        hasMore={query.hasNextPage}
-        isLoadingMore={query.isFetchingNextPage}
-        onMore={() => void query.fetchNextPage()}
         empty={
           <EmptyState title="No webhooks yet" command="atlas webhooks add https://shop.example/atlas --tenant demo --event job.failed">
             A webhook gets a signed message when something happens to jobs, runs or approvals.
@@ -144,17 +145,26 @@ function Webhooks() {
         }
       />
       {editing !== null && <EditWebhook webhook={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
+      {rotating !== null && (
+        <RotateSecret
+          meanwhile="Until the old secret ends, each message carries a signature of both."
+          lists={[LIST]}
+          rotate={async (body) =>
+            (await client.POST("/api/v1/webhooks/{webhook_id}/rotate-secret", { params: { path: { webhook_id: rotating.id } }, body })).data
+              ?.secret
+          }
+          onClose={() => setRotating(null)}
+        />
+      )}
       {removing !== null && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={() => setRemoving(null)}
           title="Remove the webhook?"
           description={`${removing.url} gets nothing more, and deliveries that wait fail. The jobs of earlier ones stay.`}
           action="Remove the webhook"
-          busy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate(removing)}
+          change={remove}
+          input={removing}
         />
       )}
     </Section>
@@ -204,29 +214,26 @@ function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: (
     },
     { done: () => "The webhook is saved", lists: [LIST] },
   );
-  const reason = (field: string): string | undefined => (save.error instanceof Problem ? save.error.reasonOf(field) : undefined);
   if (secret !== null) return <SecretDialog secret={secret} title="Copy the secret now" onClose={onClose} />;
   return (
-    <ConfirmDialog
-      open
+    <ChangeDialog
       onClose={onClose}
       title={webhook === null ? "New webhook" : "Edit the webhook"}
       description="It gets what happens from now on, signed with its secret."
       action="Save"
-      busy={save.isPending}
-      error={save.error}
-      onConfirm={() => save.mutate(undefined)}
+      change={save}
       disabled={url === "" || events.trim() === ""}
     >
-      <Field label="Address" required error={reason("url")}>
-        {(control) => <Input {...control} value={url} onChange={(event) => setUrl(event.target.value)} />}
-      </Field>
-      <Field label="Events" hint="Separated by commas, such as job.failed, run.*, approval.requested." required error={reason("events")}>
-        {(control) => <Input {...control} value={events} onChange={(event) => setEvents(event.target.value)} />}
-      </Field>
-      <Field label="Description" error={reason("description")}>
-        {(control) => <Input {...control} value={description} maxLength={200} onChange={(event) => setDescription(event.target.value)} />}
-      </Field>
-    </ConfirmDialog>
+      <TextField label="Address" required name="url" value={url} onChange={setUrl} />
+      <TextField
+        label="Events"
+        hint="Separated by commas, such as job.failed, run.*, approval.requested."
+        required
+        name="events"
+        value={events}
+        onChange={setEvents}
+      />
+      <TextField label="Description" name="description" value={description} maxLength={200} onChange={setDescription} />
+    </ChangeDialog>
   );
 }

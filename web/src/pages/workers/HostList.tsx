@@ -80,9 +80,6 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
         query={pages}
         onOpen={(one) => onOpen(one.id)}
         openKey={open}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No hosts yet" command="atlas host add backup-box" action={add}>
             A host is a machine that fetches its own jobs over HTTPS, so that nothing has to reach it.
@@ -218,7 +215,6 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
       )}
       {open === "remove" && (
         <ConfirmDialog
-          open
           danger
           onClose={close}
           title={`Remove ${host.name}?`}

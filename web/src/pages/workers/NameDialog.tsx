@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/Dialog";
-import { Field, Input } from "@/components/Form";
+import { TextField } from "@/components/Form";
 
 /** Reads hosts and their servers again. */
 export function useRefresh(): () => Promise<void> {
@@ -32,7 +32,6 @@ export function NameDialog({ title, description, action, name: before = "", save
   });
   return (
     <ConfirmDialog
-      open
       onClose={onClose}
       title={title}
       description={description}
@@ -42,11 +41,7 @@ export function NameDialog({ title, description, action, name: before = "", save
       disabled={name.trim() === "" || name.trim() === before}
       onConfirm={() => change.mutate()}
     >
-      <Field label="Name" required>
-        {(control) => (
-          <Input {...control} value={name} maxLength={200} placeholder="backup-box" onChange={(event) => setName(event.target.value)} />
-        )}
-      </Field>
+      <TextField label="Name" required value={name} maxLength={200} placeholder="backup-box" onChange={setName} />
     </ConfirmDialog>
   );
 }

@@ -4,7 +4,7 @@ import { saveEdit } from "@/api/edits";
 import { usePages } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useChange } from "@/pages/settings/useChange";
@@ -75,9 +75,6 @@ export function Servers({ host }: { host: Host }) {
         rowKey={(one) => one.id}
         columns={columns}
         query={pages}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={<p className="quiet">None.</p>}
       />
       {open === "add" && (
@@ -101,16 +98,14 @@ export function Servers({ host }: { host: Host }) {
         />
       )}
       {open !== null && open !== "add" && open.verb === "remove" && (
-        <ConfirmDialog
-          open
+        <ChangeDialog
           danger
           onClose={close}
           title={`Remove ${open.server.name}?`}
           description="Jobs can no longer be sent to it. Jobs that have finished stay."
           action="Remove server"
-          busy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate(open.server)}
+          change={remove}
+          input={open.server}
         />
       )}
     </Section>

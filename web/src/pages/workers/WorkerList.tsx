@@ -73,9 +73,6 @@ export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen:
         query={pages}
         onOpen={(one) => onOpen(one.worker_id)}
         openKey={open}
-        hasMore={pages.hasNextPage}
-        isLoadingMore={pages.isFetchingNextPage}
-        onMore={() => void pages.fetchNextPage()}
         empty={
           <EmptyState title="No worker runs" command="atlas worker --app shop.jobs">
             Jobs wait until a worker takes them. `atlas up` starts workers too.
