@@ -50,6 +50,8 @@ create table if not exists {schema}._prisma_migrations (
   started_at timestamptz not null default now(),
   applied_steps_count integer not null default 0
 )"""
+_TABLES = """
+select tablename from pg_tables where schemaname = $1 order by tablename <> '_prisma_migrations', tablename limit 3"""
 # Versions before 1.0 kept their tables in the schema public.
 _FROM_BEFORE = """
 select to_regclass('public.jobs') is not null and to_regproc('public.atlas_turn') is not null"""
@@ -168,7 +170,9 @@ async def _connected(url: str) -> AsyncIterator[Any]:
 
 async def _applied(conn: Connection, database: str) -> dict[str, str]:
     schema = schema_name()
-    if await conn.fetchval("select to_regclass($1)", f"{schema}._prisma_migrations") is not None:
+    # All in one snapshot: another process may make them now.
+    tables = [row["tablename"] for row in await conn.fetch(_TABLES, schema)]
+    if "_prisma_migrations" in tables:
         rows = await conn.fetch(
             f"select migration_name, checksum from {schema}._prisma_migrations"
             " where finished_at is not null and rolled_back_at is null order by started_at"
@@ -180,11 +184,9 @@ async def _applied(conn: Connection, database: str) -> dict[str, str]:
             remedy="Give this version a new database in DATABASE_URL, or a new ATLAS_HOME for the embedded one. Keep"
             " the old one for as long as its audit log is needed; nothing was changed.",
         )
-    strangers = await conn.fetch("select tablename from pg_tables where schemaname = $1 limit 3", schema)
-    if strangers:
-        names = ", ".join(row["tablename"] for row in strangers)
+    if tables:
         raise ForeignDatabase(
-            f"The schema {schema} of the database {database} holds tables that are not Atlas's ({names}).",
+            f"The schema {schema} of the database {database} holds tables that are not Atlas's ({', '.join(tables)}).",
             remedy="Name a schema of its own for Atlas in ATLAS_SCHEMA; nothing was changed.",
         )
     return {}

@@ -180,6 +180,35 @@ async def test_atlas_is_installed_beside_the_tables_of_others(empty_url):
     assert theirs["array_agg"] == ["jobs"]
 
 
+class Interrupted:
+    """A connection after whose second statement another process commits."""
+
+    def __init__(self, conn, commit):
+        self._conn = conn
+        self._statements = [None, commit]
+
+    def __getattr__(self, name):
+        async def run(*arguments):
+            result = await getattr(self._conn, name)(*arguments)
+            if self._statements and (commit := self._statements.pop(0)):
+                await commit()
+            return result
+
+        return run
+
+
+async def test_tables_that_another_process_makes_meanwhile_are_not_foreign(empty_url):
+    looking, migrating = [await asyncpg.connect(direct_url(empty_url)) for _ in range(2)]
+    transaction = migrating.transaction()
+    await transaction.start()
+    await migrating.execute("create schema atlas; create table atlas._prisma_migrations (id int)")
+
+    assert await pending(Interrupted(looking, transaction.commit)) == EVERYTHING
+
+    await looking.close()
+    await migrating.close()
+
+
 async def test_a_schema_that_holds_the_tables_of_others_is_refused_and_left_alone(empty_url):
     await fetch(empty_url, "create schema atlas")
     await fetch(empty_url, "create table atlas.wp_posts (id int)")
