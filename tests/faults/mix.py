@@ -25,6 +25,7 @@ from tests.faults.capability import Capability, Marked
 from tests.faults.deliveries import WEBHOOKS
 from tests.faults.effects import note
 from tests.faults.judge import Evidence, overlaps
+from tests.faults.money import MONEY, MONEY_TYPES
 from tests.faults.steering import STEERED_TYPES, STEERING
 from tests.support import DANA, given_tenant, publish
 
@@ -242,6 +243,7 @@ MIX = (
     Capability("a workflow", give_run, (recorded_steps_stay,)),
     Capability("a mail", give_mail, (one_mail,)),
     *STEERING,
+    MONEY,
     Capability("a schedule", give_schedule, (each_due_time_fires_once,), is_scheduled=True),
     WEBHOOKS,
 )
@@ -250,6 +252,7 @@ WORKER_MIX = tuple(capability for capability in MIX if not capability.is_schedul
 TYPES = (
     *("fault.effect", "fault.flaky", "fault.keyed", "fault.follows", "fault.expired", "fault.fired"),
     *STEERED_TYPES,
+    *MONEY_TYPES,
     *("ENGINE_RUN", "EMAIL_SEND"),
 )
 

@@ -18,7 +18,7 @@ WORKER = Program(
     give_worker_mix,
     """select not exists (select from atlas.jobs where status in ('queued', 'running'))
       and exists (select from atlas.jobs where job_type = 'fault.follows')
-      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 3""",
+      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 4""",
     tuple(law for capability in WORKER_MIX for law in capability.laws),
     serves=True,
     closes_gate=True,

@@ -45,7 +45,7 @@ where status in ('queued', 'running') order by id limit 6"""
 DONE = """
 select not exists (select from atlas.jobs where status in ('queued', 'running'))
   and not exists (select from atlas.job_groups where ended_at is null)
-  and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 3
+  and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 4
   and (select count(*) from atlas.jobs where job_type = 'fault.fired') >= 3"""
 
 
