@@ -103,10 +103,9 @@ async def go_offline(storm: Storm) -> None:
 
 async def jump_clock(storm: Storm) -> None:
     """The clock of one worker's machine jumps by an hour, and back."""
-    clock = storm.folder / "clock"
-    clock.write_text(storm.dice.choice((f"+{HOUR}", f"-{HOUR}")))
+    _set_clock(storm, storm.dice.choice((f"+{HOUR}", f"-{HOUR}")))
     await asyncio.sleep(FROZEN_SECONDS)
-    clock.write_text("+0")
+    _set_clock(storm, "+0")
 
 
 DISASTERS: dict[str, Callable[[Storm], Awaitable[None]]] = {
@@ -127,6 +126,13 @@ def why_not(name: str) -> str | None:
     if name == "clock" and not any(Path(path).exists() for path in LIBRARIES):
         return "libfaketime is not installed"
     return None
+
+
+def _set_clock(storm: Storm, offset: str) -> None:
+    """In one step: libfaketime hangs on a file that is empty."""
+    new = storm.folder / "clock.new"
+    new.write_text(offset)
+    new.replace(storm.folder / "clock")
 
 
 def _children(pid: int) -> list[int]:
