@@ -7,10 +7,10 @@ import typer
 
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import say
-from atlas.engine.jobs.bulk_previews import BulkVerb
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
+    from atlas.engine.jobs.bulk_previews import BulkVerb
     from atlas.models.jobs import BulkActionPreview, BulkActionShown
 
 Preview = Annotated[bool, typer.Option("--preview", help="Only count the jobs that it would change.")]
@@ -20,7 +20,7 @@ Digest = Annotated[
 
 
 def change_jobs(
-    verb: BulkVerb,
+    verb: "BulkVerb",
     filter_of: "Callable[[AtlasClient], Awaitable[dict[str, Any]]]",
     *,
     preview: bool,
@@ -50,7 +50,7 @@ def change_jobs(
     say(document, " ".join(_sentences(verb, document)), json=json)
 
 
-def _sentences(verb: BulkVerb, document: dict[str, Any]) -> list[str]:
+def _sentences(verb: "BulkVerb", document: dict[str, Any]) -> list[str]:
     count, changed = document["jobs"], document.get("changed")
     sentences = [f"Jobs to {verb}: {count}."]
     if changed is not None:

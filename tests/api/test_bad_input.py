@@ -322,7 +322,7 @@ async def test_no_body_causes_an_internal_error(world, pool):
     chance = random.Random(4711)
     rows = sorted(row for row in BODIES if row not in ("POST /session", "POST /jobs/tick"))
     rows += ["POST /jobs"] * len(rows)
-    names = ("trigger_id", "run_id", "approval_id", "instance_id", "webhook_id", "effect_id")
+    names = ("trigger_id", "run_id", "approval_id", "instance_id", "webhook_id", "hook_id", "effect_id")
     things = dict.fromkeys(names, world.acme.id)
     things |= {"host_id": world.hosts["acme"].id, "slug_or_id": "acme", "key": "greet", "label": "rule"}
     client, worker = world.client(), world.client("acme", "worker")

@@ -15,6 +15,7 @@ from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 from tests.api.table import TABLE
 from tests.api.test_matrix import BODIES, BY_KEY, filled
+from tests.cli.conftest import MAKE_GUEST
 from tests.support import until
 
 JOB = {"job_type": "x.work"}
@@ -26,7 +27,9 @@ UNREPEATABLE = {
     "POST /policies/check",
     "POST /tokens",
     "POST /webhooks",
+    "POST /webhooks/{webhook_id}/rotate-secret",
     "POST /inbound-hooks",
+    "POST /inbound-hooks/{hook_id}/rotate-secret",
     "POST /session",
     "POST /audit/verifications",
     *(row for row in TABLE if row.startswith(("POST /agent/", "POST /worker/"))),
@@ -77,7 +80,9 @@ async def is_closed(conn) -> bool:
     return not (await read_gate(conn)).online
 
 
-async def test_every_post_is_done_once_with_a_key_or_refuses_it(world, conn, pool):
+async def test_every_post_is_done_once_with_a_key_or_refuses_it(world, conn, pool, owner):
+    await owner.execute(MAKE_GUEST)
+    await owner.execute("select atlas.grant_enqueue('atlas_guest')")
     ids = await furnish_tenant(pool, world.acme)
     made = (await world.client("acme", "tenant_admin").post("/jobs", json=JOB)).json()["id"]
     things = {**ids, "job_id": made}
