@@ -1,15 +1,19 @@
 -- Refuses to roles other than the owner's what only the owner's functions write, or nobody: events of the log itself (removals, archives,
 -- epochs, keys, erasures), and bytes that are not the JSON of the columns. Verification relies on these. Names of actors: audit_actor_is_known. The trigger
 -- calls it for such rows alone. The bytes of job events must be JSON, and are not compared with the columns: each job would pay for
--- that (11 us a row; JSON costs 1), and verification compares them.
+-- that (11 us a row; JSON costs 1), and verification compares them. Functions that run as the owner take the action of a job's event from their caller, so
+-- there the role that acts decides.
 -- It does not run in replica mode: rows that are replicated were checked where they were written.
 create or replace function audit_event_is_owners() returns trigger language plpgsql
 set search_path from current as $$
+declare
+  acting constant name := case when new.entity_type <> 'job' then current_user
+    when current_setting('role') = 'none' then session_user else current_setting('role')::name end;
 begin
-  if pg_has_role(current_user, (select relowner from pg_class where oid = tg_relid), 'usage') then
+  if pg_has_role(acting, (select relowner from pg_class where oid = tg_relid), 'usage') then
     return new;
   end if;
-  raise exception 'this row is not one that % takes from %', tg_table_name, current_user
+  raise exception 'this row is not one that % takes from %', tg_table_name, acting
     using errcode = 'insufficient_privilege', hint = tg_argv[0];
 end $$;
 

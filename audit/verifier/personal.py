@@ -56,7 +56,7 @@ class PersonalCheck:
     def _read_erasure(self, body: bytes) -> None:
         try:
             event = json.loads(body)
-            if event["action"] == "ERASED":
+            if (event["action"], event["entity_type"]) == ("ERASED", "audit_private"):
                 self._erased.update(event["meta"]["commitments"])
         except (ValueError, KeyError, TypeError, RecursionError):
             return  # the text stands somewhere else in the event

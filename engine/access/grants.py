@@ -19,6 +19,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.schema import role, schema_name
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
 from atlas.engine.jobs.types import canonical
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
@@ -48,6 +49,7 @@ async def grant_enqueue(
     added: list[EnqueueGrant] = []
     with _owner_errors(login):
         async with conn.transaction():
+            await require_valid_creator(conn, actor)
             if not await fetch_value(conn, MAY_CALL, login=_quoted(login), role=role("enqueuer")):
                 await fetch(conn, GRANT_ENQUEUE, login=login)
             for tenant in tenants:

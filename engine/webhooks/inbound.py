@@ -82,6 +82,7 @@ async def rotate_hook_secret(
 ) -> tuple[InboundHook, str]:
     """Make another secret and return it, once. Messages signed with the old one are accepted for some time more."""
     async with conn.transaction():
+        await require_valid_creator(conn, actor)
         row = await fetch_row(conn, READ_SECRET, id=hook_id, tenant_id=tenant_id)
         if row is None:
             raise _unknown(hook_id)

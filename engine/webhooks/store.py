@@ -12,6 +12,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.access.quotas import require_room
+from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.validation import check_name
 from atlas.engine.webhooks.address import check_address, check_reachable
@@ -40,6 +41,7 @@ async def add_webhook(
     id = new_id()
     clear, sealed = make_secret(tenant_id, id)
     async with conn.transaction():
+        await require_valid_creator(conn, actor)
         await require_room(conn, "webhooks", tenant_id)
         values = {"id": str(id), "tenantId": str(tenant_id), "url": url, "events": list(events)}
         data = values | sealed | {"description": description, "createdBy": actor.id}
@@ -75,6 +77,7 @@ async def rotate_webhook_secret(
 ) -> tuple[Webhook, str]:
     """Make another secret and return it, once. Messages are signed with the old one too for some time more."""
     async with conn.transaction():
+        await require_valid_creator(conn, actor)
         row = await fetch_row(conn, READ_SECRET, id=webhook_id, tenant_id=tenant_id)
         if row is None:
             raise _unknown(webhook_id)

@@ -171,3 +171,22 @@ async def test_an_erased_value_that_was_put_back_is_found(conn, owner, installat
     [finding] = (await verify(conn, installation.keys)).findings
     assert finding.kind == "private"
     assert "(to) is there, though an event says that it was erased" in finding.message
+
+
+async def test_an_event_of_something_else_erases_no_value(conn, owner, installation, tmp_path):
+    await given_mails(conn)
+    commitment = await conn.fetchval("select encode(commitment, 'hex') from atlas.audit_private limit 1")
+    forged = Event("ERASED", "job", "1", CALLER, meta={"values": 1, "fields": ["to"], "commitments": [commitment]})
+    await record(owner, forged)
+    await owner.execute("alter table atlas.audit_private disable trigger all")
+    await owner.execute("delete from atlas.audit_private where encode(commitment, 'hex') = $1", commitment)
+    await seal(conn)
+    await installation.sign(conn)
+    path = tmp_path / "all.jsonl"
+    with path.open("wb") as file:
+        async for piece in export(conn, Extract(personal=True), actor=CALLER):
+            file.write(piece)
+    for report in (verify_export(path, installation.keys), await verify(conn, installation.keys)):
+        found = [finding.message for finding in report.findings if finding.kind == "private"]
+        assert len(found) == 1
+        assert "is gone, and no event erased it" in found[0]

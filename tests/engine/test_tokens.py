@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.actors import Actor
+from atlas.engine.access.grants import grant_enqueue
 from atlas.engine.access.tokens import (
     ROLES,
     add_token,
@@ -16,7 +17,8 @@ from atlas.engine.access.tokens import (
     revoke_token,
 )
 from atlas.engine.tenants.tenants import add_tenant
-from atlas.engine.webhooks.inbound import add_hook
+from atlas.engine.webhooks.inbound import add_hook, rotate_hook_secret
+from atlas.engine.webhooks.store import add_webhook, rotate_webhook_secret
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused, SettingsError
 from tests.support import ALICE
 
@@ -205,8 +207,18 @@ async def test_a_revoked_token_creates_no_credential(conn, acme):
 
     with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
         await add_token(conn, subject="second", role="tenant_admin", tenant=acme, actor=acting_with(maker))
-    with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
-        await add_hook(conn, acme.id, "it.happened", actor=acting_with(maker))
+    hook, _ = await add_hook(conn, acme.id, "it.happened", actor=ALICE)
+    webhook, _ = await add_webhook(conn, acme.id, "https://example.com/x", ["job.failed"], actor=ALICE)
+    thief = acting_with(maker)
+    for create in (
+        add_hook(conn, acme.id, "it.happened", actor=thief),
+        rotate_hook_secret(conn, hook.id, actor=thief, overlap_seconds=0),
+        add_webhook(conn, acme.id, "https://example.com/y", ["job.failed"], actor=thief),
+        rotate_webhook_secret(conn, webhook.id, actor=thief, overlap_seconds=0),
+        grant_enqueue(conn, "shop", tenants=[acme], job_types=["shop.*"], actor=thief),
+    ):
+        with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
+            await create
     assert [token.subject for token in await list_tokens(conn, tenant_id=acme.id)] == ["ann"]
 
 

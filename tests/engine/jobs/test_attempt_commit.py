@@ -6,6 +6,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 import asyncpg
+import orjson
 import pytest
 
 from atlas.engine.jobs.attempt_commit import attempt_token, finishing
@@ -132,6 +133,25 @@ async def test_the_token_of_one_attempt_ends_no_other(conn, shop, claimed):
     )
     with pytest.raises(Refused, match="token"):
         await commit(shop, other, forged)
+
+
+@pytest.mark.parametrize("action", ["AUDIT_PRUNED", "AUDIT_KEY", "ERASED"])
+async def test_it_writes_no_event_of_the_log_itself(conn, shop, claimed, action):
+    worker, job = await claimed()
+    call = call_of(worker, job)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="not one that audit_log takes from shop_"):
+        await shop.execute(call._replace(jobs=call.jobs.replace("JOB_SUCCEEDED", action)).text())
+    assert await actions(conn, job.id) == ["JOB_CREATED"]
+
+
+async def test_the_event_names_the_login_whatever_the_call_leaves_out(conn, shop, claimed):
+    login = await shop.fetchval("select session_user::text")
+    worker, job = await claimed()
+    call = call_of(worker, job)
+    [row] = orjson.loads(call.jobs)
+    row.pop("meta", None)
+    await shop.execute(call._replace(jobs=orjson.dumps([row]).decode()).text())
+    assert await conn.fetchval("select meta->>'login' from atlas.audit_log where action = 'JOB_SUCCEEDED'") == login
 
 
 async def test_the_login_may_call_nothing_else_and_sees_nothing(shop):

@@ -31,7 +31,8 @@ begin
     case when count(j.output) > 0 then array_agg(j.output order by j.id) end,
     case when min(j.action) = max(j.action) then array[min(j.action)] else array_agg(j.action order by j.id) end,
     case when count(j.message) > 0 then array_agg(j.message order by j.id) end,
-    case when count(distinct j.meta) = 1 then (array_agg(j.meta || mark))[1:1] else array_agg(j.meta || mark order by j.id) end,
+    case when count(distinct coalesce(j.meta, '{}')) = 1 then (array_agg(coalesce(j.meta, '{}') || mark))[1:1]
+         else array_agg(coalesce(j.meta, '{}') || mark order by j.id) end,
     case when count(j.cost) > 0 then array_agg(j.cost order by j.id) end,
     case when count(j.detail) > 0 then array_agg(j.detail order by j.id) end,
     bool_or(j.token is distinct from attempt_token(known, j.id, j.attempt))
