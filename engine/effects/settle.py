@@ -37,7 +37,7 @@ async def settle_effect(
     """Record that an unknown effect was made, with the provider's reference, or was not; its job goes on.
 
     Where policy has a rule for `effect:<name>` that does not allow it, the settler must be another person than the one
-    who created the job (Refused). An effect that is not in doubt is a Conflict.
+    who created the job or arranged the trigger that started it (Refused). An effect that is not in doubt is a Conflict.
     """
     _check(outcome, reference)
     state = "done" if outcome == "done" else "refused"
@@ -63,7 +63,7 @@ async def settle_effect(
         woken = bool(row["woken"])
         if row["job_type"] == ENGINE_RUN:
             context = {"effect": str(effect_id), "outcome": outcome}
-            published = await publish_event(conn, row["tenant_id"], SETTLED_EVENT, context, actor=actor)
+            published = await publish_event(conn, row["tenant_id"], SETTLED_EVENT, context, actor=actor, is_own=True)
             woken = published.woken > 0
     return Settlement(id=effect_id, state=state, reference=reference, woken=woken)
 
@@ -71,7 +71,7 @@ async def settle_effect(
 def _require_settled(row: Mapping[str, Any], effect_id: UUID, actor: Actor, reason: str) -> None:
     if row["verdict"] == "same_person":
         raise Refused(
-            f"{row['created_by']} created job {row['job_id']}, and counts as the same person as {actor.id}. {reason}",
+            f"{row['created_by']} requested job {row['job_id']}, and counts as the same person as {actor.id}. {reason}",
             remedy="Let another person settle it.",
         )
     if row["verdict"] != "settled":

@@ -14,6 +14,7 @@ from atlas.actors import Actor, as_actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
+from atlas.engine.effects.outcomes import SETTLED_EVENT
 from atlas.engine.jobs.refusals import refusal
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.step_values import INPUT_BYTES, object_text
@@ -41,9 +42,15 @@ async def publish_event(
     actor: Actor | str,
     correlation_id: str | None = None,
     id: UUID | None = None,
+    is_own: bool = False,
 ) -> Published:
-    """Store an event in the caller's transaction, with EVENT_PUBLISHED; nothing of it is seen before that commits."""
+    """Store an event in the caller's transaction, with EVENT_PUBLISHED; nothing of it is seen before that commits.
+
+    `is_own`: Atlas itself publishes it. Its own events are refused to everyone else.
+    """
     actor = as_actor(actor)
+    if not is_own:
+        _refuse_own(name)
     async with conn.transaction():
         published = await _publish(conn, tenant_id, name, context or {}, None, actor, correlation_id, id or new_id())
         meta = {"name": name, "woken": published.woken}
@@ -69,6 +76,7 @@ async def signal_run(
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     if not row["is_open"]:
         raise Conflict(f"Run {run_id} is {row['status']} and waits for nothing.", remedy="Retry it first, or fork it.")
+    _refuse_own(name)
     async with conn.transaction():
         published = await _publish(conn, row["tenant_id"], name, context or {}, run_id, actor, None, new_id())
         await record(
@@ -83,6 +91,12 @@ async def signal_run(
             ),
         )
     return published
+
+
+def _refuse_own(name: str) -> None:
+    """Runs replay what they did for each event that wakes them, so a stranger's would fill their history with steps."""
+    if name == SETTLED_EVENT:
+        raise InvalidInput("The event", [FieldError("name", "is that of an event of Atlas itself")])
 
 
 async def _publish(

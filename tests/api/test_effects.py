@@ -1,5 +1,6 @@
 """Effects over HTTP: what is unknown, why its job waits, and how a person settles it."""
 
+from atlas.engine.triggers.fire_events import fire_due_events
 from tests.support import given_doubt
 
 
@@ -46,3 +47,24 @@ async def test_where_policy_demands_a_second_person_the_creator_is_refused_and_t
     assert "same person" in refused.text
     assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'DECISION_REFUSED'") == 1
     assert (await operator.post(f"/effects/{effect_id}/settle", json={"outcome": "not_done"})).status_code == 200
+
+
+async def test_who_arranged_the_trigger_of_a_job_is_not_the_second_person(pool, admin, operator):
+    trigger = {"label": "t", "trigger_type": "event", "event_name": "charge.me", "job_type": "x.work"}
+    assert (await admin.post("/jobs/triggers", json=trigger)).status_code == 201
+    await admin.post("/events", json={"name": "charge.me"})
+    async with pool.acquire() as conn:
+        await fire_due_events(conn)
+        job = await conn.fetchrow("select id, created_by from atlas.jobs where source = 'event'")
+    assert job["created_by"] == "scheduler"
+    effect_id = await given_doubt(pool, str(job["id"]))
+    await operator.post("/policies", json={"label": "money", "effect": "review", "workflow": "effect:stripe.*"})
+
+    refused = await admin.post(f"/effects/{effect_id}/settle", json={"outcome": "not_done"})
+    assert (refused.status_code, "same person" in refused.text) == (409, True)
+    assert (await operator.post(f"/effects/{effect_id}/settle", json={"outcome": "not_done"})).status_code == 200
+
+
+async def test_only_a_settlement_publishes_the_event_of_one(admin):
+    forged = await admin.post("/events", json={"name": "atlas.effect.settled", "context": {"effect": "x"}})
+    assert (forged.status_code, forged.json()["errors"][0]["field"]) == (422, "name")
