@@ -1,7 +1,7 @@
 -- The entities of these kinds that are not as their last event with a digest left them: changed, made without an event, or gone. At
 -- most 100 of each kind.
--- What was made before the rows that were removed by order has nothing left to be compared with, nor has the tenant that the
--- migrations make, nor what was last changed before events of its kind had digests. Expired sessions are deleted without an event,
+-- What was made before the rows that were removed by order has nothing left to be compared with. The tenant that the migrations make has no event
+-- before its first change, and is compared with what they make. Nothing is compared with what was last changed before events of its kind had digests. Expired sessions are deleted without an event,
 -- approvals with their runs and intents, groups and bulk actions 90 days after their end, and the rest with their tenant.
 -- Across tenants: the whole installation is compared. SQL, because a function makes the digests.
 with kinds as (
@@ -44,7 +44,10 @@ differing as (
   where r.digest is distinct from n.digest
     -- compared again without the columns that an upgrade added since
     and not (r.digest is not null and n.entity_id is not null and atlas.had_state(n.kind, n.entity_id, n.tenant_id, r.digest))
-    and not (r.id is null and (n.entity_id = '00000000-0000-7000-8000-000000000001' or n.created_at <= coalesce((
+    and not (r.id is null and (n.kind = 'tenant' and exists (
+      select from atlas.tenants t
+      where t.id::text = n.entity_id and t.id = '00000000-0000-7000-8000-000000000001' and (t.slug, t.name, t.timezone) = ('system', 'System', 'UTC')
+        and t.limits = '{}' and t.retention = '{}' and num_nonnulls(t.removing_at, t.moving_at, t.moving_to) = 0) or n.created_at <= coalesce((
       select s.sealed_at from atlas.audit_pruned p join atlas.audit_seal s on s.n = p.through_seal order by p.through_seal desc limit 1),
       '-infinity')))
     and not (r.id is null and exists (

@@ -103,6 +103,7 @@ CHANGES = [
     ("update atlas.job_types set concurrency = 300", f"job type compared.limited {LEFT} .JOB_TYPE_PUBLISHED"),
     ("update atlas.job_types set rate = null", f"job type compared.limited {LEFT}"),
     ("insert into atlas.job_types (key) values ('eve')", "job type eve has no event"),
+    ("update atlas.tenants set limits = '{\"rate\": 1}' where slug = 'system'", "tenant .* has no event"),
     ("update atlas.jobs set created_by = 'eve' where status = 'canceled'", "differs from its events: creator"),
 ]
 
