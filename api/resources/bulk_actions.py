@@ -70,7 +70,8 @@ class NewBulkAction(Body):
 async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     """`POST /jobs/bulk` with the `digest` changes these jobs and no others.
 
-    The set holds up to `limit` jobs, the newest that it would change, and at most 100,000. It is kept for a day.
+    The set holds up to `limit` jobs, the newest that it would change, and at most 100,000.
+    It is kept for a day, as long as it is one of the newest 50 of the tenant.
     """
     async with call.transaction() as conn:
         found = await preview_bulk_action(

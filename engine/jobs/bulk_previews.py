@@ -28,6 +28,7 @@ FIND = statement("engine/jobs/sql/find_bulk_preview.sql")
 REFUSED = statement("engine/jobs/sql/refused_retries.sql")
 ARRIVED = statement("engine/jobs/sql/arrived_since_preview.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_previews.sql")
+DROP_OLDEST = statement("engine/jobs/sql/drop_oldest_previews.sql")
 
 BulkVerb = Literal["retry", "cancel", "delete", "discard"]
 
@@ -38,6 +39,8 @@ APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
     "delete": ("queued", "waiting", "succeeded", "failed", "dead_letter", "canceled"),
     "discard": ("dead_letter",),
 }
+# Sets of a tenant, the newest: a set of 100,000 jobs has 1.6 MB.
+MAX_KEPT = 50
 # Jobs of a set: a larger one would take seconds to read.
 MAX_PREVIEWED = 100_000
 # Jobs that are compared with the filter, in pages: where it matches few, a preview ends after half a million.
@@ -98,6 +101,7 @@ async def preview_bulk_action(
         created_by=actor.id,
     )
     assert row is not None
+    await fetch(conn, DROP_OLDEST, tenant_id=tenant_id, kept=MAX_KEPT)
     return BulkPreview(row["digest"], tenant_id, action, wanted, len(kept), counts, complete, row["as_of"])
 
 
@@ -107,7 +111,7 @@ async def find_preview(
     """The preview with this digest; NotFound if there is none, Conflict if it is of another action."""
     row = await fetch_row(conn, FIND, digest=digest, tenant_id=tenant_id)
     if row is None:
-        raise NotFound("preview", digest, remedy="Previews are kept for a day. Preview the action again.")
+        raise NotFound("preview", digest, remedy="A tenant's newest 50 are kept for a day. Preview the action again.")
     if row["action"] != action:
         raise Conflict(
             f"The preview is of the action {row['action']}, not of {action}.", remedy=f"Preview the action {action}."

@@ -55,6 +55,7 @@ begin
       (tenant_role, 'hosts, server_instances, jobs, workflow_runs, workflow_steps, approvals, webhooks, inbound_hooks',
         'select, insert, delete'),
       (tenant_role, 'inbound_hooks', 'update (key_id, nonce, ciphertext)'),
+      (tenant_role, 'bulk_previews', 'delete'),
       (tenant_role, 'policy_rules', 'select'),
       (tenant_role, 'job_secrets, audit_private, limit_events', 'insert'),
       (tenant_role, 'job_limits', 'select'),

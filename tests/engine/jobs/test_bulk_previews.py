@@ -106,3 +106,17 @@ async def test_a_preview_is_of_one_action_and_one_tenant_and_is_forgotten_after_
     assert await conn.fetchval("select count(*) from atlas.bulk_previews") == 0
     with pytest.raises(NotFound, match="Preview the action again"):
         await begin_bulk_action(conn, "retry", tenant_id=tenant, **options)
+
+
+async def test_a_tenant_keeps_its_newest_previews_and_those_that_are_at_work(conn, monkeypatch):
+    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_KEPT", 3)
+    set_step(monkeypatch, 1)
+    acme = await given_tenant(conn)
+    await given_dead(conn, 3)
+    first, *_ = [await preview_bulk_action(conn, "retry", DEAD, actor=DANA) for _ in range(2)]
+    await preview_bulk_action(conn, "retry", DEAD, actor=DANA, tenant_id=acme)
+    await begin_bulk_action(conn, "retry", actor=DANA, digest=first.digest)
+    digests = [(await preview_bulk_action(conn, "retry", DEAD, actor=DANA)).digest for _ in range(5)]
+    kept = await conn.fetch("select digest from atlas.bulk_previews where tenant_id is null")
+    assert {row["digest"] for row in kept} == {first.digest, *digests[-3:]}
+    assert await conn.fetchval("select count(*) from atlas.bulk_previews where tenant_id = $1", acme) == 1
