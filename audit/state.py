@@ -57,7 +57,7 @@ NOT_COMPARED = {
     **dict.fromkeys(("audit_pruned", "audit_private", "audit_moved"), _THE_LOG),
     **dict.fromkeys(("usage_hourly", "usage_costs", "job_counts", "job_totals", "job_series"), _COUNTED),
     **dict.fromkeys(("dead_letters", "dead_letter_causes"), _COUNTED),
-    **dict.fromkeys(("job_limits", "limit_events", "tenant_shares", "share_clock", "mail_pace"), _PACE),
+    **dict.fromkeys(("job_limits", "limit_events", "counted_jobs", "tenant_shares", "share_clock", "mail_pace"), _PACE),
     **dict.fromkeys(("job_workers", "running_programs", "scheduler_leader"), _PROGRAMS),
     "worker_keys": "the keys of workers, each for the life of one process",
     "job_secrets": "encrypted, and bound to their jobs: one that was changed or moved cannot be decrypted",

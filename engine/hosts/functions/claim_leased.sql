@@ -16,6 +16,7 @@ declare
   full_types text[] := array(select d.key from job_definitions d where not d.is_active);
   picked uuid[];
   best record;
+  running uuid[];
   cap int;
   most int;
   taken int := 0;
@@ -79,16 +80,22 @@ begin
           end if;
           return;
         end if;
-        if (select count(*) from only jobs r where r.status = 'running' and r.tenant_id = best.tenant_id) >= cap then
+        running := count_limited_running();
+        if (select count(*) from only jobs r
+            where r.id = any (running) and case when r.status = 'running' then r.tenant_id = best.tenant_id else false end) >= cap then
           return;
         end if;
-        if (select count(*) from only jobs r where r.status = 'running' and r.job_type = best.job_type) >= most then
+        if (select count(*) from only jobs r
+            where r.id = any (running) and case when r.status = 'running' then r.job_type = best.job_type else false end) >= most then
           full_types := full_types || best.job_type;
           continue;
         end if;
       end if;
       claimed := (select c from start_jobs(array[best.at], p_claimant, p_lease) c);
       continue when claimed is null;
+      if cap is not null or most is not null then
+        perform note_limited_running(running || claimed.id);
+      end if;
       -- Hosts and remote workers have no handler that would say these.
       claimed.max_retries := retries_of(best.job_type, best.max_retries, best.retries_chosen);
       claimed.timeout_seconds := least(

@@ -12,6 +12,8 @@ set search_path from current as $$
 declare
   -- Workflows whose code others have and this worker has not.
   elsewhere text[] := '{}';
+  counted uuid[];
+  picked tid[];
 begin
   if p_places is null and (
       select true from only jobs j where is_ready_limited(j)
@@ -29,7 +31,8 @@ begin
         and not exists (
           select from job_workers m where m.worker_id = p_worker and m.metadata->'workflows' ? k.workflow));
   end if;
-  return array(
+  counted := count_limited_running();
+  picked := array(
     with recursive walk as (
       (select tenant_id, job_type from only jobs j
        where p_places is null and is_ready_limited(j)
@@ -47,7 +50,8 @@ begin
       union all
       select (e->>1)::uuid, e->>0, (e->>2)::int, to_timestamp(min((e->>3)::float8)) from jsonb_array_elements(p_places) e group by 1, 2, 3),
     running as materialized (
-      select job_type, tenant_id, count(*) as n from only jobs where status = 'running' group by job_type, tenant_id),
+      select j.job_type, j.tenant_id, count(*) as n from only jobs j
+      where j.id = any (counted) and case when j.status = 'running' then true else false end group by j.job_type, j.tenant_id),
     room as materialized (
       select g.tenant_id, g.job_type, g.priority, g.since,
         (select y.concurrency from job_types y where y.key = g.job_type and y.concurrency is not null and y.concurrency_key is null)
@@ -87,4 +91,8 @@ begin
     join shares(array(select distinct m.tenant_id from room m), p_fair) s on s.tenant_id = c.tenant_id
     where (c.of_type is null or c.nth_of_type <= c.of_type) and (c.of_tenant is null or c.nth_of_tenant <= c.of_tenant)
     order by s.at + (c.nth_of_tenant - 1) * s.cost, c.priority desc, c.created_at limit p_slots);
+  if cardinality(picked) > 0 then
+    perform note_limited_running(counted || array(select j.id from only jobs j where j.ctid = any (picked)));
+  end if;
+  return picked;
 end $$;

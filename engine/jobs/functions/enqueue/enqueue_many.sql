@@ -103,9 +103,9 @@ begin
       where p_dedupe_hash is null or a.id in (select i.id from ins i))
     select array_agg(a.n::int) into made from asked a where p_dedupe_hash is not null and a.id in (select i.id from ins i);
     if limits is not null and round = 1 then
-      insert into limit_events (limit_id, tenant_id)
-      select distinct coalesce(l.id, l.rate), coalesce(l.tenant_id, every_tenant)
-      from unnest(limits, rates, p_tenant) l(id, rate, tenant_id) where coalesce(l.id, l.rate) is not null;
+      insert into limit_events (limit_id, tenant_id, priority, held_since)
+      select distinct coalesce(l.id, l.rate), coalesce(l.tenant_id, every_tenant), coalesce(l.priority, 0), statement_timestamp()
+      from unnest(limits, rates, p_tenant, p_priority) l(id, rate, tenant_id, priority) where coalesce(l.id, l.rate) is not null;
     end if;
     perform pg_notify(current_schema() || '_jobs', coalesce(case
       when p_priority is null then every_tenant::text || ' ' || every_type

@@ -10,28 +10,29 @@ declare
   again uuid;
 begin
   if tg_op = 'DELETE' or new.status >= 'succeeded' then
-    insert into limit_events (limit_id, tenant_id)
-    select l.id, old.tenant_id from unnest(array[its_type, old.rate_id]) l(id)
+    insert into limit_events (limit_id, tenant_id, held_since)
+    select l.id, old.tenant_id, null from unnest(array[its_type, old.rate_id]) l(id)
     where l.id is not null and (old.status = 'queued' or (l.id = its_type and old.has_slot));
     if old.status = 'queued' then
       perform pg_notify(current_schema() || '_jobs', '');
     end if;
   elsif new.status = 'running' then
-    insert into limit_events (limit_id, tenant_id, started)
-    select l.id, old.tenant_id, true from unnest(array[case when has_rate then its_type end, old.rate_id]) l(id) where l.id is not null;
+    insert into limit_events (limit_id, tenant_id, started, held_since)
+    select l.id, old.tenant_id, true, null from unnest(array[case when has_rate then its_type end, old.rate_id]) l(id) where l.id is not null;
   elsif old.status = 'running' then
     again := case when has_rate then its_type else old.rate_id end;
     if again is not null then
       update only jobs set held_by = again, next_retry_at = coalesce(next_retry_at, '9999-12-31 00:00:00+00')
       where id = old.id and status = 'queued';
       if new.next_retry_at is null then
-        insert into limit_events (limit_id, tenant_id) values (again, old.tenant_id);
+        insert into limit_events (limit_id, tenant_id, priority, held_since) values (again, old.tenant_id, old.priority, old.created_at);
       end if;
     end if;
   else
     update only jobs set held_by = coalesce(limit_id, rate_id), has_slot = null, next_retry_at = '9999-12-31 00:00:00+00'
     where id = old.id and status = 'queued';
-    insert into limit_events (limit_id, tenant_id) values (coalesce(its_type, old.rate_id), old.tenant_id);
+    insert into limit_events (limit_id, tenant_id, priority, held_since)
+    values (coalesce(its_type, old.rate_id), old.tenant_id, old.priority, old.created_at);
   end if;
   return null;
 end $$;

@@ -38,7 +38,7 @@ begin
       union
       (select id from job_limits where release_at <= clock_timestamp() and release_at >= p_since order by release_at limit most)
     loop
-      done := release_limit(one, 1000, p_types);
+      done := release_limit(one, 1000, p_types, p_since > '-infinity');
       busy := busy or done is null;
       released := released + coalesce(done, 0);
     end loop;

@@ -16,9 +16,10 @@ begin
           select id from only jobs where status = 'queued' and next_retry_at <= statement_timestamp() and next_retry_at >= p_since
           order by next_retry_at limit p_limit for update skip locked))
         and case when status = 'queued' then true else false end
-      returning held_by, tenant_id),
+      returning held_by, tenant_id, priority, created_at),
     held as (
-      insert into limit_events (limit_id, tenant_id) select distinct held_by, tenant_id from due where held_by is not null)
+      insert into limit_events (limit_id, tenant_id, priority, held_since)
+      select held_by, tenant_id, priority, min(created_at) from due where held_by is not null group by held_by, tenant_id, priority)
     select count(*) into moved from due;
   end if;
   return moved;
