@@ -153,3 +153,9 @@ def read_new_job(payload: str) -> tuple[UUID, str, int] | None:
         return UUID(tenant), job_type, int(priority or 0)
     except ValueError:
         return None
+
+
+def read_new_jobs(payload: str) -> list[tuple[UUID, str, int]]:
+    """The same of all jobs that it names, of several one in a line. Empty if it names none, or not all."""
+    found = [read_new_job(line) for line in payload.removeprefix("\n").split("\n")]
+    return [] if None in found else [job for job in found if job is not None]

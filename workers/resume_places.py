@@ -24,7 +24,7 @@ import orjson
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, TurnResult, find_places
-from atlas.workers.fast_lane import read_new_job
+from atlas.workers.fast_lane import read_new_jobs
 from atlas.workers.worker_lease import WorkerLease
 
 # How late a transaction may commit what it enqueued and be found by the next claim, at least and at most. In between:
@@ -228,15 +228,14 @@ class ResumePlaces:
         self.hint()
 
     def hint(self, payload: str = "") -> None:
-        """There may be jobs: of the tenant, type and priority of a new one, or of any."""
+        """There may be jobs: of the tenants, types and priorities of new ones, or of any."""
         self._hints += 1
-        job = read_new_job(payload)
-        if job is None:
+        jobs = read_new_jobs(payload)
+        if not jobs:
             self._all_hinted = self._hints
-            return
-        tenant_id, job_type, priority = job
-        self._since.setdefault((job_type, tenant_id, priority), 0.0)
-        self._hinted[job_type, tenant_id, priority] = self._hints
+        for tenant_id, job_type, priority in jobs:
+            self._since.setdefault((job_type, tenant_id, priority), 0.0)
+            self._hinted[job_type, tenant_id, priority] = self._hints
 
     async def serve(self) -> None:
         """Look for places whenever claims were slow, until cancelled. Raises when the server cannot be reached."""

@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, ReadyPlace, TurnResult
-from atlas.engine.jobs.enqueue import enqueue
+from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
+from atlas.workers.fast_lane import read_new_jobs
 from atlas.workers.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, MAX_LATE_COMMIT_SECONDS, ResumePlaces
-from tests.support import DANA, until
+from tests.support import DANA, given_tenant, until
 
 JOB = ClaimedJob(new_id(), SYSTEM_TENANT, "mine", "{}", 1, 0, None, 0, None, None, None, None)
 
@@ -19,6 +20,23 @@ async def places():
     places = ResumePlaces(None, None, looked=lambda: None)
     places.are_used = True
     return places
+
+
+async def test_an_enqueue_of_several_tenants_and_priorities_tells_a_worker_of_each_place(conn, owner):
+    acme = await given_tenant(conn)
+    heard: list[str] = []
+    await owner.add_listener("atlas_jobs", lambda *heard_of: heard.append(heard_of[3]))
+    jobs = [NewJob("mine", {}, tenant, priority=priority) for tenant in (SYSTEM_TENANT, acme) for priority in (0, 7)]
+    await enqueue_many(conn, [*jobs, NewJob("other")], actor=DANA)
+    await enqueue_many(conn, [NewJob(f"type.{n}") for n in range(65)], actor=DANA)
+    await until(lambda: len(heard) == 2)
+
+    assert read_new_jobs(heard[1]) == []
+    places = ResumePlaces(None, None, looked=lambda: None)
+    places.are_used = True
+    places.hint(heard[0])
+    named = {("mine", tenant, priority) for tenant in (SYSTEM_TENANT, acme) for priority in (0, 7)}
+    assert set(places.request().since) == named | {("other", SYSTEM_TENANT, 0)}
 
 
 def place(since: float, priority: int = 0) -> ReadyPlace:
@@ -84,6 +102,8 @@ def test_an_idle_worker_looks_at_the_place_of_a_new_job_alone(places):
     places.returned(sent, TurnResult(due_until=300.0), asked=1)
     assert set(places.request().since) == {keys[1]}
 
+    places.hint("\n" + "\n".join(f"{tenant}/{priority} mine" for _, tenant, priority in keys[2:5]))
+    assert set(places.request().since) == set(keys[1:5])
     places.hint()
     assert set(places.request().since) == set(keys)
 

@@ -108,8 +108,10 @@ begin
       from unnest(limits, rates, p_tenant, p_priority) l(id, rate, tenant_id, priority) where coalesce(l.id, l.rate) is not null;
     end if;
     perform pg_notify(current_schema() || '_jobs', coalesce(case
+      when every_tenant is null or every_type is null then null
       when p_priority is null then every_tenant::text || ' ' || every_type
-      when p_priority[1] = all (p_priority) then every_tenant::text || '/' || p_priority[1] || ' ' || every_type end, ''));
+      when p_priority[1] = all (p_priority) then every_tenant::text || '/' || p_priority[1] || ' ' || every_type end,
+      places_of(p_tenant, p_type, p_priority)));
     if p_dedupe_hash is null or cardinality(made) = cardinality(p_id) then
       return;
     end if;
