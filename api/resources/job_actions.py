@@ -11,6 +11,7 @@ from pydantic import Field
 from atlas.api.access.roles import INSTALLATION, JOB_MAKERS, JOB_READERS, MANAGERS
 from atlas.api.models.common import Body, Id, Whole
 from atlas.api.models.jobs import job_of
+from atlas.api.newest_window import read_in_window
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
@@ -75,8 +76,8 @@ async def show_attempts(job_id: Id, call: Calling, limit: Limit = 50, cursor: Nu
 @requires(*JOB_READERS)
 async def show_explanation(job_id: Id, call: Calling) -> JobExplanation:
     """The one reason that holds it now: the gate, a limit, its time, a missing worker, jobs ahead of it."""
-    async with call.transaction(read_only=True) as conn:
-        return await explain(conn, job_id, tenant_id=call.tenant_id)
+    read = partial(explain, job_id=job_id, tenant_id=call.tenant_id)
+    return await read_in_window(call, lambda conn, window: read(conn, window=window))
 
 
 @router.get("/jobs/explain", operation_id="explain_jobs", summary="Why jobs are not running, a sentence for each")
@@ -88,9 +89,8 @@ async def show_explanations(
     ],
 ) -> Listed[JobExplanation]:
     """For the jobs of a page, in one call. Those that do not exist are left out."""
-    async with call.transaction(read_only=True) as conn:
-        found = await explain_many(conn, id, tenant_id=call.tenant_id)
-    return Listed(items=found)
+    read = partial(explain_many, job_ids=id, tenant_id=call.tenant_id)
+    return Listed(items=await read_in_window(call, lambda conn, window: read(conn, window=window)))
 
 
 @router.post(

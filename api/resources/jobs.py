@@ -16,6 +16,7 @@ from atlas.api.http.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
 from atlas.api.models.job_filter import wanted_jobs
 from atlas.api.models.jobs import MAX_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
+from atlas.api.newest_window import read_in_window
 from atlas.api.paging import MAX_PAGE_BYTES, Cursor, Limit, read_cursor, write_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json_response, read_body, requires, rules_of
@@ -146,15 +147,22 @@ async def show_brief_list(
 async def _read_list(
     call: RequestContext, wanted: JobFilter, order: str, limit: int, cursor: str | None, offset: int, *, whole: bool
 ) -> JobPage | EndedPage:
-    async with call.transaction(read_only=True) as conn:
-        if order == "ended":
-            if offset:
-                raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
-            before = read_cursor(cursor, ENDED_POSITION)
+    if order == "ended":
+        if offset:
+            raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
+        before = read_cursor(cursor, ENDED_POSITION)
+        async with call.transaction(read_only=True) as conn:
             return await list_ended(conn, wanted, before=before, limit=limit, whole=whole)
-        before_id, offset = _read_position(cursor, offset)
-        bounds = {"limit": limit, "offset": offset, "most_bytes": MAX_PAGE_BYTES}
-        return await list_page(conn, wanted, before=before_id, whole=whole, **bounds)
+    before_id, offset = _read_position(cursor, offset)
+    bounds: dict[str, Any] = {"limit": limit, "offset": offset, "most_bytes": MAX_PAGE_BYTES, "whole": whole}
+    if not wanted.has_active:
+        async with call.transaction(read_only=True) as conn:
+            return await list_page(conn, wanted, before=before_id, **bounds)
+    return await read_in_window(
+        call,
+        lambda conn, window: list_page(conn, wanted, before=before_id, window=window, **bounds),
+        before=before_id,
+    )
 
 
 def _shown(page: JobPage | EndedPage, items: list[T]) -> SearchedPage[T]:

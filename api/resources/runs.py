@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field, TypeAdapter
 
 from atlas.api.access.roles import JOB_MAKERS, MANAGERS, PEOPLE
 from atlas.api.models.common import Body, Document, Id, Name
+from atlas.api.newest_window import read_in_window
 from atlas.api.paging import Cursor, IdCursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
@@ -161,8 +162,8 @@ async def show_workflow(run_id: Id, call: Calling) -> Workflow:
 @requires(*PEOPLE)
 async def show_explanation(run_id: Id, call: Calling) -> RunExplanation:
     """What it waits for and until when, or what holds it or its request, and the way out."""
-    async with call.transaction(read_only=True) as conn:
-        return await explain_run(conn, run_id, tenant_id=call.tenant_id)
+    read = partial(explain_run, run_id=run_id, tenant_id=call.tenant_id)
+    return await read_in_window(call, lambda conn, window: read(conn, window=window))
 
 
 @router.post(

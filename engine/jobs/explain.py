@@ -11,7 +11,7 @@ from atlas.db.statements import statement
 from atlas.engine.explanation import Why, at, explained, offline, paused, said
 from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
-from atlas.engine.jobs.newest_active import is_slowed
+from atlas.engine.jobs.newest_active import NewestWindow, find_window
 from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, HorizonHolder, find_holders
 from atlas.errors import NotFound
 from atlas.models.explain import JobExplanation, Remedy
@@ -23,21 +23,26 @@ LATE_SECONDS = 10.0
 IN_LINE = ("next", "queue", "share")
 
 
-async def explain(conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None) -> JobExplanation:
+async def explain(
+    conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None, window: NewestWindow | None = None
+) -> JobExplanation:
     """The one reason a job is not running, or who runs it."""
-    found = await explain_many(conn, [job_id], tenant_id=tenant_id)
+    found = await explain_many(conn, [job_id], tenant_id=tenant_id, window=window)
     if not found:
         raise NotFound("job", job_id)
     return found[0]
 
 
 async def explain_many(
-    conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None
+    conn: Queryable, job_ids: Sequence[UUID], *, tenant_id: UUID | None = None, window: NewestWindow | None = None
 ) -> list[JobExplanation]:
-    """The same for a page of jobs, in one statement. Jobs that do not exist are left out."""
-    # Under row-level security, the newest jobs of all are not found by the key.
-    slowed = tenant_id is None and await is_slowed(conn)
-    values = {"ids": list(job_ids), "tenant_id": tenant_id, "slowed": slowed}
+    """The same for a page of jobs, in one statement. Jobs that do not exist are left out.
+
+    With a `window`, which is looked for without a tenant, those ahead and those that run are counted among the newest.
+    """
+    if window is None and tenant_id is None:
+        window = await find_window(conn)
+    values = {"ids": list(job_ids), "tenant_id": tenant_id, "newest_after": None if window is None else window.after}
     rows = await conn.fetch(EXPLAIN.sql, *EXPLAIN.bind(values))
     reasons = [_why(row) for row in rows]
     late = [why.reason in IN_LINE and row["waited"] > LATE_SECONDS for row, why in zip(rows, reasons, strict=True)]

@@ -11,7 +11,7 @@ from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.id_prefixes import prefix_bounds
 from atlas.engine.jobs.find import JobRow, read_jobs
-from atlas.engine.jobs.newest_active import MAX_READ, is_slowed
+from atlas.engine.jobs.newest_active import MAX_READ, NewestWindow, is_slowed
 from atlas.engine.synonyms import own_statuses
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import first_id
@@ -97,6 +97,11 @@ class JobFilter:
         statuses = set(self.chosen_statuses or ())
         is_active = bool(statuses) and statuses <= {"queued", "running"}
         return self.tenant_id is None and is_active and set(self.lists) <= statuses
+
+    @property
+    def has_active(self) -> bool:
+        """Whether a list of a tenant's active jobs is read, which is slow while the horizon is held."""
+        return self.tenant_id is not None and not {"queued", "running"}.isdisjoint(self.lists)
 
     @property
     def is_exact(self) -> bool:
@@ -192,16 +197,20 @@ async def list_page(
     most_bytes: int | None = None,
     max_examined: int = MAX_EXAMINED,
     whole: bool = True,
+    window: NewestWindow | None = None,
 ) -> JobPage:
     """The same, as a page that ends early: after the job with which its inputs and outputs reach `most_bytes`, or after
     `max_examined` jobs were compared with what no index serves. It may then be empty, and not the last. Of an offset,
     `next_offset` is what the next page has to skip.
 
-    Without `whole` the jobs have no inputs and outputs, and of their errors the beginning.
+    Without `whole` the jobs have no inputs and outputs, and of their errors the beginning. With a `window`, active jobs
+    of a tenant that are older than the newest of all are left to the next page.
     """
     chosen = wanted or JobFilter()
-    bounds = {"limit": min(limit, LARGEST_PAGE), "offset": offset, "max_examined": max_examined}
-    keys = await list_ids(conn, chosen, before=before, most_bytes=most_bytes if whole else None, **bounds)
+    bounds: dict[str, Any] = {"limit": min(limit, LARGEST_PAGE), "offset": offset, "max_examined": max_examined}
+    keys = await list_ids(
+        conn, chosen, before=before, most_bytes=most_bytes if whole else None, window=window, **bounds
+    )
     jobs = await _read(conn, keys.ids, chosen, whole=whole)
     return JobPage(jobs, keys.next_before, keys.searched_back_to, keys.next_offset)
 
@@ -215,14 +224,18 @@ async def list_ids(
     offset: int = 0,
     most_bytes: int | None = None,
     max_examined: int = MAX_EXAMINED,
+    window: NewestWindow | None = None,
 ) -> IdPage:
     """The ids of a page, as `list_page` makes it."""
     latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
     bounds: dict[str, Any] = {"limit": limit, "most_bytes": most_bytes, "max_examined": max_examined}
     may_read = wanted.max_read if offset else None
     by_key = wanted.lists_active and await is_slowed(conn)
+    window = window if wanted.has_active else None
     while True:
         values = list_values(wanted, before=before, offset=offset, **bounds)
+        if window is not None:
+            values |= {"lists": _newest_active(values["lists"]), "active_after": window.after}
         if by_key:
             values |= {"lists": ["key"], "examined": max(values["examined"], MAX_READ)}
         elif may_read is not None:
@@ -233,6 +246,10 @@ async def list_ids(
             return IdPage(ids, ids[-1])
         reached: UUID | None = rows[0]["reached"]
         before = None if reached is None else _passed_over(reached, latest)
+        if window is not None and before is None and window.since is not None:
+            # Where other lists were read as well, they were read to their ends.
+            is_last = values["lists"] != ["active"]
+            return IdPage(ids, None if is_last else UUID(int=window.after.int + 1), window.since)
         if ids or before is None or may_read is None:
             return IdPage(ids, before, rows[0]["searched_back_to"])
         offset -= rows[0]["matched"]
@@ -309,12 +326,18 @@ def list_values(
         "before": before,
         "after_at": None,
         "after": UUID(int=max(lowest.int - 1, 0)),
+        "active_after": FIRST_ID,
         "lowest": lowest,
         "highest": highest,
         "limit": limit,
         "offset": offset,
         "most_bytes": most_bytes,
     }
+
+
+def _newest_active(lists: list[str]) -> list[str]:
+    """The lists, with the active jobs among the newest in place of those along the indexes."""
+    return [*(name for name in lists if name not in ("queued", "running")), "active"]
 
 
 def _passed_over(reached: UUID, created_before: datetime | None) -> UUID:

@@ -10,11 +10,12 @@ from datetime import datetime
 from uuid import UUID
 
 from atlas.db.pool import Connection, Queryable
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, find_holders
 
 NEWEST = statement("engine/jobs/sql/newest_active.sql")
 DEAD_ROWS = statement("engine/jobs/sql/dead_rows.sql")
+WINDOW = statement("engine/jobs/sql/newest_window.sql")
 
 MAX_READ = 10_000
 STATUSES = ("queued", "waiting", "running")
@@ -63,6 +64,34 @@ class NewestActive:
         return max(due, key=lambda one: one.seconds or 0.0, default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class NewestWindow:
+    """The newest jobs of all tenants: those with a greater id, and when the oldest of them was created.
+
+    Without that there are no others.
+    """
+
+    after: UUID
+    since: datetime | None
+
+
+async def find_window(conn: Queryable, before: UUID | None = None) -> NewestWindow | None:
+    """Where the newest jobs begin, of those before an id; None unless counting along the indexes is slow.
+
+    The connection sees all tenants. Statements under the row-level security of one read only behind that.
+    """
+    if not await is_slowed(conn):
+        return None
+    values = {"before": before or UUID(int=2**128 - 1), "most": MAX_READ}
+    row = await fetch_row(conn, WINDOW, **values)
+    # Without the random part, so that no tenant is shown the id of another's job.
+    return (
+        NewestWindow(UUID(int=0), None)
+        if row is None
+        else NewestWindow(UUID(int=row["id"].int >> 80 << 80), row["created_at"])
+    )
+
+
 async def find_newest_active(conn: Connection) -> NewestActive | None:
     """The active jobs among the newest; None unless the horizon is held and counting along the indexes is slow.
 
@@ -73,9 +102,12 @@ async def find_newest_active(conn: Connection) -> NewestActive | None:
 
 async def is_slowed(conn: Queryable) -> bool:
     """True while something holds the horizon and the table of jobs has many dead rows."""
-    if await conn.fetchval(DEAD_ROWS.sql) < SLOW_DEAD_ROWS:
-        return False
-    return any(not holder.catalogs_only for holder in await find_holders(conn))
+    return await has_many_dead_rows(conn) and any(not holder.catalogs_only for holder in await find_holders(conn))
+
+
+async def has_many_dead_rows(conn: Queryable) -> bool:
+    """True while the table of jobs has many dead rows. Unlike the holder, a tenant may be shown that."""
+    return bool(await conn.fetchval(DEAD_ROWS.sql) >= SLOW_DEAD_ROWS)
 
 
 async def read_newest_active(conn: Connection) -> NewestActive:

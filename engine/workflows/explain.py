@@ -13,6 +13,7 @@ from atlas.db.statements import fetch_row, statement
 from atlas.engine.explanation import Why, at, explained, offline, said
 from atlas.engine.jobs.explain import awaited, explain, until
 from atlas.engine.jobs.gate import gate_of
+from atlas.engine.jobs.newest_active import NewestWindow
 from atlas.engine.workflows.engine_state import SILENT_SECONDS
 from atlas.errors import NotFound
 from atlas.models.explain import Remedy, RunExplanation
@@ -20,14 +21,16 @@ from atlas.models.explain import Remedy, RunExplanation
 EXPLAIN = statement("engine/workflows/sql/explain_run.sql")
 
 
-async def explain_run(conn: Connection, run_id: UUID, *, tenant_id: UUID | None = None) -> RunExplanation:
+async def explain_run(
+    conn: Connection, run_id: UUID, *, tenant_id: UUID | None = None, window: NewestWindow | None = None
+) -> RunExplanation:
     """The one reason a run, or the request for one, does not go on, or who executes it."""
     row = await fetch_row(conn, EXPLAIN, id=run_id, tenant_id=tenant_id)
     if row is None:
         raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
     if not row["has_run"]:
         return explained(RunExplanation, "run", run_id, row["intent_status"], _of_request(run_id, row))
-    of_job = await explain(conn, run_id, tenant_id=tenant_id)
+    of_job = await explain(conn, run_id, tenant_id=tenant_id, window=window)
     command = None if of_job.command is None else of_job.command.replace("atlas jobs", "atlas workflow")
     steps = [] if row["steps"] is None else orjson.loads(row["steps"])
     if of_job.reason not in ("waiting", "not_due") or not steps:

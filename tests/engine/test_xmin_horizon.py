@@ -21,9 +21,10 @@ from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.job_list import LIST, JobFilter, list_jobs, list_page, list_values
 from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.newest_active import NewestWindow, find_window
 from atlas.engine.jobs.summary import COUNT, COUNTED, NOTHING, summarize
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.metering.overview import read_overview, read_tenants
@@ -262,6 +263,57 @@ async def test_counts_and_explanations_beside_a_held_horizon_read_the_newest_job
 
     assert among_newest == along_indexes
     assert walked > 30 > by_key
+
+
+async def test_a_tenants_lists_and_explanations_beside_a_held_horizon_read_the_newest_jobs_and_are_the_same(
+    conn, owner, database_url, monkeypatch
+):
+    await switch(conn, online=True, actor=DANA)
+    worker = await given_worker(conn, "report.build")
+    acme = await given_tenant(conn)
+    monkeypatch.setattr("atlas.engine.jobs.newest_active.SLOW_DEAD_ROWS", 0)
+    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+        await enqueue_many(conn, [NewJob("report.build", {}, acme) for _ in range(1000)], actor=DANA)
+        jobs = await claim(conn, worker, limit=1000)
+        await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in jobs[3:]])
+        waits = [await given_job(conn, tenant_id=tenant) for tenant in (acme, acme, SYSTEM_TENANT)]
+        await hour_passes(owner)
+        window = await while_first(conn, other.get_server_pid(), lambda: find_window(conn))
+        monkeypatch.setattr("atlas.engine.jobs.newest_active.MAX_READ", 3)
+        narrow = await while_first(conn, other.get_server_pid(), lambda: find_window(conn))
+        async with conn.transaction():
+            await conn.execute(f"set local atlas.tenant = '{acme}'; set local role atlas_tenant")
+            along_indexes, among_newest = [await read_of_tenant(conn, acme, waits[1], of) for of in (None, window)]
+            first = await list_page(conn, JobFilter(acme, ("queued",)), window=narrow)
+            running = await list_page(conn, JobFilter(acme, ("running",)), window=narrow)
+            costs = [await list_costs(conn, acme, of) for of in (None, narrow)]
+
+    assert window is not None
+    assert window.since is None
+    assert among_newest == along_indexes
+    # The jobs that run are older than the newest three.
+    assert {job.id for job in first.jobs} == {*waits[:2]}
+    assert (running.jobs, running.searched_back_to, running.next_before) == ([], narrow.since, first.next_before)
+    assert min(costs[0]) > 30 > max(costs[1])
+
+
+async def read_of_tenant(conn, tenant: UUID, job_id: UUID, window: NewestWindow | None) -> list[object]:
+    """What a tenant is shown of its active jobs."""
+    filters = [JobFilter(tenant, of) for of in (("queued",), ("running",), ("queued", "running"), None)]
+    listed = [[job.id for job in (await list_page(conn, of, window=window)).jobs] for of in filters]
+    explained = await explain(conn, job_id, tenant_id=tenant, window=window)
+    return [listed, explained.reason, explained.numbers.get("ahead")]
+
+
+async def list_costs(conn, tenant: UUID, window: NewestWindow | None) -> list[int]:
+    """How many pages the lists of queued and of running jobs of a tenant read."""
+    found = []
+    for status in ("queued", "running"):
+        values = list_values(JobFilter(tenant, (status,)), before=None, limit=50)
+        if window is not None:
+            values |= {"lists": ["active"], "active_after": window.after}
+        found.append(await pages(conn, LIST, **values))
+    return found
 
 
 async def read_all_counts(pool, conn, job_ids: list[UUID]) -> list[object]:

@@ -9,20 +9,27 @@ with asked as materialized (
       select u.id from unnest(:ids::uuid[]) u(id) where not exists (select from only atlas.jobs a where a.id = u.id))) h) j
   where :tenant_id::uuid is null or j.tenant_id = :tenant_id
 ),
+-- While the xmin horizon is held, jobs are counted among the newest alone, those behind :newest_after.
+newest as materialized (
+  select n.tenant_id, n.job_type, n.status, n.priority, n.created_at, n.next_retry_at, n.host_id, n.held_by, n.limit_id, n.has_slot
+  from only atlas.jobs n
+  where n.id > :newest_after::uuid and case when n.status in ('queued', 'running') then true else false end
+),
 running as materialized (
   select r.job_type, r.tenant_id, count(*) as count
-  from only atlas.jobs r
-  where r.status = 'running'
-    -- read for a limit alone
-    and exists (
+  from (
+    select a.job_type, a.tenant_id from only atlas.jobs a where :newest_after is null and a.status = 'running'
+    union all
+    select n.job_type, n.tenant_id from newest n where n.status = 'running') r
+  -- read for a limit alone
+  where exists (
       select from asked a
       join atlas.tenants t on t.id = a.tenant_id
       left join atlas.job_types y on y.key = a.job_type and y.concurrency_key is null
-      where a.status = 'queued' and (y.concurrency is not null or t.limits ? 'in_flight'))
+    where a.status = 'queued' and (y.concurrency is not null or t.limits ? 'in_flight'))
   group by r.job_type, r.tenant_id
 ),
--- Those ahead: the first thousand ready jobs of its tenant and type, whether limits hold them or not. `slowed`: while the xmin horizon is
--- held, those among the newest jobs.
+-- Those ahead: the first thousand ready jobs of its tenant and type, whether limits hold them or not.
 ahead as materialized (
   select h.tenant_id, h.job_type, h.priority, h.created_at
   from (select distinct tenant_id, job_type from asked where status = 'queued') t
@@ -30,15 +37,14 @@ ahead as materialized (
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where atlas.is_ready(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
-     order by a.priority desc, a.created_at limit case when :slowed::boolean then 0 else 1000 end)
+     order by a.priority desc, a.created_at limit case when :newest_after is null then 1000 else 0 end)
     union all
     (select a.tenant_id, a.job_type, a.priority, a.created_at from only atlas.jobs a
      where atlas.is_ready_limited(a)
        and a.tenant_id = t.tenant_id and a.job_type = t.job_type
-     order by a.priority desc, a.created_at limit case when :slowed then 0 else 1000 end)
+     order by a.priority desc, a.created_at limit case when :newest_after is null then 1000 else 0 end)
     union all
-    (select a.tenant_id, a.job_type, a.priority, a.created_at
-     from (select * from only atlas.jobs order by id desc limit case when :slowed then 10000 else 0 end) a
+    (select a.tenant_id, a.job_type, a.priority, a.created_at from newest a
      where a.status = 'queued' and a.next_retry_at is null and a.host_id is null and a.tenant_id = t.tenant_id and a.job_type = t.job_type
      order by a.priority desc, a.created_at limit 1000)) h
 ),
@@ -48,13 +54,19 @@ held as materialized (
     case when j.held_by = j.limit_id then y.rate else t.limits->>'rate' end as rate,
     case when j.held_by = j.limit_id and y.concurrency_key is not null then y.concurrency end as most,
     case when j.held_by = j.limit_id then (
-      select count(*) from only atlas.jobs s
-      where s.limit_id = j.limit_id and s.has_slot and s.status in ('queued', 'running')) end as slots,
+      (select count(*) from only atlas.jobs s
+       where :newest_after is null and s.limit_id = j.limit_id and s.has_slot and s.status in ('queued', 'running'))
+      + (select count(*) from newest s where s.limit_id = j.limit_id and s.has_slot)) end as slots,
     (select count(*) from (
-       select from only atlas.jobs a
-       where a.held_by = j.held_by and a.status = 'queued' and a.next_retry_at >= '9999-01-01 00:00:00+00'
-         and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
-       limit 1000) h) as ahead,
+       (select from only atlas.jobs a
+        where :newest_after is null and a.held_by = j.held_by and a.status = 'queued' and a.next_retry_at >= '9999-01-01 00:00:00+00'
+          and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
+        limit 1000)
+       union all
+       (select from newest a
+        where a.held_by = j.held_by and a.status = 'queued' and a.next_retry_at >= '9999-01-01 00:00:00+00'
+          and (a.priority > j.priority or (a.priority = j.priority and a.created_at < j.created_at))
+        limit 1000)) h) as ahead,
     l.tokens, l.per_second, l.refilled_at, l.release_at
   from asked j
   join atlas.tenants t on t.id = j.tenant_id
@@ -64,7 +76,7 @@ held as materialized (
 ),
 shares as materialized (
   select t.tenant_id, t.job_type, s.used, s.share, s.before
-  from (select distinct tenant_id, job_type from asked where status = 'queued' and not :slowed) t
+  from (select distinct tenant_id, job_type from asked where status = 'queued' and :newest_after is null) t
   cross join lateral atlas.share_of(t.tenant_id, t.job_type) s
 )
 select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count,

@@ -16,7 +16,7 @@ create or replace function list_jobs(
   p_lists text[], p_examined int, p_before_at timestamptz, p_before uuid, p_after_at timestamptz, p_after uuid, p_lowest uuid, p_highest uuid,
   p_limit int, p_offset int, p_most_bytes bigint, p_tenant_id uuid, p_statuses text[], p_job_type text, p_source text, p_correlation_id text,
   p_created_after timestamptz, p_created_before timestamptz, p_finished_after timestamptz, p_finished_before timestamptz, p_worker_id text,
-  p_host_id uuid, p_parent_run_id uuid, p_group_id uuid, p_error_type text, p_error_text text, p_error_pattern text
+  p_host_id uuid, p_parent_run_id uuid, p_group_id uuid, p_error_type text, p_error_text text, p_error_pattern text, p_active_after uuid default '00000000-0000-0000-0000-000000000000'
 ) returns table (id uuid, at timestamptz, page_size bigint, matched bigint, reached_at timestamptz, reached uuid, searched_back_to timestamptz) language plpgsql stable
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off set enable_sort = off set enable_incremental_sort = off
 set enable_bitmapscan = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -51,7 +51,7 @@ begin
   with recursive
   -- the lists of each tenant that has jobs in it, from one tenant to the next along the index; or of the one that is asked for
   sources as (
-    select l.list, coalesce(p_tenant_id, case when l.list not in ('key', 'children', 'running', 'group') then no_id end) as tenant_id
+    select l.list, coalesce(p_tenant_id, case when l.list not in ('key', 'children', 'active', 'running', 'group') then no_id end) as tenant_id
     from unnest(p_lists) l(list)
     union all
     select s.list, case s.list
@@ -76,7 +76,7 @@ begin
     from sources s
     cross join lateral (
       select k.at, k.id, row_number() over (order by k.at desc, k.id desc) as nth
-      from job_keys(s.list, s.tenant_id, p_correlation_id, related_id, p_before_at, p_before, p_after_at, p_after, few) k) k
+      from job_keys(s.list, s.tenant_id, p_correlation_id, related_id, p_before_at, p_before, p_after_at, p_after, few, p_active_after) k) k
   ),
   first_bound as materialized (
     select coalesce(max(b.at), p_after_at) as at, coalesce((array_agg(b.id))[1], p_after) as id
@@ -89,7 +89,7 @@ begin
     cross join first_bound b
     cross join lateral (
       select k.at, k.id, row_number() over (order by k.at desc, k.id desc) as nth
-      from job_keys(f.list, f.tenant_id, p_correlation_id, related_id, f.at, f.id, b.at, b.id, more) k) k
+      from job_keys(f.list, f.tenant_id, p_correlation_id, related_id, f.at, f.id, b.at, b.id, more, p_active_after) k) k
     where f.nth = few and (f.at, f.id) > (b.at, b.id)
   ),
   second_bound as materialized (
@@ -106,7 +106,7 @@ begin
     select k.at, k.id
     from second_keys f
     cross join second_bound b
-    cross join lateral job_keys(f.list, f.tenant_id, p_correlation_id, related_id, f.at, f.id, b.at, b.id, p_examined) k
+    cross join lateral job_keys(f.list, f.tenant_id, p_correlation_id, related_id, f.at, f.id, b.at, b.id, p_examined, p_active_after) k
     where f.nth = more and (f.at, f.id) > (b.at, b.id)
   ),
   examined as materialized (
