@@ -1,6 +1,5 @@
 """Which jobs a request is about: the filters of a list in its query, and the same in a body."""
 
-from dataclasses import asdict
 from typing import Annotated, Any, get_args
 from uuid import UUID
 
@@ -12,7 +11,7 @@ from atlas.api.models.jobs import JobSource, SynonymBody
 from atlas.api.request_context import Calling
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.synonyms import STATUSES as SYNONYMS
-from atlas.models.jobs import JobFilterShown, JobStatus
+from atlas.models.jobs import JobStatus
 
 STATUS_RULE = (
     "A job has one of these at a time. `queued` is due; `waiting` is queued and due later: delayed jobs and retries. "
@@ -64,11 +63,6 @@ def _statuses(names: list[str] | None, *, include_scheduled: bool | None) -> tup
     if names is None:
         return None
     return (*names, "waiting") if include_scheduled and "queued" in names else tuple(names)
-
-
-def filter_shown(wanted: JobFilter) -> JobFilterShown:
-    """A filter as a response shows it."""
-    return JobFilterShown.model_validate({**asdict(wanted), "status": wanted.statuses})
 
 
 async def wanted_jobs(

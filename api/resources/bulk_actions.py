@@ -1,33 +1,29 @@
 """Routes for actions on many jobs: preview one, begin it, see how far it is, stop it."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from atlas.api.access.roles import MANAGERS, READERS
 from atlas.api.models.common import Body, Id, Number, Whole
-from atlas.api.models.job_filter import JobFilterBody, filter_shown
+from atlas.api.models.job_filter import JobFilterBody
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.jobs.bulk_actions import (
     MAX_IDS,
     MAX_REASON_LENGTH,
-    BulkAction,
     begin_bulk_action,
     cancel_bulk_action,
     find_bulk_action,
     list_bulk_actions,
 )
-from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, preview_bulk_action
+from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, bulk_filter, preview_bulk_action
 from atlas.models import Page
-from atlas.models.jobs import BulkActionPreview, BulkActionShown
+from atlas.models.jobs import BulkAction, BulkActionPreview, BulkVerb
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/bulk", route_class=GuardedRoute, tags=["jobs"])
-
-BulkVerbName = Literal["retry", "cancel", "delete", "discard"]
-
 
 # What names the jobs of an action.
 SELECTIONS = ("ids", "filter", "digest")
@@ -36,7 +32,7 @@ SELECTIONS = ("ids", "filter", "digest")
 class NewBulkPreview(Body):
     """What would be done with the jobs that pass a `filter`."""
 
-    action: BulkVerbName
+    action: BulkVerb
     filter: JobFilterBody
     limit: Annotated[Whole, Field(ge=1, le=MAX_PREVIEWED)] | None = None
 
@@ -46,7 +42,7 @@ class NewBulkAction(Body):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in SELECTIONS]})
 
-    action: BulkVerbName
+    action: BulkVerb
     # Exactly one of the three is sent.
     ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] = Field(default_factory=list)
     filter: JobFilterBody = Field(default_factory=JobFilterBody)
@@ -83,7 +79,7 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
             limit=body.limit or MAX_PREVIEWED,
         )
     values = {name: getattr(found, name) for name in BulkActionPreview.model_fields if name != "filter"}
-    return BulkActionPreview(**values, filter=filter_shown(found.filter))
+    return BulkActionPreview(**values, filter=bulk_filter(found.filter))
 
 
 @router.post(
@@ -93,7 +89,7 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     summary="Retry, cancel, delete or discard many jobs: by their ids, a preview or a filter",
 )
 @requires(*MANAGERS)
-async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
+async def begin(body: NewBulkAction, call: Calling) -> BulkAction:
     """The first 200 jobs are changed at once; a scheduler goes on with the others, at `rate_per_second` if it is given.
 
     A job that cannot be changed does not stop the others: `verdicts` counts what became of them. A job of a preview
@@ -102,7 +98,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
     Every change is in the audit log with the reason.
     """
     async with call.transaction() as conn:
-        begun = await begin_bulk_action(
+        return await begin_bulk_action(
             conn,
             body.action,
             actor=call.actor,
@@ -113,33 +109,26 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkActionShown:
             rate_per_second=body.rate_per_second,
             reason=body.reason.strip(),
         )
-    return shown_action(begun)
 
 
 @router.get("", operation_id="list_bulk_actions", summary="List the actions on many jobs, newest first")
 @requires(*READERS, replica=True)
-async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[BulkActionShown]:
+async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -> Page[BulkAction]:
     """Those that ended are kept for ninety days."""
-    return await list_page(call, list_bulk_actions, cursor, limit, show=shown_action, tenant_id=call.tenant_id)
+    return await list_page(call, list_bulk_actions, cursor, limit, tenant_id=call.tenant_id)
 
 
 @router.get("/{bulk_id:uuid}", operation_id="get_bulk_action", summary="How far an action on many jobs is")
 @requires(*READERS)
-async def show_one(bulk_id: Id, call: Calling) -> BulkActionShown:
+async def show_one(bulk_id: Id, call: Calling) -> BulkAction:
     """`running` until nothing is left."""
     async with call.transaction(read_only=True) as conn:
-        return shown_action(await find_bulk_action(conn, bulk_id, tenant_id=call.tenant_id))
+        return await find_bulk_action(conn, bulk_id, tenant_id=call.tenant_id)
 
 
 @router.post("/{bulk_id:uuid}/cancel", operation_id="cancel_bulk_action", summary="Stop an action on many jobs")
 @requires(*MANAGERS)
-async def cancel(bulk_id: Id, call: Calling) -> BulkActionShown:
+async def cancel(bulk_id: Id, call: Calling) -> BulkAction:
     """What it has done stays done. 409 if it has ended."""
     async with call.transaction() as conn:
-        return shown_action(await cancel_bulk_action(conn, bulk_id, actor=call.actor, tenant_id=call.tenant_id))
-
-
-def shown_action(action: BulkAction) -> BulkActionShown:
-    """An action as a response."""
-    values = {name: getattr(action, name) for name in BulkActionShown.model_fields if name != "filter"}
-    return BulkActionShown(**values, filter=None if action.filter is None else filter_shown(action.filter))
+        return await cancel_bulk_action(conn, bulk_id, actor=call.actor, tenant_id=call.tenant_id)

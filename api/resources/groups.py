@@ -12,19 +12,18 @@ from atlas.api.models.common import Body, Id
 from atlas.api.models.jobs import MAX_JOBS, NewJobBody, start_of
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.bulk_actions import shown_action
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MAX_VALUES
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.bulk_previews import BulkVerb, preview_bulk_action
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.find_groups import find_group, list_groups
 from atlas.engine.jobs.groups import LONGEST_NAME
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.models import Page
-from atlas.models.jobs import BulkActionShown, JobGroup
+from atlas.models.jobs import BulkAction, BulkVerb, JobGroup
 
 router = APIRouter(prefix=f"{PREFIX}/groups", route_class=GuardedRoute, tags=["jobs"])
 
@@ -76,7 +75,7 @@ async def show_one(group_id: Id, call: Calling) -> JobGroup:
 
 @router.post("/{group_id:uuid}/cancel", operation_id="cancel_group", summary="Cancel all jobs of a group")
 @requires(*MANAGERS)
-async def cancel(group_id: Id, call: Calling) -> BulkActionShown:
+async def cancel(group_id: Id, call: Calling) -> BulkAction:
     """An action on the `total` jobs that can be canceled now: the first 200 at once, a scheduler does the others.
 
     To see the number first, preview it: `POST /jobs/bulk/preview` with the filter `group_id`. When the last job has
@@ -87,18 +86,17 @@ async def cancel(group_id: Id, call: Calling) -> BulkActionShown:
 
 @router.post("/{group_id:uuid}/retry", operation_id="retry_group", summary="Retry what failed of a group")
 @requires(*MANAGERS)
-async def retry(group_id: Id, call: Calling) -> BulkActionShown:
+async def retry(group_id: Id, call: Calling) -> BulkAction:
     """An action on the `total` jobs that failed or were canceled. What followed the group is not enqueued again."""
     return await _begin(call, "retry", group_id)
 
 
-async def _begin(call: RequestContext, verb: BulkVerb, group_id: Id) -> BulkActionShown:
+async def _begin(call: RequestContext, verb: BulkVerb, group_id: Id) -> BulkAction:
     async with call.transaction() as conn:
         group = await find_group(conn, group_id, tenant_id=call.tenant_id)
         actor, tenant_id, jobs = call.actor, group.tenant_id, JobFilter(group.tenant_id, group_id=group.id)
         preview = await preview_bulk_action(conn, verb, jobs, actor=actor, tenant_id=tenant_id)
-        begun = await begin_bulk_action(conn, verb, actor=actor, digest=preview.digest, tenant_id=tenant_id)
-    return shown_action(begun)
+        return await begin_bulk_action(conn, verb, actor=actor, digest=preview.digest, tenant_id=tenant_id)
 
 
 async def _require_definitions(batcher: EnqueueBatcher, call: RequestContext, bodies: list[NewJobBody]) -> None:

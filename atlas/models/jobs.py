@@ -13,7 +13,8 @@ JobSource: TypeAlias = Annotated[str, known("manual", "event", "schedule", "work
 AttemptStatus: TypeAlias = Annotated[str, known("running", "succeeded", "failed", "timeout", "canceled", "lost")]
 AttemptOutcome: TypeAlias = Annotated[str, known("unknown", "snoozed", "released")]
 KnownJobStatus: TypeAlias = Annotated[str, known(*get_args(JobStatus))]
-KnownBulkVerb: TypeAlias = Annotated[str, known("retry", "cancel", "delete", "discard")]
+BulkVerb = Literal["retry", "cancel", "delete", "discard"]
+KnownBulkVerb: TypeAlias = Annotated[str, known(*get_args(BulkVerb))]
 
 ENDED: frozenset[JobStatus] = frozenset({"succeeded", "failed", "dead_letter", "canceled"})
 
@@ -192,8 +193,8 @@ class PublishedJobType(ApiModel):
     is_command: bool
 
 
-class JobFilterShown(ApiModel):
-    """Which jobs are meant: every field that is not null must match, as in the query of their list."""
+class BulkFilter(ApiModel):
+    """Which jobs a bulk action changes: every field that is not null must match, as in the query of their list."""
 
     status: list[JobStatus] | None = None
     job_type: str | None = None
@@ -213,15 +214,16 @@ class JobFilterShown(ApiModel):
     group_id: UUID | None = None
 
 
-class BulkActionShown(ApiModel):
-    """An action on many jobs, and how far it is."""
+class BulkAction(ApiModel):
+    """An action on many jobs, and how far it is. `verdicts` counts what became of them."""
 
     id: UUID
     tenant_id: UUID | None
     action: KnownBulkVerb
     status: Annotated[str, known("running", "done", "canceled")]
     reason: str
-    filter: JobFilterShown | None
+    filter: BulkFilter | None
+    # How many jobs are named by their ids or are in the set of a preview; None for a filter.
     total: int | None
     rate_per_second: float | None
     changed: int
@@ -232,6 +234,7 @@ class BulkActionShown(ApiModel):
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    # The set that it changes, and how many jobs matched when it began that were not in it.
     digest: str | None = None
     arrived: int | None = None
 
@@ -246,7 +249,7 @@ class BulkActionPreview(ApiModel):
 
     digest: str
     action: KnownBulkVerb
-    filter: JobFilterShown
+    filter: BulkFilter
     count: int
     left_out: dict[str, int]
     complete: bool

@@ -10,8 +10,7 @@ from atlas.cli.terminal.output import say
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
-    from atlas.engine.jobs.bulk_previews import BulkVerb
-    from atlas.models.jobs import BulkActionPreview, BulkActionShown
+    from atlas.models.jobs import BulkAction, BulkActionPreview, BulkVerb
 
 Preview = Annotated[bool, typer.Option("--preview", help="Only count the jobs that it would change.")]
 Digest = Annotated[
@@ -33,7 +32,7 @@ def change_jobs(
     if preview and digest is not None:
         raise typer.BadParameter("count with --preview, or change what it counted with --digest", param_hint="--digest")
 
-    async def work(atlas: "AtlasClient") -> "tuple[BulkActionPreview | None, BulkActionShown | None]":
+    async def work(atlas: "AtlasClient") -> "tuple[BulkActionPreview | None, BulkAction | None]":
         if digest is not None:
             return None, await atlas.begin_bulk_action(verb, digest=digest)
         counted = await atlas.preview_bulk_action(verb, await filter_of(atlas), limit=limit)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import orjson
@@ -27,7 +27,7 @@ from atlas.db.prisma import as_json, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.bulk_previews import (
     STORED_FILTER,
-    BulkVerb,
+    bulk_filter,
     count_arrived,
     find_preview,
     narrowed,
@@ -37,6 +37,8 @@ from atlas.engine.jobs.job_list import STATUSES, JobFilter, list_ids
 from atlas.engine.jobs.retry import refused_by_policy
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
 from atlas.ids import new_id
+from atlas.models.jobs import BulkAction, BulkVerb
+from atlas.models.rows import from_row
 
 if TYPE_CHECKING:
     from atlas.generated import models
@@ -48,8 +50,6 @@ CANCEL = statement("engine/jobs/sql/cancel_bulk_action.sql")
 DUE = statement("engine/jobs/sql/due_bulk_actions.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_actions.sql")
 
-BulkStatus = Literal["running", "done", "canceled"]
-
 ENDED = {"succeeded", "failed", "dead_letter", "canceled"}
 MAX_IDS = 1000
 MAX_RUNNING = 20
@@ -59,32 +59,6 @@ STEP_JOBS = 1000
 FIRST_STEP_JOBS = 200
 # Jobs that a step compares with a filter.
 MAX_EXAMINED = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class BulkAction:
-    """What is done to many jobs, and how far it is. `verdicts` counts what became of them."""
-
-    id: UUID
-    tenant_id: UUID | None
-    action: BulkVerb
-    status: BulkStatus
-    reason: str
-    filter: JobFilter | None
-    # How many jobs are named by their ids or are in the set of a preview; None for a filter.
-    total: int | None
-    rate_per_second: float | None
-    changed: int
-    passed_over: int
-    verdicts: dict[str, int]
-    created_by: str
-    canceled_by: str | None
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    # The set that it changes, and how many jobs matched when it began that were not in it.
-    digest: str | None
-    arrived: int | None
 
 
 async def begin_bulk_action(
@@ -264,23 +238,5 @@ def _event(action: str, id: UUID, tenant_id: UUID | None, actor: Actor, facts: M
 def _bulk_action(row: "models.BulkAction") -> BulkAction:
     selection = cast("dict[str, Any]", row.selection)
     kept = selection.get("filter") or selection.get("previewed_filter")
-    return BulkAction(
-        UUID(row.id),
-        None if row.tenantId is None else UUID(row.tenantId),
-        cast("BulkVerb", row.action),
-        cast("BulkStatus", row.status),
-        row.reason,
-        None if kept is None else STORED_FILTER.validate_python(kept),
-        row.total,
-        row.ratePerSecond,
-        row.changed,
-        row.passedOver,
-        cast("dict[str, int]", row.verdicts),
-        row.createdBy,
-        row.canceledBy,
-        row.createdAt,
-        row.updatedAt,
-        row.finishedAt,
-        selection.get("digest"),
-        selection.get("arrived"),
-    )
+    filter = None if kept is None else bulk_filter(STORED_FILTER.validate_python(kept))
+    return from_row(BulkAction, row, filter=filter, digest=selection.get("digest"), arrived=selection.get("arrived"))

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -22,6 +22,7 @@ from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.job_list import BY_END, JobFilter, list_ended, list_ids
 from atlas.engine.jobs.retry import refused_by_policy
 from atlas.errors import Conflict, NotFound, Refused
+from atlas.models.jobs import BulkFilter, BulkVerb
 
 STORE = statement("engine/jobs/sql/store_bulk_preview.sql")
 FIND = statement("engine/jobs/sql/find_bulk_preview.sql")
@@ -29,8 +30,6 @@ REFUSED = statement("engine/jobs/sql/refused_retries.sql")
 ARRIVED = statement("engine/jobs/sql/arrived_since_preview.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_previews.sql")
 DROP_OLDEST = statement("engine/jobs/sql/drop_oldest_previews.sql")
-
-BulkVerb = Literal["retry", "cancel", "delete", "discard"]
 
 # The statuses that each can change.
 APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
@@ -164,6 +163,11 @@ def stored_filter(wanted: JobFilter) -> dict[str, Any]:
     values = {name: value for name, value in asdict(wanted).items() if value is not None and name != "tenant_id"}
     found: dict[str, Any] = orjson.loads(orjson.dumps(values, default=str))
     return found
+
+
+def bulk_filter(filter: JobFilter) -> BulkFilter:
+    """A filter as an action or a preview names it."""
+    return BulkFilter.model_validate({**asdict(filter), "status": filter.statuses})
 
 
 async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:

@@ -14,8 +14,8 @@ from atlas.models.effects import Effect, Settlement
 from atlas.models.explain import JobExplanation
 from atlas.models.jobs import (
     Attempt,
+    BulkAction,
     BulkActionPreview,
-    BulkActionShown,
     Canceled,
     DeadLetterGroups,
     EnqueuedJob,
@@ -120,19 +120,19 @@ class JobOperations(ApiCaller):
         digest: str | None = ...,
         rate_per_second: float | None = ...,
         reason: str = ...,
-    ) -> BulkActionShown:
+    ) -> BulkAction:
         """Retry, cancel, delete or discard many jobs: by their ids, a preview's digest, or the filter of a list."""
 
     @listing("/jobs/bulk")
-    def list_bulk_actions(self) -> BulkActionShown:
+    def list_bulk_actions(self) -> BulkAction:
         """The actions on many jobs, newest first."""
 
     @operation("GET", "/jobs/bulk/{bulk_id}")
-    def get_bulk_action(self, bulk_id: Id) -> BulkActionShown:
+    def get_bulk_action(self, bulk_id: Id) -> BulkAction:
         """How far an action on many jobs is."""
 
     @operation("POST", "/jobs/bulk/{bulk_id}/cancel")
-    def cancel_bulk_action(self, bulk_id: Id) -> BulkActionShown:
+    def cancel_bulk_action(self, bulk_id: Id) -> BulkAction:
         """Stop an action on many jobs; what it has done stays done."""
 
     @operation("POST", "/groups")
@@ -150,11 +150,11 @@ class JobOperations(ApiCaller):
         """One group, with its jobs by status."""
 
     @operation("POST", "/groups/{group_id}/cancel")
-    def cancel_group(self, group_id: Id) -> BulkActionShown:
+    def cancel_group(self, group_id: Id) -> BulkAction:
         """Cancel all jobs of a group that have not ended."""
 
     @operation("POST", "/groups/{group_id}/retry")
-    def retry_group(self, group_id: Id) -> BulkActionShown:
+    def retry_group(self, group_id: Id) -> BulkAction:
         """Retry the jobs of a group that failed or were canceled. What followed it is not enqueued again."""
 
     @operation("POST", "/jobs/{job_id}/cancel")
@@ -204,6 +204,6 @@ class JobOperations(ApiCaller):
         return await until_ended(self, "group", group, JobOperations.get_group.begin, timeout)
 
     @method
-    async def wait_for_bulk_action(self, action: Id, *, timeout: float | None = None) -> BulkActionShown:
+    async def wait_for_bulk_action(self, action: Id, *, timeout: float | None = None) -> BulkAction:
         """The action on many jobs once it changes nothing more; NotEnded after `timeout` seconds."""
         return await until_ended(self, "bulk action", action, JobOperations.get_bulk_action.begin, timeout)

@@ -6,7 +6,7 @@ import { useTenant } from "@/session/tenant";
 import type { JobStatus } from "./search";
 
 export type BulkVerb = Schemas["NewBulkAction"]["action"];
-export type BulkAction = Schemas["BulkActionShown"];
+export type BulkAction = Schemas["BulkAction"];
 export type BulkPreview = Schemas["BulkActionPreview"];
 /** The jobs of an action: by their ids, or all that pass a filter. */
 export type Selection = { ids: string[] } | { filter: Schemas["JobFilterBody"] };
