@@ -25,6 +25,10 @@ select not exists (
   select from pg_catalog.pg_stat_activity
   where (pid = $1 or application_name = $2) and (state is null or state not like 'idle%'))"""
 
+_END_SESSIONS = """
+select count(pg_catalog.pg_terminate_backend(pid)) from pg_catalog.pg_stat_activity
+where starts_with(application_name, $1) and datname = current_database() and pid <> pg_catalog.pg_backend_pid()"""
+
 log = get_logger("database")
 # Kept until they end.
 _looks: set[asyncio.Task[None]] = set()
@@ -68,6 +72,14 @@ class WaitingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg br
 async def sessions_are_idle(conn: Any, application: str) -> bool:
     """Whether no session of this name works for its client. Closes the connection."""
     return bool(await _idle(conn, None, application))
+
+
+async def end_sessions(conn: Any, prefix: str) -> None:
+    """End the sessions of this database whose name begins so. Closes the connection."""
+    try:
+        await conn.fetchval(_END_SESSIONS, prefix)
+    finally:
+        conn.terminate()
 
 
 async def _idle(conn: Any, pid: int | None, application: str | None) -> int:

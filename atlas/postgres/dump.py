@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from atlas.db.lost_response import sessions_are_idle
+from atlas.db.lost_response import end_sessions, sessions_are_idle
 from atlas.db.pool import connect
 from atlas.errors import AtlasError
 from atlas.postgres.pg_ctl import BIN
@@ -34,11 +34,16 @@ TIMEOUT_IF_KNOWN = (
 # The first statement after the settings. The schema is there already.
 CREATE_SCHEMA = b"CREATE SCHEMA "
 LAST_SETTING = b"SET row_security = "
+# How the sessions of restores are named: each has a name of its own that begins with this.
+RESTORE_SESSIONS = "atlas restore "
 # Owners and policies name the logins of the server that was dumped.
 WITHOUT_LOGINS = ("--no-owner", "--no-policies")
 _NAME = r'(?:"(?:[^"]|"")+"|\w+)'
 GRANT = rf"GRANT .* TO ({_NAME})(?: WITH GRANT OPTION)?;$"
 OWNER_REMEDY = "Let ATLAS_OWNER_URL name the login that ran `atlas migrate`, or a superuser."
+
+# Why a server could not be asked.
+_NOT_ASKED = (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, AtlasError)
 
 Progress = Callable[[int], None]
 
@@ -75,7 +80,7 @@ async def dump_tables(
 
 async def _dump(url: str, file: Path, progress: Progress, *arguments: str) -> None:
     with file.open("wb") as out:
-        session = _Session(url)
+        session = _Session(url, "atlas dump ")
         options = ("--format=custom", "--enable-row-security")
         process = await _start("pg_dump", *options, *arguments, session=session, stdout=out)
         assert process.stderr is not None
@@ -95,14 +100,16 @@ async def restore(url: str, file: Path, progress: Progress, *, parts: Sequence[P
         *(("--data-only", str(part)) for part in parts),
         ("--section=post-data", str(file)),
     ]
-    commands = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", "--file=-")
-    session = _Session(url)
+    commands = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
+    session = _Session(url, RESTORE_SESSIONS)
     writer = await _start("psql", *commands, session=session, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert writer.stdin is not None
     assert writer.stderr is not None
     copied = [0]
     watch = _Watch(session, lambda: copied[0], progress)
     said = asyncio.ensure_future(writer.stderr.read())
+    # Not psql's own way, which commits what it has when its input ends, also because this process was killed.
+    writer.stdin.write(b"BEGIN;\n")
     for script in scripts:
         reader = await _start("pg_restore", "--file=-", *WITHOUT_LOGINS, *script)
         assert reader.stderr is not None
@@ -111,7 +118,7 @@ async def restore(url: str, file: Path, progress: Progress, *, parts: Sequence[P
         if not complete:
             break
     else:
-        # Only now: psql commits what it has when its input ends.
+        writer.stdin.write(b"COMMIT;\n")
         writer.stdin.close()
     write_errors = await watch.wait(said, writer)
     if await writer.wait() > 0:
@@ -165,17 +172,23 @@ async def _copy(reader: Process, writer: Process, copied: list[int], *, creates:
 class _Session:
     """The session of a program of Postgres, under a name of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, prefix: str) -> None:
         self.url = url
-        self.name = f"atlas {uuid4()}"
+        self.name = f"{prefix}{uuid4()}"
 
     async def is_idle(self) -> bool:
         """Whether the server waits for the program, or cannot be asked."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await sessions_are_idle(await connect(self.url), self.name)
-        except (TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, AtlasError):
+        except _NOT_ASKED:
             return True
+
+    async def end(self) -> None:
+        """End it at the server, which does not hear of the program's end: it would keep its locks."""
+        with suppress(*_NOT_ASKED):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await end_sessions(await connect(self.url), self.name)
 
 
 async def _start(program: str, *arguments: str, session: _Session | None = None, **pipes: Any) -> Process:
@@ -217,6 +230,7 @@ class _Watch:
                     idle = idle + 1 if await self._session.is_idle() else 0
                     looked_at = time.monotonic()
                 if idle == MAX_IDLE_LOOKS:
+                    await self._session.end()
                     raise DumpFailed(
                         "A response of the server was lost: the server waits for the program, and the program for it.",
                         remedy="Look at what stands between them, such as a proxy or a tunnel, and run it again.",
@@ -224,10 +238,20 @@ class _Watch:
             return await working
         except BaseException:
             working.cancel()
-            for process in processes:
-                if process.returncode is None:
-                    process.kill()
+            await asyncio.gather(working, return_exceptions=True)
+            await _kill(processes)
             raise
+
+
+async def _kill(processes: Sequence[Process]) -> None:
+    """End processes, and free what they hold. One that nothing reads from any more would not be seen to end."""
+    for process in processes:
+        if process.returncode is None:
+            process.kill()
+    for process in processes:
+        if process.stdout is not None:
+            await process.stdout.read()
+        await process.wait()
 
 
 async def _require_success(program: str, process: Process, errors: bytes) -> None:

@@ -20,6 +20,7 @@ from atlas.cli.backup.roles import make_roles, warn_of_lost_grants
 from atlas.cli.connection.needs_database import require_database
 from atlas.cli.runtime import bring_up_to_date, caller, execute, open_atlas, reach_database
 from atlas.cli.terminal.output import Json, say, warn
+from atlas.db.lost_response import end_sessions
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, statement
@@ -27,6 +28,7 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.secrets.key import key_file as secret_key_file
 from atlas.errors import AtlasError, Conflict, DatabaseError
 from atlas.postgres.cluster import has_embedded
+from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.postgres.dump import restore as restore_dump
 from atlas.private_folder import make_private
 from atlas.settings import Settings
@@ -130,7 +132,7 @@ async def _restore_database(url: str, folder: Path, manifest: Manifest, *, again
     """Restore dump and history into an empty schema, and bring it up to date. Where that fails, it is as before."""
     conn = await connect(url, application="atlas restore")
     try:
-        is_new = await _make_room(conn, again=again)
+        is_new = await _make_room(conn, url, again=again)
         try:
             await make_roles(conn, folder / manifest.dump)
             with progress("restoring", json=json) as advance:
@@ -159,7 +161,7 @@ async def _secure_tables(conn: Connection) -> None:
         ) from error
 
 
-async def _make_room(conn: Connection, *, again: bool) -> bool:
+async def _make_room(conn: Connection, url: str, *, again: bool) -> bool:
     """Make an empty schema; returns whether there was none. Only contents of an interrupted restore are dropped."""
     schema = schema_name()
     if await conn.fetchval("select to_regnamespace($1)", schema) is None:
@@ -173,6 +175,8 @@ async def _make_room(conn: Connection, *, again: bool) -> bool:
             ) from error
         return True
     if again:
+        # That of the restore before may have outlived it, and keep its locks.
+        await end_sessions(await connect(url), RESTORE_SESSIONS)
         await _empty(conn)
     elif await fetch(conn, SCHEMA_CONTENTS, schema=schema):
         raise Conflict(

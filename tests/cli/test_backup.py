@@ -15,6 +15,7 @@ from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs.gate import switch
 from atlas.postgres.cluster import start_embedded
+from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.settings import load_settings
 from tests.cli.conftest import MAKE_GUEST, as_guest
 from tests.engine.test_history import file_all, given_failure
@@ -155,10 +156,14 @@ async def test_a_restore_into_a_database_with_other_tables_leaves_them_alone_and
         target = {"DATABASE_URL": url, "ATLAS_HOME": str(tmp_path / "fresh")}
         unfinished = await atlas("doctor", **target)
         assert "not completed" in unfinished.stdout
+        # And its session, where the network did not tell the server of its end.
+        left = await connect(url, application=f"{RESTORE_SESSIONS}of before")
+        await left.execute("begin; lock table atlas.half")
         restored = await atlas("restore", str(backup), **target)
         assert restored.code == 0, restored
         assert await conn.fetchval("select count(*) from public.orders") == 1
         assert await conn.fetchval("select to_regclass('atlas.half')") is None
+        await left.close()
         assert await conn.fetchval("select count(*) from atlas.jobs") == 1
         assert (await atlas("audit", "verify", **target)).code == 0
         await conn.close()
