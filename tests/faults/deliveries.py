@@ -2,8 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,6 +29,26 @@ NETWORKS = {"ATLAS_HTTP_ALLOWED_NETWORKS": "127.0.0.0/8"}
 DELIVERY_SETTINGS = {**NETWORKS, "ATLAS_SECRET_KEY_FILE": "secret.key"}
 
 
+# The cases that use key and networks now: they are the same for all, and the process has one of each.
+_using: list[Path] = []
+_networks = patch.dict(os.environ, NETWORKS)
+
+
+@contextmanager
+def _settings(key: Path) -> Iterator[None]:
+    if not _using:
+        use_secret_key(load_key(key))
+        _networks.start()
+    _using.append(key)
+    try:
+        yield
+    finally:
+        _using.remove(key)
+        if not _using:
+            _networks.stop()
+            use_secret_key(None)
+
+
 @asynccontextmanager
 async def receive(url: str, folder: Path) -> AsyncIterator[None]:
     """A server that notes what it gets, and deliveries to it that wait."""
@@ -36,13 +56,9 @@ async def receive(url: str, folder: Path) -> AsyncIterator[None]:
     (folder / "secret.key").write_text(KEY)
     receiver = Receiver()
     async with receiver.running():
-        use_secret_key(load_key(folder / "secret.key"))
         tenant_id = await given_tenant(conn, "hooks")
-        try:
-            with patch.dict(os.environ, NETWORKS):
-                await add_webhook(conn, tenant_id, receiver.url, ("job.canceled",), actor=DANA)
-        finally:
-            use_secret_key(None)
+        with _settings(folder / "secret.key"):
+            await add_webhook(conn, tenant_id, receiver.url, ("job.canceled",), actor=DANA)
         jobs = [NewJob("a.work", {"n": n}, tenant_id, allow_unknown=True) for n in range(COUNT)]
         await enqueue_many(conn, jobs, actor=DANA)
         await cancel_many(conn, [job.id for job in jobs], actor=DANA, tenant_id=None)

@@ -53,7 +53,8 @@ async def book(conn: Any, id: str) -> None:
 @job("fault.booked", max_retries=5, retry={"base": 0, "factor": 1, "jitter": 0})
 async def booked(input: dict[str, Any], ctx: JobContext) -> None:
     """Writes a row in the transaction that ends the job."""
-    async with Marked(ctx, "fault.booked"), ctx.transaction() as conn:
+    # It may be killed between the commit and whatever comes next.
+    async with ctx.transaction() as conn, Marked(ctx, "fault.booked"):
         await book(conn, str(ctx.job_id))
 
 
