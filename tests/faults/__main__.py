@@ -43,7 +43,7 @@ async def run_cases(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]
         if chosen.seed is None:
             cases = cases_of(name, counted.points, faults=chosen.fault or FAULTS, occurrences=chosen.occurrences)
         else:
-            cases = one_fault_each(name, counted.points, chosen.seed, chosen.most)
+            cases = one_fault_each(name, counted.points, chosen.seed, chosen.most, samples=runner.samples[name])
         verdicts += [counted, *await runner.run_all(cases, at_once=chosen.at_once, report=show)]
     return verdicts
 

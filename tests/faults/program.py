@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.faults.capability import Beside
 from tests.faults.judge import Law
+from tests.faults.points import normalized
 
 EXPIRE_WORKERS = """
 update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 second' where dead_at is null"""
@@ -37,5 +38,9 @@ class Program:
     reads: str | None = None
     # What runs beside it during a case, such as a server that it calls.
     beside: Beside | None = None
+    # What names a statement: those with the same name are executions of one.
+    alike: Callable[[str], str] = normalized
+    # How many executions of a statement a seed strikes.
+    samples: int = 1
     main: str = "atlas.cli.main:main"
     settings: dict[str, str] = field(default_factory=dict)

@@ -54,6 +54,7 @@ class Runner:
     ) -> None:
         self._databases = databases
         self._programs = programs
+        self.samples = {name: program.samples for name, program in programs.items()}
         self._folder = folder
         self._templates: dict[str, asyncio.Task[str]] = {}
         self._writing = asyncio.Lock()
@@ -77,7 +78,8 @@ class Runner:
         if program.reads is not None:
             await self._copy_file(program.reads, folder)
         began = time.monotonic()
-        async with self._databases.copy(template) as url, WireProxy(url, case.strikes, delay=FROZEN_SECONDS) as proxy:
+        proxied = {"delay": FROZEN_SECONDS, "alike": program.alike}
+        async with self._databases.copy(template) as url, WireProxy(url, case.strikes, **proxied) as proxy:
             conn = await connect(url)
             try:
                 async with nullcontext() if program.beside is None else program.beside(url, folder):

@@ -18,12 +18,21 @@ def cases_of(
     return [Case(program, (Strike(fault, point),)) for point in chosen for fault in faults]
 
 
-def one_fault_each(program: str, points: Sequence[Point], seed: int, most: int | None = None) -> list[Case]:
-    """A case for each statement, or for `most` of them: its first execution, with a fault that the seed chooses."""
+def one_fault_each(
+    program: str, points: Sequence[Point], seed: int, most: int | None = None, *, samples: int = 1
+) -> list[Case]:
+    """A case for each statement, or for `most` of them: its first execution, with a fault that the seed chooses.
+
+    With more `samples` also for as many of its other executions, which the seed chooses too.
+    """
     firsts = [point for point in points if point.occurrence == 1]
     if most is not None and most < len(firsts):
         firsts = Random(seed).sample(sorted(firsts), most)
-    return [Case(program, (Strike(Random(f"{seed} {point}").choice(sorted(FAULTS)), point),)) for point in firsts]
+    chosen = []
+    for first in firsts:
+        others = [point for point in points if point.statement == first.statement and point != first]
+        chosen += [first, *Random(f"{seed} {first}").sample(others, min(len(others), samples - 1))]
+    return [Case(program, (Strike(Random(f"{seed} {point}").choice(sorted(FAULTS)), point),)) for point in chosen]
 
 
 async def several_faults(runner: Runner, seed: int) -> Case:

@@ -6,7 +6,7 @@ It sees every program alike, whatever driver or language it uses. A statement is
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -55,8 +55,11 @@ class Session:
 class WireProxy(FaultyProxy):
     """Passes the messages of one program's connections, counts its statements and strikes at the given points."""
 
-    def __init__(self, url: str, strikes: Sequence[Strike] = (), *, delay: float) -> None:
+    def __init__(
+        self, url: str, strikes: Sequence[Strike] = (), *, delay: float, alike: Callable[[str], str] = normalized
+    ) -> None:
         super().__init__(url)
+        self._alike = alike
         self.victim: Victim | None = None
         self.points: list[Point] = []
         self.texts: dict[str, str] = {}
@@ -188,7 +191,7 @@ class WireProxy(FaultyProxy):
             raise ConnectionAbortedError
 
     def _count(self, sql: str) -> Strike | None:
-        key = statement_key(sql)
+        key = statement_key(sql, self._alike)
         self.texts.setdefault(key, normalized(sql))
         self._seen[key] += 1
         point = Point(key, self._seen[key])
