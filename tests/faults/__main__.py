@@ -77,6 +77,7 @@ async def show_storm(folder: Path, chosen: argparse.Namespace) -> int:
     for law in broken:
         print(f"  broken: {law}")
     print(f"{happened.jobs:,} jobs, {len(happened.happened)} disasters, {len(broken)} broken laws")
+    print(f"{happened.full} errors of a full disk in the server's log")
     return 1 if broken else 0
 
 

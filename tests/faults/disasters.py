@@ -14,11 +14,12 @@ from tests.faults.effects import note
 from tests.faults.program import EXPIRE_WORKERS
 from tests.faults.steering import TRY_AGAIN
 from tests.faults.storm import LIBRARIES, Service, Storm, note_kill
-from tests.support import DANA, NO_SPACE, crash_server
+from tests.faults.storm_server import why_no_disk
+from tests.support import DANA, NO_SPACE
 
 FROZEN_SECONDS = 3.0
 HOUR = 3600
-# As on a full disk: what is written to these tables fails.
+# What is written to these tables fails, as on a full disk.
 FILL = f"""
 create function public.disk_is_full() returns trigger language plpgsql as $$ begin
   raise exception '{NO_SPACE}' using errcode = 'disk_full'; end $$;
@@ -46,13 +47,17 @@ async def freeze_program(storm: Storm) -> None:
 
 async def crash(storm: Storm) -> None:
     """A crash of the server, which recovers."""
-    await crash_server(storm.home, down=storm.dice.uniform(0, 1))
+    await storm.server.crash(down=storm.dice.uniform(0, 1))
+
+
+async def fail_over(storm: Storm) -> None:
+    """The server is lost for good, and a standby that follows it synchronously is promoted."""
+    await storm.server.fail_over()
 
 
 async def freeze_server(storm: Storm) -> None:
     """SIGSTOP of every process of the server."""
-    postmaster = int((storm.home / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
-    processes = [postmaster, *_children(postmaster)]
+    processes = storm.server.processes()
     _signal(processes, signal.SIGSTOP)
     try:
         await asyncio.sleep(FROZEN_SECONDS)
@@ -81,7 +86,12 @@ async def hold_snapshot(storm: Storm) -> None:
 
 
 async def fill_disk(storm: Storm) -> None:
-    """Writes fail as they do on a full disk."""
+    """No byte is left on the file system of the server."""
+    await storm.server.fill_disk(FROZEN_SECONDS)
+
+
+async def refuse_writes(storm: Storm) -> None:
+    """Writes of jobs and steps fail as they do on a full disk."""
     conn = await storm.connect()
     await conn.execute(FILL)
     await conn.close()
@@ -112,10 +122,12 @@ DISASTERS: dict[str, Callable[[Storm], Awaitable[None]]] = {
     "kill": kill_program,
     "freeze": freeze_program,
     "crash": crash,
+    "failover": fail_over,
     "frozen server": freeze_server,
     "connections": take_connections,
     "snapshot": hold_snapshot,
     "full disk": fill_disk,
+    "refused writes": refuse_writes,
     "offline": go_offline,
     "clock": jump_clock,
 }
@@ -125,7 +137,7 @@ def why_not(name: str) -> str | None:
     """Why this machine cannot do it; None: it can."""
     if name == "clock" and not any(Path(path).exists() for path in LIBRARIES):
         return "libfaketime is not installed"
-    return None
+    return why_no_disk() if name == "full disk" else None
 
 
 def _set_clock(storm: Storm, offset: str) -> None:
@@ -133,11 +145,6 @@ def _set_clock(storm: Storm, offset: str) -> None:
     new = storm.folder / "clock.new"
     new.write_text(offset)
     new.replace(storm.folder / "clock")
-
-
-def _children(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in listed.split()]
 
 
 def _signal(processes: list[int], number: signal.Signals) -> None:

@@ -1,7 +1,8 @@
 """A storm: all capabilities at once on a server of its own, and disasters that a seed chooses.
 
-Two workers and a scheduler run as they do in an installation, one worker behind PgBouncer where that is installed. What
-ends is started again. When the disasters are over all work must end, and the judge reads the effect log.
+Two workers and a scheduler run as they do in an installation. Where PgBouncer is installed, one worker is behind one in
+transaction mode and the scheduler behind one in session mode. What ends is started again. When the disasters are over
+all work must end, and the judge reads the effect log.
 """
 
 import asyncio
@@ -20,18 +21,17 @@ from atlas.db.pool import connect
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
-from atlas.postgres.cluster import start_embedded
 from tests.faults.capability import beside_all
 from tests.faults.deliveries import DELIVERY_SETTINGS
 from tests.faults.effects import VARIABLE, note, read_effects
 from tests.faults.judge import Evidence, judge
 from tests.faults.mix import MIX, TYPES
 from tests.faults.steering import TRY_AGAIN
+from tests.faults.storm_server import StormServer
 from tests.pgbouncer import PROGRAM as PGBOUNCER
 from tests.pgbouncer import pgbouncer
 from tests.support import DANA, ROOT
 
-MAX_CONNECTIONS = 60
 JOBS_OF_A_WAVE = 30
 MAX_SECONDS = 300.0
 WORKER = ("worker", "--types", ",".join((*TYPES, "HTTP_CALL")), "--app", "tests.faults.mix", "--concurrency", "4")
@@ -87,17 +87,21 @@ class Storm:
     """The installation that is struck."""
 
     folder: Path
-    url: str
+    server: StormServer
     dice: Random
     services: list[Service] = field(default_factory=list)
     happened: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
+    # The address of the scheduler, by which the keys that it signs with are found.
+    scheduler_url: str = ""
     jobs: int = 0
+    # How often the server has said that its disk is full.
+    full: int = 0
 
     @property
-    def home(self) -> Path:
-        return self.folder / "home"
+    def url(self) -> str:
+        return self.server.url
 
     @property
     def effects(self) -> Path:
@@ -127,16 +131,16 @@ async def run_storm(folder: Path, seed: int, count: int) -> tuple[Storm, list[st
     """Strike so many times. Returns what happened, and what was broken."""
     from tests.faults.disasters import DISASTERS, why_not
 
-    server = await start_embedded(folder / "home", settings={"max_connections": str(MAX_CONNECTIONS)})
-    admin = await connect(server.url("postgres"))
-    await admin.execute("create database storm")
-    await admin.close()
-    storm = Storm(folder, server.url("storm"), Random(seed))
+    server = StormServer()
+    storm = Storm(folder, server, Random(seed))
     storm.skipped = {name: reason for name in DISASTERS if (reason := why_not(name)) is not None}
     possible = [name for name in sorted(DISASTERS) if name not in storm.skipped]
+    keeping = None
     try:
+        await server.start()
         await migrate(storm.url)
         await _give(storm)
+        keeping = asyncio.create_task(server.keep_running())
         async with beside_all(MIX, storm.url, folder), _serving(storm):
             for name in _order(storm.dice, possible, count):
                 await _add_wave(storm)
@@ -146,12 +150,16 @@ async def run_storm(folder: Path, seed: int, count: int) -> tuple[Storm, list[st
             await storm.held.aclose()
             broken = await _wait_for_the_end(storm)
         conn = await storm.connect()
-        evidence = Evidence(conn, read_effects(storm.effects), folder / "atlas", storm.url)
+        evidence = Evidence(conn, read_effects(storm.effects), folder / "atlas", storm.scheduler_url)
         broken += await judge(evidence, tuple(law for capability in MIX for law in capability.laws))
         storm.jobs = await conn.fetchval("select count(*) from atlas.jobs")
         await conn.close()
+        storm.full = server.log.count("No space left on device")
     finally:
-        server.release()
+        if keeping is not None:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+        await server.remove()
     return storm, broken
 
 
@@ -187,18 +195,24 @@ async def _serving(storm: Storm) -> AsyncIterator[None]:
     env |= {"ATLAS_LEASE_SECONDS": "15", "ATLAS_GRACE_SECONDS": "2", **DELIVERY_SETTINGS}
     library = next((path for path in LIBRARIES if Path(path).exists()), None)
     async with AsyncExitStack() as opened:
-        pooled = dict(env)
+        pooled, in_session = dict(env), dict(env)
         if PGBOUNCER is not None:
-            url = await opened.enter_async_context(pgbouncer(storm.url, storm.folder, mode="transaction"))
-            pooled |= {"DATABASE_URL": url, "ATLAS_LISTEN_DATABASE_URL": storm.url}
+            urls = {}
+            for mode in ("transaction", "session"):
+                (storm.folder / mode).mkdir()
+                pooler = pgbouncer(storm.url, storm.folder / mode, mode=mode)
+                urls[mode] = await opened.enter_async_context(pooler)
+            pooled |= {"DATABASE_URL": urls["transaction"], "ATLAS_LISTEN_DATABASE_URL": storm.url}
+            in_session |= {"DATABASE_URL": urls["session"]}
         if library is not None:
             (storm.folder / "clock").write_text("+0")
             pooled |= {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(storm.folder / "clock")}
             pooled |= {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+        storm.scheduler_url = in_session["DATABASE_URL"]
         storm.services += [
             Service("worker", WORKER, env, storm.folder),
             Service("pooled worker", WORKER, pooled, storm.folder),
-            Service("scheduler", ("scheduler",), env, storm.folder),
+            Service("scheduler", ("scheduler",), in_session, storm.folder),
         ]
         tasks = [asyncio.create_task(service.run()) for service in storm.services]
         try:
