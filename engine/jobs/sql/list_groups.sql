@@ -1,10 +1,7 @@
 -- Groups, the newest first, or the one with this id, with their members by status. Without a tenant it looks across all (operators).
 -- The members of a group that has ended are counted again only where it is asked for by its id. SQL, because it counts by an index.
 select g.id, g.tenant_id, g.name, g.total,
-  case when g.ended_at is null or :id::uuid is not null then (
-    select coalesce(jsonb_object_agg(c.status, c.count), '{}')
-    from (select j.status::text, count(*) from atlas.jobs j where j.group_id = g.id group by j.status) c(status, count))
-  else g.ended_counts end as counts,
+  case when g.ended_at is null or :id::uuid is not null then atlas.group_counts(g.id) else g.ended_counts end as counts,
   g.ended_counts, g.then_job->>'job_type' as then_type, g.then_job_id, g.created_by, g.created_at, g.ended_at
 from atlas.job_groups g
 where (:tenant_id::uuid is null or g.tenant_id = :tenant_id)

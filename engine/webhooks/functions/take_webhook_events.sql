@@ -10,6 +10,7 @@ set search_path from current set plan_cache_mode = force_custom_plan set jit = o
 declare
   skip_to pg_snapshot;
   batch audit_log[];
+  ids uuid[];
 begin
   if not pg_try_advisory_xact_lock(lock_class('webhooks'), 0) then
     return;
@@ -21,25 +22,36 @@ begin
     return;
   end if;
   select n.batch, n.more into batch, more from next_audit_rows('webhook_reader', p_limit, skip_to) n;
+  ids := array(
+    select distinct r.entity_id::uuid from unnest(batch) r
+    where r.entity_type = 'job' and r.tenant_id = any (array(select w.tenant_id from webhooks w where w.is_enabled)));
   with wanted as materialized (
     select w.id, w.tenant_id, w.events, w.active_since
     from webhooks w
     join tenants t on t.id = w.tenant_id
     -- nothing can be enqueued for a tenant that is being removed
     where w.is_enabled and t.removing_at is null and t.moving_at is null),
+  -- A reader that lags by hours meets jobs that are in history by now: they are looked for in the few tables that may hold them.
+  jobs_of as materialized (
+    select j.id, j.job_type, j.correlation_id, case when j.job_type = 'ENGINE_RUN' then j.input->>'workflow' end as workflow,
+      j.job_type = 'HTTP_CALL' and j.input ? 'webhook' as is_delivery
+    from (
+      select h.* from only jobs h where h.id = any (ids)
+      union all
+      select h.* from history_rows(array(select u.id from unnest(ids) u(id) where not exists (select from only jobs a where a.id = u.id))) h) j),
   facts as (
     select r.id, r.tenant_id, r.created_at, r.entity_type, r.entity_id, r.action, r.level, r.message, r.meta, r.actor_id,
       j.id as job_id, coalesce(j.job_type, made.job_type) as job_type, j.correlation_id,
-      case when j.job_type = 'ENGINE_RUN' then j.input->>'workflow' else r.meta->>'workflow' end as workflow
+      case when j.job_type = 'ENGINE_RUN' then j.workflow else r.meta->>'workflow' end as workflow
     from unnest(batch) r
-    left join jobs j on j.id = case when r.entity_type = 'job' then r.entity_id::uuid end
+    left join jobs_of j on j.id = case when r.entity_type = 'job' then r.entity_id::uuid end
     -- of a job that is deleted already, the audit log itself tells the type
     left join lateral (
       select m.meta->>'job_type' as job_type from audit_log m
       where m.entity_id = r.entity_id and m.action = 'JOB_CREATED' limit 1) made on r.entity_type = 'job' and j.id is null
     where r.entity_type in ('job', 'intent', 'approval')
       and r.tenant_id = any (array(select w.tenant_id from wanted w))
-      and not coalesce(case when j.id is null then made.job_type = 'HTTP_CALL' else j.job_type = 'HTTP_CALL' and j.input ? 'webhook' end,
+      and not coalesce(case when j.id is null then made.job_type = 'HTTP_CALL' else j.is_delivery end,
         false)),
   events as (
     select f.*, webhook_event(f.entity_type, f.action, f.level, f.meta, f.job_type) as name from facts f)

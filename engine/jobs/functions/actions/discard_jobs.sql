@@ -1,5 +1,5 @@
 -- dead letter -> failed, with JOB_DISCARDED: it stays as it ended, and is removed when it is past its age, which a dead letter
--- never is. Returns what became of each job. Those of a tenant that moves stay.
+-- never is. Returns what became of each job; none in history is a dead letter. Those of a tenant that moves stay.
 -- Locks: job rows in ascending id. Called by engine/jobs/delete.py and change_jobs.
 create or replace function discard_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
@@ -28,5 +28,9 @@ begin
   )
   select t.id, case when d.id is null then t.shown_status else 'discarded' end
   from target t
-  left join discarded d on d.id = t.id;
+  left join discarded d on d.id = t.id
+  union all
+  select h.id, h.status::text
+  from history_rows(array(select u.id from unnest(p_ids) u(id) where not exists (select from only jobs j where j.id = u.id))) h
+  where (p_tenant is null or h.tenant_id = p_tenant) and h.tenant_id <> all (moving_tenants());
 end $$;
