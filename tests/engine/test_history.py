@@ -63,7 +63,7 @@ begin
   for name in
     select c.oid::regclass from pg_class c
     where c.relnamespace = 'atlas'::regnamespace and c.relkind = 'r'
-      and (c.relname in ('jobs', 'job_attempts', 'workflow_runs', 'workflow_steps') or c.relname ~ '_history_')
+      and (c.relname = 'jobs' or c.relname in (select t.name from atlas.history_tables() t) or c.relname ~ '_history_')
   loop
     execute format('create trigger a_end before insert or delete on %s for each statement execute function atlas.end_session()', name);
     execute format('create trigger z_end after insert or delete on %s for each statement execute function atlas.end_session()', name);

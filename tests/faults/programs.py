@@ -5,6 +5,7 @@ from functools import partial
 from tests.faults.capability import beside_all
 from tests.faults.commands import COMMANDS
 from tests.faults.deliveries import DELIVERIES
+from tests.faults.history import HISTORY
 from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import TYPES, WORKER_MIX, give_worker_mix
 from tests.faults.moves import MOVES
@@ -28,5 +29,6 @@ WORKER = Program(
 )
 
 PROGRAMS = {
-    program.name: program for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMANDS, *MOVES, *REQUESTS, *MAINTENANCE)
+    program.name: program
+    for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMANDS, *MOVES, *REQUESTS, *MAINTENANCE, *HISTORY)
 }

@@ -51,6 +51,9 @@ STEPS = {
     "bulk": take_bulk_steps,
     "fire": fire,
     **{name: _task(name) for name in ("sweep", "settle", "meter", "deliver", "prune", "remove")},
+    # The sweep of retention does these two as well.
+    "file": _task("prune"),
+    "drop": _task("prune"),
 }
 
 
