@@ -4,6 +4,7 @@ Any number may run it at once.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from uuid import UUID
@@ -45,7 +46,30 @@ MAX_WAITS = 40
 # Between two batches, so that a sweep of millions leaves the disk to the claims.
 BATCH_REST_SECONDS = 0.05
 
+# How often a sweep says how far it is: the first of an installation with many finished jobs takes an hour.
+PROGRESS_SECONDS = 60.0
+
 log = get_logger("scheduler")
+
+
+class MoveProgress:
+    """Logs how many jobs a sweep moves into history."""
+
+    def __init__(self) -> None:
+        self._jobs = 0
+        self._logged_at = time.monotonic()
+
+    def add(self, jobs: int) -> None:
+        """Count a batch."""
+        self._jobs += jobs
+        if time.monotonic() - self._logged_at >= PROGRESS_SECONDS:
+            log.info("finished jobs are being moved into history", jobs=self._jobs)
+            self._logged_at = time.monotonic()
+
+    def log_end(self) -> None:
+        """The sweep has moved all."""
+        if self._jobs:
+            log.info("finished jobs were moved into history", jobs=self._jobs)
 
 
 class Maintenance:
@@ -136,7 +160,7 @@ class Maintenance:
     async def prune(self) -> None:
         """Remove what is past its age, tenant by tenant, with a rest after each batch."""
         await self.meter()
-        removed = 0
+        removed, moved = 0, MoveProgress()
         tenants = await read_ages(self._pool)
         for ages in tenants:
             async for batch in prune(self._pool, ages):
@@ -144,10 +168,12 @@ class Maintenance:
                 await wait_for(self._stop, within=BATCH_REST_SECONDS)
                 if self._stop.is_set():
                     return
-            async for _ in file_jobs(self._pool, ages):
+            async for jobs in file_jobs(self._pool, ages):
+                moved.add(jobs)
                 await wait_for(self._stop, within=BATCH_REST_SECONDS)
                 if self._stop.is_set():
                     return
+        moved.log_end()
         async for jobs in drop_expired(self._pool, tenants):
             removed += jobs
         async for rows in prune_series(self._pool):

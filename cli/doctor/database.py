@@ -11,6 +11,7 @@ from atlas.audit.guards import check_guards
 from atlas.cli.doctor.effects import check_effects
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.doctor.grants import check_grants
+from atlas.cli.doctor.history import check_history
 from atlas.cli.doctor.horizon import check_horizon
 from atlas.cli.doctor.replica import check_replica
 from atlas.db.login import login_statements
@@ -80,6 +81,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await check_replica(url, load_settings()),
         await check_horizon(conn),
         await check_effects(conn),
+        await check_history(conn),
         *(_AUDIT_UNCHECKED if migrations.verdict == "fail" else [await _audit_log(conn), await _audit_guards(conn)]),
     ]
 

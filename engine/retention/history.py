@@ -9,29 +9,46 @@ tenant that changes its age, which are then filed or removed.
 
 import math
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 import asyncpg
 
-from atlas.db.pool import BATCH_SECONDS, Pool, borrow
+from atlas.db.pool import BATCH_SECONDS, Pool, Queryable, borrow
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.retention.retention import BATCH, FOR_EVER_DAYS, Ages, walk
+from atlas.engine.retention.retention import BATCH, FOR_EVER_DAYS, Ages, read_ages, walk
 from atlas.logs import get_logger
 
 MOVE = statement("engine/retention/sql/move_to_history.sql")
 RETURN = statement("engine/retention/sql/return_from_history.sql")
 EXPIRED = statement("engine/retention/sql/expired_history.sql")
 DROP = statement("engine/retention/sql/drop_history_part.sql")
+COUNT = statement("engine/retention/sql/count_unfiled.sql")
 
-# Jobs that are removed sooner are not worth moving.
 MIN_KEEP_DAYS = 3
+# Of finished jobs that are yet to be moved; beyond it they are estimated.
+MAX_COUNTED = 100_000
 
 log = get_logger("history")
+
+
+@dataclass(frozen=True, slots=True)
+class UnfiledJobs:
+    """How many finished jobs are yet to be moved into history."""
+
+    jobs: int
+    is_estimated: bool
 
 
 def keep_days(ages: Ages) -> int | None:
     """For how many whole days a tenant keeps its jobs; None for ever."""
     days = ages.days["jobs"]
     return None if days is None or days >= FOR_EVER_DAYS else math.ceil(days)
+
+
+def is_filed(ages: Ages) -> bool:
+    """Whether a tenant's jobs go into history: those that are removed within days are not worth moving."""
+    days = keep_days(ages)
+    return days is None or days >= MIN_KEEP_DAYS
 
 
 def keeps_whole(ages: Ages) -> bool:
@@ -53,7 +70,7 @@ async def file_jobs(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncItera
         if not returned:
             break
         yield returned
-    if days is not None and days < MIN_KEEP_DAYS:
+    if not is_filed(ages):
         return
     try:
         async for row in walk(pool, MOVE, ages, ages.now, batch, chosen):
@@ -80,3 +97,11 @@ async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int
             continue
         if dropped is not None:
             yield dropped
+
+
+async def count_unfiled(conn: Queryable) -> UnfiledJobs:
+    """How many finished jobs the sweep has yet to move; after an upgrade that is all of them."""
+    tenants = [ages.tenant_id for ages in await read_ages(conn) if is_filed(ages)]
+    row = await conn.fetchrow(COUNT.sql, *COUNT.bind({"tenants": tenants, "most": MAX_COUNTED}))
+    assert row is not None
+    return UnfiledJobs(**row)

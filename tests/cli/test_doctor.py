@@ -22,7 +22,7 @@ from tests.pgbouncer import direct_url
 
 CHECKS = ["python", "prisma client", "home", "disk", "postgres", "fsync", "synchronous_commit", "max_connections"]
 CHECKS += ["default_transaction_isolation", "max_wal_size", "migrations", "roles", "clock", "pool", "pooler", "replica"]
-CHECKS += ["xmin horizon", "effects"]
+CHECKS += ["xmin horizon", "effects", "history"]
 
 
 def by_name(document):
