@@ -1,15 +1,20 @@
 """How large tables of history are, and how long lists over them take.
 
-Each history has this many jobs over some days and tenants; all but unfinished jobs and dead letters are in the tables
-of their days, as the scheduler's sweep files them. The lists and callers are those of `bench.lists`.
+Each history has this many finished jobs over some days and tenants, in the tables of their days, as the scheduler's
+sweep files them; 0 has none. Beside them, each has the same 100,000 unfinished jobs and dead letters in the hot table.
+The lists and callers are those of `bench.lists`.
 
     python -m bench.history --folder DIR [--jobs 2000000] [--days 90] [--tenants 200] [--calls 15] [--filters TEXT]
+                            [--only-make]
 
-The server and its histories stay in the folder, and the next call measures without making them again.
+Each history has a server of its own in the folder, where it stays: the next call measures without making it again.
 """
 
 import argparse
 import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -21,6 +26,7 @@ from atlas.db.pool import Connection, connect
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench.lists import (
+    AT,
     COLUMNS,
     GROUP,
     HOST,
@@ -38,15 +44,28 @@ from bench.peers.databases import at_database
 
 KEEP_DAYS = 90
 FILED = "status in ('succeeded', 'failed', 'canceled') and dead_lettered_at is null"
-FILL = """
-with made as materialized (select * from ({rows}) made({columns})),
-hot as (insert into atlas.jobs ({columns}) select * from made where not ({filed}))
-insert into atlas.{part} ({columns}) select * from made where {filed}"""
+# Of a thousand jobs 980 are filed.
+FILED_SHARE = 0.98
+# Of this many jobs the hot table has those that are not filed.
+HOT_JOBS = 5_000_000
+FILL = "insert into atlas.{table} ({columns}) select {columns} from ({rows}) made({columns}) where {chosen}"
+# Nothing has to survive a crash while a history is made.
+BUILD_SETTINGS = ("fsync = off", "full_page_writes = off", "max_wal_size = '16GB'", "autovacuum = off")
+BUILD_SESSION = """
+set synchronous_commit = off; set session_replication_role = replica; set jit = off; set statement_timeout = 0;
+set maintenance_work_mem = '256MB'; set max_parallel_maintenance_workers = 0; set search_path = atlas, public"""
+BUILDERS = 2
 PART = "select atlas.add_history_part($1, $2)"
 INDEXES = """
 select indexname, indexdef from pg_indexes
 where schemaname = 'atlas' and tablename = $1 and indexname <> $1 || '_pkey'"""
 MEASURE = "select atlas.measure_history_part($1)"
+COUNT = """
+update atlas.history_contents h
+set jobs = c.jobs, failed = coalesce((c.meta->'by_status'->>'failed')::bigint, 0),
+  canceled = coalesce((c.meta->'by_status'->>'canceled')::bigint, 0), attempts = 0, steps = 0
+from atlas.count_history_part($1) c where h.part = $1 and h.tenant_id = c.tenant_id"""
+NOTE = "insert into atlas.history_changes (part, is_move) values ($1, true)"
 SIZES = """
 select count(*), coalesce(sum(c.reltuples), 0) as jobs, coalesce(sum(pg_table_size(c.oid)), 0) as bytes,
   coalesce(sum(pg_indexes_size(c.oid)), 0) as index_bytes
@@ -56,35 +75,59 @@ where i.inhparent = 'atlas.jobs'::regclass"""
 
 
 async def make_history(url: str, jobs: int, days: int, tenants: int) -> None:
-    """Fill an empty database, one day of history after the other; the indexes of a day are made after its jobs."""
-    owner = await connect(url)
+    """Fill an empty database: unfinished jobs, and one day of history after the other by two sessions."""
+    async with building(url) as sessions:
+        await sessions[0].execute(TENANTS, tenants)
+        hot = FILL.format(table="jobs", rows=rows_of(HOT_JOBS, AT), columns=COLUMNS, chosen=f"not ({FILED})")
+        await sessions[0].execute(hot, 0, HOT_JOBS, GROUP, RUN, HOST, tenants)
+        today: date = await sessions[0].fetchval("select (now() at time zone 'UTC')::date")
+        of_day = math.ceil(jobs / days / FILED_SHARE)
+
+        async def make_days(owner: Connection, first: int) -> None:
+            for nth in range(first, days if jobs else 0, len(sessions)):
+                await _make_day(owner, today - timedelta(days=days - nth), nth * of_day, of_day, days * of_day, tenants)
+
+        await asyncio.gather(*(make_days(owner, nth) for nth, owner in enumerate(sessions)))
+        await sessions[0].execute("vacuum analyze atlas.jobs")
+
+
+@asynccontextmanager
+async def building(url: str) -> AsyncIterator[Sequence[Connection]]:
+    """Sessions that fill tables, on a server that does not wait for its disk meanwhile."""
+    sessions = [await connect(url) for _ in range(BUILDERS)]
     try:
-        await owner.execute("set synchronous_commit = off; set session_replication_role = replica")
-        await owner.execute("set maintenance_work_mem = '256MB'; set search_path = atlas, public")
-        await owner.execute(TENANT_ID + ";" + TIMED_ID)
-        await owner.execute(TENANTS, tenants)
-        today: date = await owner.fetchval("select (now() at time zone 'UTC')::date")
-        for nth in range(days):
-            await _make_day(
-                owner, today - timedelta(days=days - nth), nth * (jobs // days), jobs // days, jobs, tenants
-            )
+        for setting in BUILD_SETTINGS:
+            await sessions[0].execute(f"alter system set {setting}")
+        await sessions[0].execute("select pg_reload_conf()")
+        for session in sessions:
+            await session.execute(BUILD_SESSION)
+            await session.execute(TENANT_ID + ";" + TIMED_ID)
+        yield sessions
+        await sessions[0].execute("alter system reset all")
+        await sessions[0].execute("select pg_reload_conf()")
+        await sessions[0].execute("checkpoint")
     finally:
-        await owner.close()
+        for session in sessions:
+            await session.close()
+
+
+async def fill_part(owner: Connection, part: str, statement: str, *values: object) -> None:
+    """Fill a table of history, and store of it what moves store. Its indexes are made after its jobs."""
+    indexes = await owner.fetch(INDEXES, part)
+    await owner.execute(f"drop index {', '.join(index['indexname'] for index in indexes)}")
+    await owner.execute(statement, *values)
+    for index in indexes:
+        await owner.execute(index["indexdef"])
+    await owner.execute(f"vacuum analyze atlas.{part}")
+    for stored in (MEASURE, COUNT, NOTE):
+        await owner.execute(stored, part.removeprefix("jobs_history_"))
 
 
 async def _make_day(owner: Connection, day: date, done: int, count: int, jobs: int, tenants: int) -> None:
-    if not count:
-        return
     part: str = await owner.fetchval(PART, KEEP_DAYS, day)
-    indexes = await owner.fetch(INDEXES, part)
-    await owner.execute(f"drop index {', '.join(index['indexname'] for index in indexes)}")
     at = f"timestamptz '{day} 00:00+00' + (i - {done} - 1) * interval '{86_390 / count} seconds'"
-    filled = FILL.format(rows=rows_of(count, at), columns=COLUMNS, filed=FILED, part=part)
-    await owner.execute(filled, done, jobs, GROUP, RUN, HOST, tenants)
-    for index in indexes:
-        await owner.execute(index["indexdef"])
-    await owner.execute(MEASURE, part.removeprefix("jobs_history_"))
-    await owner.execute(f"vacuum analyze atlas.{part}")
+    fill = FILL.format(table=part, rows=rows_of(count, at), columns=COLUMNS, chosen=FILED)
+    await fill_part(owner, part, fill, done, jobs, GROUP, RUN, HOST, tenants)
 
 
 async def sizes(url: str) -> str:
@@ -100,6 +143,26 @@ async def sizes(url: str) -> str:
     )
 
 
+@asynccontextmanager
+async def history(folder: Path, jobs: int, days: int, tenants: int) -> AsyncIterator[str]:
+    """The address of the history of this size, which is made unless it is there."""
+    name = f"history_{jobs}"
+    server = await start_embedded(folder / name)
+    try:
+        url = at_database(server.url("postgres"), name)
+        admin = await connect(server.url("postgres"))
+        is_there = await admin.fetchval("select true from pg_database where datname = $1", name)
+        if not is_there:
+            await admin.execute(f"create database {name}")
+        await admin.close()
+        await migrate(url)
+        if not is_there:
+            await make_history(url, jobs, days, tenants)
+        yield url
+    finally:
+        server.release()
+
+
 async def main() -> None:
     """Make the histories, measure, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
@@ -108,34 +171,20 @@ async def main() -> None:
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--calls", type=int, default=15, help="calls of each filter by each caller")
     parser.add_argument("--filters", default="", help="only those whose names have this in them")
-    parser.add_argument("--folder", type=Path, required=True, help="where the server and its histories stay")
+    parser.add_argument("--folder", type=Path, required=True, help="where the servers and their histories stay")
+    parser.add_argument("--only-make", action="store_true", help="make the histories, and measure nothing")
     chosen = parser.parse_args()
     configure_logs("error")
-    server = await start_embedded(chosen.folder)
-    try:
-        for jobs in chosen.jobs:
-            url = await _made(server.url("postgres"), jobs, chosen.days, chosen.tenants)
-            print(await sizes(url))
-            history = JobHistory(url, jobs, chosen.tenants, await make_tokens(url, chosen.tenants))
-            times = await measure(history, calls=chosen.calls, page_cost=4, part=chosen.filters)
-            Console(width=200).print(as_table({f"{jobs:,} jobs in {chosen.days} tables": times}))
-    finally:
-        server.release()
-
-
-async def _made(server: str, jobs: int, days: int, tenants: int) -> str:
-    """The address of the history of this size, which is made unless it is there."""
-    name = f"history_{jobs}"
-    url = at_database(server, name)
-    admin = await connect(server)
-    is_there = await admin.fetchval("select true from pg_database where datname = $1", name)
-    if not is_there:
-        await admin.execute(f"create database {name}")
-    await admin.close()
-    await migrate(url)
-    if not is_there:
-        await make_history(url, jobs, days, tenants)
-    return url
+    measured = {}
+    for jobs in chosen.jobs:
+        async with history(chosen.folder, jobs, chosen.days, chosen.tenants) as url:
+            print(f"{jobs:,} jobs: {await sizes(url)}", flush=True)
+            if not chosen.only_make:
+                made = JobHistory(url, jobs, chosen.tenants, await make_tokens(url, chosen.tenants))
+                times = await measure(made, calls=chosen.calls, page_cost=4, part=chosen.filters)
+                measured[f"{jobs:,} finished jobs"] = times
+    if measured:
+        Console(width=200).print(as_table(measured))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
-"""What work costs beside a long history: enqueue, drain, restart, crash recovery, and the drop of a large day.
+"""What work costs beside a long history: enqueue, claim, drain, restart, crash recovery, backups, the drop of a day.
 
-The history is that of `python -m bench.history --folder DIR --jobs N`, beside it stands an empty database in a server
-of its own. Both take turns. `--drop` measures the drop of a table of history with as many jobs, which it makes first,
-while jobs are enqueued and run.
+The histories are those of `python -m bench.history --folder DIR --jobs 0 1000000 20000000`. All of them and an empty
+database take turns, each in a server of its own. All but the empty one have the same 100,000 unfinished jobs and dead
+letters, so what differs between them is history alone.
 
-    python -m bench.history_costs --folder DIR [--jobs 5000000] [--work 10000] [--rounds 3] [--chart FILE] [--drop]
+    python -m bench.history_costs --folder DIR [--jobs 0 1000000 20000000] [--work 10000] [--rounds 3] [--chart FILE]
+    python -m bench.history_costs --folder DIR --jobs 20000000 --drop    drops a day of 5,000,000 jobs beside work
+    python -m bench.history_costs --folder DIR --backups                 two backups of each, the second on the first
 """
 
 import argparse
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
+import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -24,48 +29,73 @@ from rich.table import Table
 
 from atlas.db.migrations import migrate
 from atlas.db.pool import Connection, Pool, connect, open_pool
+from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
+from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.lease import new_worker_id, register_worker
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.verdicts import succeed
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import EmbeddedPostgres, start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.charts import Bar, draw
+from bench.history import building, fill_part
 from bench.jobs.ground import BENCH
 from bench.peers.databases import at_database
 
 TYPE = "bench.noop"
 PIECE = 2000
+# Claimed one by one.
+CLAIMS = 400
+EMPTY = "an empty database"
 EXPIRED_DAY = "2026-08-01"
+DAY_JOBS = 5_000_000
 BACKENDS = "select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
-PARTS = "select name from atlas.history_parts() where keep_days <> 5"
-INDEXES = "select indexname, indexdef from pg_indexes where schemaname = 'atlas' and tablename = $1"
-COUNTED = """
-update atlas.history_contents h
-set jobs = c.jobs, failed = coalesce((c.meta->'by_status'->>'failed')::bigint, 0),
-  canceled = coalesce((c.meta->'by_status'->>'canceled')::bigint, 0), attempts = 0, steps = 0
-from atlas.count_history_part($1) c where h.part = $1 and h.tenant_id = c.tenant_id"""
+PARTS = """
+select h.name, c.reltuples from atlas.history_parts() h join pg_class c on c.oid = ('atlas.' || h.name)::regclass
+where h.keep_days <> 5 order by h.name"""
 WAITED = """
 select coalesce(extract(epoch from max(started_at - created_at)) * 1000, 0)::float8
 from only atlas.jobs where job_type = 'bench.noop' and created_at > $1"""
 FIGURES = {
     "enqueue": "enqueue in bulk, µs of the server a job",
+    "claim": "claim one by one, µs of the server a job",
     "drain": "drain, µs of the server a job",
     "restart": "restart after a stop, ms",
     "recovery": "recovery after kill -9, ms",
 }
+Figures = dict[str, dict[str, list[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryServer:
+    """The server of a history."""
+
+    name: str
+    folder: Path
+    database: str
+
+
+def places_in(folder: Path, sizes: Sequence[int]) -> list[HistoryServer]:
+    """An empty database, and the histories of these sizes."""
+    histories = [
+        HistoryServer(f"{jobs:,} finished jobs", folder / f"history_{jobs}", f"history_{jobs}") for jobs in sizes
+    ]
+    return [HistoryServer(EMPTY, folder / "empty", "empty"), *histories]
 
 
 @asynccontextmanager
-async def server_with(folder: Path, database: str) -> AsyncIterator[tuple[EmbeddedPostgres, str]]:
-    """The server in a folder, and the address of its database, which is made unless it is there."""
-    server = await start_embedded(folder)
+async def server_of(place: HistoryServer) -> AsyncIterator[tuple[EmbeddedPostgres, str]]:
+    """The server of a place, and the address of its database; the empty one is made unless it is there."""
+    server = await start_embedded(place.folder)
     try:
-        admin = await connect(server.url("postgres"))
-        if not await admin.fetchval("select true from pg_database where datname = $1", database):
-            await admin.execute(f"create database {database}")
-        await admin.close()
-        url = at_database(server.url("postgres"), database)
+        if place.name == EMPTY:
+            admin = await connect(server.url("postgres"))
+            if not await admin.fetchval("select true from pg_database where datname = $1", place.database):
+                await admin.execute(f"create database {place.database}")
+            await admin.close()
+        url = at_database(server.url("postgres"), place.database)
         await migrate(url)
         yield server, url
     finally:
@@ -73,7 +103,7 @@ async def server_with(folder: Path, database: str) -> AsyncIterator[tuple[Embedd
 
 
 async def work(url: str, jobs: int) -> dict[str, float]:
-    """Microseconds of the server's processor time to enqueue a job in bulk, and to drain it."""
+    """Microseconds of the server's processor time to enqueue a job in bulk, to claim one, and to drain it."""
     pool = await open_pool(url, size=4)
     try:
         async with pool.acquire() as conn:
@@ -82,13 +112,27 @@ async def work(url: str, jobs: int) -> dict[str, float]:
             before = await _server_us(pool)
             for _ in range(0, jobs, PIECE):
                 await enqueue_many(conn, [NewJob(TYPE, {"n": n}) for n in range(PIECE)], actor=BENCH)
-        enqueued = await _server_us(pool)
+            enqueued = await _server_us(pool)
+            claiming = await _claim(pool, conn)
+        claimed = await _server_us(pool)
         worker = Worker(pool, url, WorkerOptions([TYPE], drain=True))
         await worker.run()
         drained = await _server_us(pool)
     finally:
         await pool.close()
-    return {"enqueue": (enqueued - before) / jobs, "drain": (drained - enqueued) / worker.finished}
+    return {"enqueue": (enqueued - before) / jobs, "claim": claiming, "drain": (drained - claimed) / worker.finished}
+
+
+async def _claim(pool: Pool, conn: Connection) -> float:
+    """Microseconds of the server for each of some claims of one job."""
+    worker = Claimant(new_worker_id(), [TYPE])
+    await register_worker(conn, worker.id, lease=600, job_types=[TYPE])
+    await claim(conn, worker, limit=1)
+    before = await _server_us(pool)
+    claimed = [job for _ in range(CLAIMS) for job in await claim(conn, worker, limit=1)]
+    spent = await _server_us(pool) - before
+    await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in claimed])
+    return spent / len(claimed)
 
 
 async def _server_us(pool: Pool) -> float:
@@ -99,10 +143,10 @@ async def _server_us(pool: Pool) -> float:
     return used / 1e3
 
 
-async def start_again(folder: Path, database: str, *, jobs: int, is_killed: bool) -> float:
+async def start_again(place: HistoryServer, *, jobs: int, is_killed: bool) -> float:
     """Milliseconds until a server answers that was stopped, or killed after it had enqueued jobs since a checkpoint."""
-    data = folder / "postgres" / "data"
-    async with server_with(folder, database) as (server, url):
+    data = place.folder / "postgres" / "data"
+    async with server_of(place) as (server, url):
         owner = await connect(url)
         await owner.execute("checkpoint")
         for _ in range(0, jobs, PIECE):
@@ -116,8 +160,8 @@ async def start_again(folder: Path, database: str, *, jobs: int, is_killed: bool
     while Path(f"/proc/{postmaster}").exists() or (not is_killed and (data / "postmaster.pid").exists()):
         await asyncio.sleep(0.05)
     began = time.perf_counter()
-    server = await start_embedded(folder)
-    conn = await connect(at_database(server.url("postgres"), database))
+    server = await start_embedded(place.folder)
+    conn = await connect(at_database(server.url("postgres"), place.database))
     await conn.fetchval("select id from only atlas.jobs where status = 'queued' limit 1")
     took = (time.perf_counter() - began) * 1000
     await conn.close()
@@ -125,23 +169,16 @@ async def start_again(folder: Path, database: str, *, jobs: int, is_killed: bool
     return took
 
 
-async def make_day(owner: Connection) -> str:
-    """A table of history that is past its age, with a copy of all jobs in history, counted as moves count them."""
-    await owner.execute("set statement_timeout = 0; set synchronous_commit = off; set maintenance_work_mem = '512MB'")
-    part: str = await owner.fetchval("select atlas.add_history_part(5, $1::text::date)", EXPIRED_DAY)
-    name = part.removeprefix("jobs_history_")
-    indexes = await owner.fetch(INDEXES, part)
-    await owner.execute("set search_path = atlas; set session_replication_role = replica")
-    await owner.execute(f"drop index {', '.join(index['indexname'] for index in indexes)}")
-    for row in await owner.fetch(PARTS):
-        await owner.execute(f"insert into {part} select * from only {row['name']}")
-    for index in indexes:
-        await owner.execute(index["indexdef"])
-    await owner.execute(f"vacuum analyze {part}")
-    await owner.execute("select measure_history_part($1)", name)
-    await owner.execute(COUNTED, name)
-    await owner.execute("insert into history_changes (part, is_move) values ($1, true)", name)
-    await owner.execute("set session_replication_role = origin; checkpoint")
+async def make_day(url: str) -> str:
+    """A table of history that is past its age, with copies of jobs in history, counted as moves count them."""
+    async with building(url) as (owner, *_):
+        part: str = await owner.fetchval("select add_history_part(5, $1::text::date)", EXPIRED_DAY)
+        chosen, jobs = [], 0.0
+        for row in await owner.fetch(PARTS):
+            if jobs < DAY_JOBS:
+                chosen.append(f"select * from only {row['name']}")
+                jobs += row["reltuples"]
+        await fill_part(owner, part, f"insert into {part} {' union all '.join(chosen)} limit {DAY_JOBS}")
     return part
 
 
@@ -150,7 +187,7 @@ async def drop_beside_work(url: str) -> str:
     owner = await connect(url)
     part = f"jobs_history_5_{EXPIRED_DAY.replace('-', '')}"
     if not await owner.fetchval("select to_regclass($1)", f"atlas.{part}"):
-        part = await make_day(owner)
+        part = await make_day(url)
     pool = await open_pool(url, size=6)
     worker = Worker(pool, url, WorkerOptions([TYPE]))
     running = asyncio.create_task(worker.run())
@@ -189,54 +226,92 @@ async def drop_beside_work(url: str) -> str:
     )
 
 
-def as_table(figures: dict[str, dict[str, list[float]]], names: list[str]) -> Table:
-    """A row for each figure: beside nothing, beside the history, and their ratio."""
-    table = Table("what", *names, "ratio")
+async def back_up(place: HistoryServer) -> str:
+    """Two backups, of which the second reuses what did not change: how long each took, and its own megabytes."""
+    figures = []
+    folder = place.folder / "backups"
+    shutil.rmtree(folder, ignore_errors=True)
+    async with server_of(place) as (_, url):
+        environment = {**os.environ, "ATLAS_HOME": str(place.folder / "home"), "DATABASE_URL": url}
+        backup = [sys.executable, "-P", "-m", "atlas.cli.main", "backup"]
+        for name, *options in (["first"], ["next", "--base", str(folder / "first")]):
+            command = [*backup, str(folder / name), *options]
+            began = time.perf_counter()
+            process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.DEVNULL)
+            if await process.wait():
+                raise RuntimeError(f"{command} ended with {process.returncode}")
+            took = time.perf_counter() - began
+            files = [path.stat() for path in (folder / name).rglob("*") if path.is_file()]
+            own = sum(file.st_size for file in files if file.st_nlink == 1 or name == "first")
+            figures.append(f"{took:.0f} s and {own / 1e6:.0f} MB")
+    shutil.rmtree(folder)
+    return f"{place.name}: the first backup took {figures[0]}, the next one with --base {figures[1]}"
+
+
+def as_table(figures: Figures) -> Table:
+    """The medians of each figure, with the ratio to the first history."""
+    names = list(figures)
+    table = Table("what", *names)
     for figure, text in FIGURES.items():
-        empty, history = (median(figures[name][figure]) for name in names)
-        table.add_row(text, f"{empty:,.1f}", f"{history:,.1f}", f"{history / empty:.2f}")
+        values = [median(figures[name][figure]) for name in names]
+        ratios = [f" ({value / values[1]:.2f})" if nth > 1 else "" for nth, value in enumerate(values)]
+        table.add_row(text, *(f"{value:,.1f}{ratio}" for value, ratio in zip(values, ratios, strict=True)))
     return table
 
 
-def chart(figures: dict[str, dict[str, list[float]]], names: list[str]) -> str:
-    """The ratios as bars."""
+def chart(figures: Figures) -> str:
+    """What each figure is beside a history, as a multiple of that beside none."""
     bars = []
+    _, none, *names = figures
     for figure, text in FIGURES.items():
-        empty, history = (median(figures[name][figure]) for name in names)
-        ratio, label = history / empty, f"{history / empty:.2f} ({history:,.0f} / {empty:,.0f})"
-        bars.append(Bar(text.split(",")[0], ratio, label, ratio, ratio, is_own=True))
-    return draw(f"Beside {names[1]}, as a multiple of an empty database", bars)
+        base = median(figures[none][figure])
+        for name in names:
+            ratios = [value / base for value in figures[name][figure]]
+            middle = median(ratios)
+            label = f"{middle:.2f} ({middle * base:,.0f} / {base:,.0f})"
+            jobs = name.split()[0].replace(",000,000", " M")
+            bars.append(Bar(f"{text.split(',')[0]}, {jobs}", middle, label, min(ratios), max(ratios), is_own=True))
+    return draw("Beside finished jobs, as a multiple of none", bars)
+
+
+async def measure(places: Sequence[HistoryServer], rounds: int, jobs: int) -> Figures:
+    """All figures of all places, by turns."""
+    figures: Figures = {place.name: {figure: [] for figure in FIGURES} for place in places}
+    for _ in range(rounds):
+        for place in places:
+            async with server_of(place) as (_, url):
+                for figure, value in (await work(url, jobs)).items():
+                    figures[place.name][figure].append(value)
+            for figure, is_killed in (("restart", False), ("recovery", True)):
+                figures[place.name][figure].append(await start_again(place, jobs=jobs, is_killed=is_killed))
+    return figures
 
 
 async def main() -> None:
     """Measure by turns, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.history_costs", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=5_000_000, help="the size of the history")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[0, 1_000_000, 20_000_000], help="sizes of histories")
     parser.add_argument("--work", type=int, default=10_000, help="jobs that are enqueued and drained in a round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, required=True, help="where the server with the history is")
+    parser.add_argument("--folder", type=Path, required=True, help="where the servers with the histories are")
     parser.add_argument("--chart", type=Path, help="where to draw the ratios")
     parser.add_argument("--drop", action="store_true", help="measure the drop of a day alone")
+    parser.add_argument("--backups", action="store_true", help="measure backups alone")
     chosen = parser.parse_args()
     configure_logs("error")
-    history = (chosen.folder, f"history_{chosen.jobs}")
+    places = places_in(chosen.folder, chosen.jobs)
     if chosen.drop:
-        async with server_with(*history) as (_, url):
-            print(await drop_beside_work(url))
-        return
-    names = ["no finished jobs", f"{chosen.jobs:,} finished jobs"]
-    places = {names[0]: (chosen.folder.with_name(f"{chosen.folder.name}-empty"), "empty"), names[1]: history}
-    figures: dict[str, dict[str, list[float]]] = {name: {figure: [] for figure in FIGURES} for name in names}
-    for _ in range(chosen.rounds):
-        for name, place in places.items():
-            async with server_with(*place) as (_, url):
-                for figure, value in (await work(url, chosen.work)).items():
-                    figures[name][figure].append(value)
-            for figure, is_killed in (("restart", False), ("recovery", True)):
-                figures[name][figure].append(await start_again(*place, jobs=chosen.work, is_killed=is_killed))
-    Console(width=150).print(as_table(figures, names))
-    if chosen.chart:
-        chosen.chart.write_text(chart(figures, names))
+        for place in places[1:]:
+            async with server_of(place) as (_, url):
+                print(f"{place.name}: {await drop_beside_work(url)}", flush=True)
+    elif chosen.backups:
+        for place in places[1:]:
+            print(await back_up(place), flush=True)
+    else:
+        figures = await measure(places, chosen.rounds, chosen.work)
+        Console(width=150).print(as_table(figures))
+        if chosen.chart:
+            chosen.chart.write_text(chart(figures))
 
 
 if __name__ == "__main__":

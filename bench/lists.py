@@ -158,7 +158,7 @@ def rows_of(piece: int, at: str) -> str:
     return ROWS.replace("{PIECE}", str(piece)).replace("{AT}", at)
 
 
-async def make_history(url: str, jobs: int, tenants: int) -> None:
+async def make_history(url: str, jobs: int, tenants: int, *, at: str = AT) -> None:
     """Fill the empty tables of a database. Indexes are made afterwards, which takes a third of the time."""
     owner = await connect(url)
     try:
@@ -168,7 +168,7 @@ async def make_history(url: str, jobs: int, tenants: int) -> None:
         await owner.execute(TENANTS, tenants)
         indexes = await owner.fetch(INDEXES)
         await owner.execute(f"drop index {', '.join(index['indexname'] for index in indexes)}")
-        fill = f"insert into atlas.jobs ({COLUMNS}) {rows_of(PIECE, AT)}"
+        fill = f"insert into atlas.jobs ({COLUMNS}) {rows_of(PIECE, at)}"
         for done in range(0, jobs, PIECE):
             await owner.execute(fill, done, jobs, GROUP, RUN, HOST, tenants)
         for index in indexes:
