@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from atlas.db.migrations import migrate
-from atlas.db.pool import Connection, Pool, connect, open_pool
+from atlas.db.pool import Connection, connect, open_pool
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
@@ -104,40 +104,41 @@ async def server_of(place: HistoryServer) -> AsyncIterator[tuple[EmbeddedPostgre
 
 async def work(url: str, jobs: int) -> dict[str, float]:
     """Microseconds of the server's processor time to enqueue a job in bulk, to claim one, and to drain it."""
-    pool = await open_pool(url, size=4)
+    pool, owner = await open_pool(url, size=4), await connect(url)
     try:
         async with pool.acquire() as conn:
             await switch(conn, online=True, actor=BENCH)
             await enqueue_many(conn, [NewJob(TYPE, {})], actor=BENCH)
-            before = await _server_us(pool)
+            before = await _server_us(owner)
             for _ in range(0, jobs, PIECE):
                 await enqueue_many(conn, [NewJob(TYPE, {"n": n}) for n in range(PIECE)], actor=BENCH)
-            enqueued = await _server_us(pool)
-            claiming = await _claim(pool, conn)
-        claimed = await _server_us(pool)
+            enqueued = await _server_us(owner)
+            claiming = await _claim(owner, conn)
+        claimed = await _server_us(owner)
         worker = Worker(pool, url, WorkerOptions([TYPE], drain=True))
         await worker.run()
-        drained = await _server_us(pool)
+        drained = await _server_us(owner)
     finally:
+        await owner.close()
         await pool.close()
     return {"enqueue": (enqueued - before) / jobs, "claim": claiming, "drain": (drained - claimed) / worker.finished}
 
 
-async def _claim(pool: Pool, conn: Connection) -> float:
+async def _claim(owner: Connection, conn: Connection) -> float:
     """Microseconds of the server for each of some claims of one job."""
     worker = Claimant(new_worker_id(), [TYPE])
     await register_worker(conn, worker.id, lease=600, job_types=[TYPE])
     await claim(conn, worker, limit=1)
-    before = await _server_us(pool)
+    before = await _server_us(owner)
     claimed = [job for _ in range(CLAIMS) for job in await claim(conn, worker, limit=1)]
-    spent = await _server_us(pool) - before
+    spent = await _server_us(owner) - before
     await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in claimed])
     return spent / len(claimed)
 
 
-async def _server_us(pool: Pool) -> float:
+async def _server_us(owner: Connection) -> float:
     used = 0
-    for row in await pool.fetch(BACKENDS):
+    for row in await owner.fetch(BACKENDS):
         with contextlib.suppress(FileNotFoundError):
             used += int(Path(f"/proc/{row['pid']}/schedstat").read_text().split()[0])
     return used / 1e3
@@ -284,6 +285,9 @@ async def measure(places: Sequence[HistoryServer], rounds: int, jobs: int) -> Fi
                     figures[place.name][figure].append(value)
             for figure, is_killed in (("restart", False), ("recovery", True)):
                 figures[place.name][figure].append(await start_again(place, jobs=jobs, is_killed=is_killed))
+            print(
+                place.name, {figure: round(values[-1], 1) for figure, values in figures[place.name].items()}, flush=True
+            )
     return figures
 
 
