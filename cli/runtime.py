@@ -1,8 +1,9 @@
 """What every command needs: the settings, the logs, a database that is up to date, a connection pool."""
 
 import asyncio
-import getpass
 import math
+import os
+import pwd
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -202,11 +203,12 @@ async def connected(settings: Settings, *, checks_inputs: bool = False) -> Async
 
 
 def caller() -> Actor:
-    """The person at the terminal, by the name of their login."""
+    """The person at the terminal, by the name of their login: what the system says, since anyone can set LOGNAME."""
+    uid = os.getuid()
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = "unknown"
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = f"uid-{uid}"
     return Actor("user", f"cli:{name}")
 
 

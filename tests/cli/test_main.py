@@ -1,6 +1,7 @@
 """The commands of the ground floor: what they change, what they print, how they end."""
 
-import getpass
+import os
+import pwd
 
 import asyncpg
 import orjson
@@ -116,7 +117,7 @@ async def test_a_token_is_shown_once_and_can_be_revoked(atlas):
 
 
 async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, database_url):
-    await atlas("tenant", "add", "acme")
+    await atlas("tenant", "add", "acme", LOGNAME="mallory", USER="mallory")
 
     conn = await asyncpg.connect(direct_url(database_url))
     try:
@@ -124,7 +125,7 @@ async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, dat
     finally:
         await conn.close()
     event = orjson.loads(body)
-    assert (event["actor_type"], event["actor_id"]) == ("user", f"cli:{getpass.getuser()}")
+    assert (event["actor_type"], event["actor_id"]) == ("user", f"cli:{pwd.getpwuid(os.getuid()).pw_name}")
     # Without a credential, an address and a request: the command calls the API within its process.
     about = {"action", "actor_id", "actor_type", "entity_id", "entity_type", "level", "message", "meta", "tenant_id"}
     assert (set(event), set(event["meta"])) == (about, {"slug", "name", "timezone", "state"})
