@@ -22,6 +22,7 @@ from atlas.engine.access.tokens import (
     revoke_token,
 )
 from atlas.engine.hosts.hosts import list_hosts
+from atlas.engine.webhooks.inbound import replace_known_secrets
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import as_id
 from atlas.models import Page
@@ -108,8 +109,10 @@ async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False)
         found = await find_token(conn, token_id, tenant_id=call.tenant_id)
         revoked = await revoke_token(conn, str(found.id), actor=call.actor)
         created = await revoke_created_tokens(conn, revoked, actor=call.actor) if with_created else []
+        hooks = await replace_known_secrets(conn, revoked.id, actor=call.actor) if with_created else []
     call.after_commit(call.api.callers.forget)
-    return RevokedToken(**dict(revoked), created=created)
+    call.after_commit(call.api.inbound_hooks.forget)
+    return RevokedToken(**dict(revoked), created=created, hooks=[hook.id for hook in hooks])
 
 
 async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:

@@ -70,6 +70,10 @@ class RevokedToken(Token):
     """A revoked credential, and those that were revoked with it."""
 
     created: list[Token] = Field(description="The tokens that were created with it and were revoked too.")
+    hooks: list[UUID] = Field(
+        default_factory=list,
+        description="The inbound hooks whose secrets these tokens knew. They accept nothing until they are rotated.",
+    )
 
 
 class CurrentSession(ApiModel):

@@ -73,18 +73,24 @@ def revoke(
     ],
     with_created: Annotated[
         bool,
-        typer.Option("--with-created", help="Also revoke the tokens created with it, and so on."),
+        typer.Option(
+            "--with-created",
+            help="Also revoke the tokens created with it, and so on, and end the secrets of hooks they know.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
     """Revoke a token for good."""
 
-    async def work(atlas: "AtlasClient") -> tuple[Token, list[Token], TenantNames]:
+    async def work(atlas: "AtlasClient") -> tuple[Token, list[Token], list[str], TenantNames]:
         found = await find_named("token", token, atlas.list_tokens(), name="prefix")
         revoked = await atlas.revoke_token(found.id, with_created=with_created)
         created = [row_of(Token, one) for one in revoked.created]
-        return row_of(Token, revoked), created, await tenant_names(atlas)
+        hooks = [str(hook_id) for hook_id in revoked.hooks]
+        return row_of(Token, revoked), created, hooks, await tenant_names(atlas)
 
-    revoked, created, names = on_atlas(work)
-    text = "\n".join(f"Token {one.prefix} of {one.subject} is revoked." for one in (revoked, *created))
-    say({**names.document(revoked), "created": [names.document(one) for one in created]}, text, json=json)
+    revoked, created, hooks, names = on_atlas(work)
+    lines = [f"Token {one.prefix} of {one.subject} is revoked." for one in (revoked, *created)]
+    lines += [f"Inbound hook {hook} accepts nothing until `atlas hooks rotate-secret {hook}`." for hook in hooks]
+    document = {**names.document(revoked), "created": [names.document(one) for one in created], "hooks": hooks}
+    say(document, "\n".join(lines), json=json)

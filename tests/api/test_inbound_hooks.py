@@ -38,6 +38,30 @@ def post(world, hook):
     return post
 
 
+async def test_who_holds_a_revoked_token_posts_no_message_to_the_hooks_it_knew(world, admin, operator, post, hook):
+    made = (await admin.post("/tokens", json={"subject": "thief", "role": "tenant_admin"})).json()
+    thief = world.client("acme", "tenant_admin")
+    thief.headers["Authorization"] = f"Bearer {made['token']}"
+    left = (await thief.post("/inbound-hooks", json={"event_name": "left.behind"})).json()
+    taken = (await thief.post(f"/inbound-hooks/{hook['id']}/rotate-secret", json={})).json()
+    assert (await post(secret=left["secret"], path=left["path"])).status_code == 200
+
+    revoked = (await operator.delete(f"/tokens/{made['id']}", params={"with_created": True})).json()
+    assert sorted(revoked["hooks"]) == sorted([left["id"], hook["id"]])
+    for known, path in (
+        (left["secret"], left["path"]),
+        (taken["secret"], hook["path"]),
+        (hook["secret"], hook["path"]),
+    ):
+        assert (await post(secret=known, path=path)).status_code == 403
+
+    new = (await admin.post(f"/inbound-hooks/{hook['id']}/rotate-secret", json={})).json()
+    assert (await post(secret=new["secret"], id="msg_2")).status_code == 200
+    # What someone else has rotated since stays.
+    again = (await operator.delete(f"/tokens/{made['id']}", params={"with_created": True})).json()
+    assert again["hooks"] == []
+
+
 async def events(conn):
     rows = await conn.fetch("select id, name, context, correlation_id, created_by from atlas.events")
     return [{**row, "context": orjson.loads(row["context"])} for row in rows]
