@@ -70,11 +70,21 @@ def _errors(value: Any) -> Iterable[FieldError]:
     try:
         document = Document.model_validate(value)
     except ValidationError as error:
-        return [FieldError(_path(one["loc"]), _reason(one)) for one in error.errors(include_url=False)]
+        return list(_mistakes(error))
     errors = [*_check_key(document), *_check_schema(document), *_check_graph(document)]
     return errors or chain(
         *(_check_step(document, number, step) for number, step in enumerate(document.steps)), _check_output(document)
     )
+
+
+def _mistakes(error: ValidationError) -> Iterator[FieldError]:
+    """The errors of pydantic, without those that follow from others: to it a list of only wrong items is empty."""
+    errors = error.errors(include_url=False)
+    for mistake in errors:
+        loc = mistake["loc"]
+        has_wrong_items = any(len(other["loc"]) > len(loc) and other["loc"][: len(loc)] == loc for other in errors)
+        if mistake["type"] != "too_short" or not has_wrong_items:
+            yield FieldError(_path(loc), _reason(mistake))
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -589,6 +589,14 @@ def test_every_mistake_is_named_with_its_path(document, path, words):
     assert any(error.field.startswith(path) and words in error.reason for error in errors), errors
 
 
+def test_what_is_wrong_in_every_step_hides_nothing_else_and_is_not_called_an_empty_list():
+    steps = [{"id": "a", "job": "x", "after": ["b"]}, {"id": "b", "kind": "job"}]
+
+    errors = check_document(doc(*steps, key="a/b", output="{{ steps.z.output }}"))
+
+    assert [error.field for error in errors] == ["steps[0].after", "steps[1].kind", "key", "output"]
+
+
 async def test_a_document_with_mistakes_is_not_saved(kit):
     with pytest.raises(InvalidInput, match="needs exactly one of"):
         await save(kit, doc({"id": "a"}))
