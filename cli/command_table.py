@@ -77,7 +77,7 @@ COMMANDS = {
 # Groups are found in the singular and in the plural.
 GROUPS = (
     *("jobs", "group", "workflow", "trigger", "event", "webhooks", "hooks"),
-    *("tenant", "token", "host", "definition", "worker", "effects"),
+    *("tenant", "token", "grant", "host", "definition", "worker", "effects"),
 )
 ALIASES = {name.removesuffix("s") if name.endswith("s") else f"{name}s": name for name in GROUPS}
 
