@@ -100,7 +100,10 @@ async def start(
         if settings.atlas_port == 0:
             raise SettingsError("ATLAS_PORT is 0, which is not a port.", remedy="Set a port from 1 to 65535.")
         await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
+    # A new database takes seconds, on a busy machine half a minute.
+    log.info("preparing the database", home=str(settings.home))
     async with open_atlas(settings, wait_seconds=math.inf, migrate=True, size=2, checks_inputs=True) as atlas:
+        log.info("the database is ready", database=shown(atlas.url))
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
             token = await operator_token(conn, settings, actor=ACTOR)

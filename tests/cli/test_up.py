@@ -248,3 +248,5 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
 
     [said] = [line for line in lines if line["event"].startswith("Atlas runs, but")]
     assert said["reason"] == "the proxy of this machine is broken"
+    # What takes seconds in a new installation is not done in silence.
+    assert [line["event"] for line in lines][:2] == ["preparing the database", "the database is ready"]
