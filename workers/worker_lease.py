@@ -51,6 +51,11 @@ class WorkerLease:
         return self.claimant is not None and time.monotonic() >= self._ends_at - STOP_AHEAD_SECONDS
 
     @property
+    def is_late(self) -> bool:
+        """True when a heartbeat should have renewed it: half of it has passed, and heartbeats come at every third."""
+        return time.monotonic() >= self._ends_at - self.seconds / 2
+
+    @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._ends_at
 

@@ -282,7 +282,7 @@ async def busy(input: dict[str, Any]) -> dict[str, float]:
 
 @job("test.blocks")
 async def blocks(input: dict[str, Any]) -> None:
-    threading.Event().wait(1.6)
+    threading.Event().wait(input.get("seconds", 1.6))
 
 
 @job("test.returns")

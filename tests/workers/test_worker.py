@@ -652,6 +652,18 @@ async def test_handlers_that_borrow_every_connection_do_not_cost_the_worker_its_
     assert await pool.fetchval("select max(attempt_count) from atlas.jobs") == 1
 
 
+@pytest.mark.long
+async def test_handlers_that_block_one_after_the_other_do_not_cost_the_worker_its_lease(
+    pool, given, serving, eventually
+):
+    """Each is shorter than the lease; together they are longer, and between two of them there is a heartbeat."""
+    await given("test.blocks", *({"seconds": 2, "n": n} for n in range(8)))
+    async with serving("test.blocks", lease=10, concurrency=8):
+        await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=8)
+    assert await pool.fetchval("select count(*) from atlas.job_workers") == 1
+    assert await pool.fetchval("select max(attempt_count) from atlas.jobs") == 1
+
+
 async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
     MET.clear()
     [lost_twice] = await given("test.meets", {"seconds": 0.3})
