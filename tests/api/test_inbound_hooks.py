@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from atlas.api.app import create_app
+from atlas.api.limits.rates import Rates
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.webhooks.signature import sign
@@ -185,8 +186,8 @@ async def test_the_old_secret_of_a_rotated_hook_holds_until_its_end(admin, post,
 
 
 async def test_hooks_have_rates_of_their_own(pool, database_url, settings):
-    """Messages to one hook, and wrong keys of one address."""
-    app = create_app(settings, pool, database_url)
+    """Messages to one hook, and wrong keys of one address, which fill up again slower than any machine sends them."""
+    app = create_app(settings, pool, database_url, rates=Rates(failures=0.01))
     async with running(app):
         world = await furnish(pool, app)
         async with world.client("acme", "tenant_admin") as admin:

@@ -57,6 +57,7 @@ async def test_a_backup_is_restored_into_a_newer_server(atlas, tmp_path, older, 
         await run_all(url, PROGRAMS)
         doctor = await atlas("doctor", **after)
         assert doctor.code == 0, doctor
-        verified = await atlas("audit", "verify", "--state", **after)
-        assert verified.code == 0, verified
+        # No scheduler runs here to seal, so rows are old by now where the machine is busy.
+        verified = await atlas("audit", "verify", "--state", "--json", **after)
+        assert {finding["kind"] for finding in verified.document["findings"]} <= {"unsealed"}, verified
         assert "acme" in (await atlas("tenant", "list", **after)).stdout
