@@ -65,8 +65,8 @@ class HorizonHolder:
         ]
         known = ", ".join(filter(None, facts))
         rows = f"about {rounded(self.dead_rows):,} dead rows of {'the catalogs' if self.catalogs_only else 'Atlas'}"
-        kept = f"{rows}, by estimate," if self.dead_rows else "dead rows"
-        log = ", and the write-ahead log" if self.kind == "slot" else ""
+        kept = f"{rows} (an estimate)" if self.dead_rows else "dead rows"
+        log = " and the write-ahead log" if self.kind == "slot" else ""
         since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
         name = f"{self.kind.capitalize()} {self.name}"
         return f"{name}{f' ({known})' if known else ''} has kept {kept}{log} since {since}."

@@ -47,7 +47,8 @@ async def explain_many(
     reasons = [_why(row) for row in rows]
     late = [why.reason in IN_LINE and row["waited"] > LATE_SECONDS for row, why in zip(rows, reasons, strict=True)]
     # Who holds the horizon is for operators to see: it is a session of the whole server.
-    holders = await find_holders(conn) if tenant_id is None and any(late) else []
+    found = await find_holders(conn) if tenant_id is None and any(late) else []
+    holders = [holder for holder in found if not holder.catalogs_only]
     if holders and holders[0].dead_rows >= SLOW_DEAD_ROWS:
         reasons = [_slowed(why, holders[0]) if slow else why for why, slow in zip(reasons, late, strict=True)]
     return [

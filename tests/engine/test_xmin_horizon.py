@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
@@ -177,7 +178,27 @@ async def test_a_prepared_transaction_and_a_forgotten_slot_are_named_with_the_st
     )
     assert (slot.kind, slot.catalogs_only, slot.state) == ("slot", True, "not in use")
     assert slot.statement == f"select pg_drop_replication_slot('{name}')"
-    assert "write-ahead log" in slot.cause
+    assert " and the write-ahead log since" in slot.cause
+    assert ",," not in slot.cause
+
+
+async def test_a_slot_that_holds_the_catalogs_alone_is_no_reason_why_a_job_waits(
+    conn, owner, database_url, monkeypatch
+):
+    await switch(conn, online=True, actor=DANA)
+    await given_worker(conn, "report.build")
+    monkeypatch.setattr("atlas.engine.jobs.explain.SLOW_DEAD_ROWS", 0)
+    async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
+        job_id = await given_job(conn)
+        await hour_passes(owner)
+        await owner.execute("update atlas.jobs set created_at = created_at - interval '1 hour'")
+        [holder] = [one for one in await find_holders(conn) if one.name == str(other.get_server_pid())]
+
+        async def as_of_catalogs(conn):
+            return [replace(holder, catalogs_only=True)]
+
+        monkeypatch.setattr("atlas.engine.jobs.explain.find_holders", as_of_catalogs)
+        assert (await explain(conn, job_id)).reason == "next"
 
 
 @pytest.mark.long
