@@ -1,11 +1,11 @@
 """Enqueue in a session or connection of SQLAlchemy 2, over psycopg or asyncpg, in its transaction.
 
-`transaction` ends a job in a transaction of such a session.
+`transaction` ends a job in a transaction of such a session, `run_transaction` records a step of a run in one.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar, Unpack, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -24,7 +24,16 @@ from atlas.integrations.placeholders import call_text, commit_text
 
 DRIVERS = ("asyncpg", "psycopg")
 
+if TYPE_CHECKING:
+    from atlas.engine.workflows.run_context import Run
+    from atlas.engine.workflows.step_options import StepOptions
+
 Input = TypeVar("Input")
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+# What a step runs in: a session or a connection.
+SyncSession = TypeVar("SyncSession", Session, Connection)
+Async = TypeVar("Async", AsyncSession, AsyncConnection)
 
 
 @overload
@@ -79,9 +88,7 @@ def transaction(ctx: JobContext, session: Session | Connection) -> Iterator[Sess
     refuse_open(session.in_transaction())
     with ending(ctx) as last_call, session.begin():
         yield session
-        if isinstance(session, Session):
-            session.flush()
-        _end(session.connection() if isinstance(session, Session) else session, last_call())
+        _flush_and_end(session, last_call())
 
 
 @asynccontextmanager
@@ -93,10 +100,55 @@ async def transaction_async(
     with ending(ctx) as last_call:
         async with session.begin():
             yield session
-            if isinstance(session, AsyncSession):
-                await session.flush()
-            conn = await session.connection() if isinstance(session, AsyncSession) else session
-            await conn.run_sync(_end, last_call())
+            await session.run_sync(_flush_and_end, last_call())
+
+
+async def run_transaction(
+    run: "Run",
+    name: str,
+    make: Callable[[], AbstractContextManager[SyncSession]],
+    function: Callable[[SyncSession, *Arguments], Result],
+    *arguments: *Arguments,
+    **options: "Unpack[StepOptions]",
+) -> Result:
+    """Call a plain function once in a transaction, as a step: what it writes and the record of the step are one commit.
+
+    It runs in a thread and gets the session first, from `make`: a sessionmaker, or the engine's `connect`.
+    """
+
+    @contextmanager
+    def opened() -> Iterator[tuple[tuple[Any, ...], Callable[[CommitCall], None]]]:
+        with make() as session, session.begin():
+            yield (session,), lambda call: _flush_and_end(session, call)
+
+    # A program that only enqueues does not load it.
+    from atlas.engine.workflows.step_transaction import in_transaction
+
+    within = in_transaction(opened, function)
+    result: Result = await run.transaction_of(name, within, function, arguments, **options)
+    return result
+
+
+async def run_transaction_async(
+    run: "Run",
+    name: str,
+    make: Callable[[], AbstractAsyncContextManager[Async]],
+    function: Callable[[Async, *Arguments], Awaitable[Result]],
+    *arguments: *Arguments,
+    **options: "Unpack[StepOptions]",
+) -> Result:
+    """The same for an async function and an async session or connection."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[tuple[tuple[Any, ...], Callable[[CommitCall], Awaitable[None]]]]:
+        async with make() as session, session.begin():
+            yield (session,), lambda call: session.run_sync(_flush_and_end, call)
+
+    from atlas.engine.workflows.step_transaction import in_async_transaction
+
+    within = in_async_transaction(opened, function)
+    result: Result = await run.transaction_of(name, within, function, arguments, **options)
+    return result
 
 
 def _call(conn: Connection, values: list[Any]) -> Enqueued:
@@ -105,7 +157,10 @@ def _call(conn: Connection, values: list[Any]) -> Enqueued:
         return call_result(conn.exec_driver_sql(query, tuple(values)).one())
 
 
-def _end(conn: Connection, call: CommitCall) -> None:
+def _flush_and_end(session: Session | Connection, call: CommitCall) -> None:
+    if isinstance(session, Session):
+        session.flush()
+    conn = session.connection() if isinstance(session, Session) else session
     conn.exec_driver_sql(COMMIT.sql if _driver(conn) == "asyncpg" else commit_text(), tuple(call.values()))
 
 

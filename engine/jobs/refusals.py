@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from atlas.db.pool import Connection
+from atlas.db.pool import UNREACHABLE, Connection
 from atlas.db.statements import fetch, statement
 from atlas.errors import (
     AtlasError,
@@ -80,6 +80,13 @@ def refusals(*only: str) -> Iterator[None]:
         if refused is None:
             raise
         raise refused from error
+
+
+def is_lost_response(error: BaseException) -> bool:
+    """Whether the connection broke, so that a commit may have succeeded."""
+    found = _database_error(error)
+    lost = found is not None and (getattr(found, "sqlstate", None) or "08").startswith(("08", "57P"))
+    return lost or isinstance(error, UNREACHABLE)
 
 
 def _database_error(error: BaseException) -> BaseException | None:

@@ -27,8 +27,9 @@ from atlas.engine.workflows.branches import Branch, numbered, side_by_side
 from atlas.engine.workflows.errors import Suspended
 from atlas.engine.workflows.recorder import Recorder, check_step_name
 from atlas.engine.workflows.run_waits import RunWaits, seconds_of
-from atlas.engine.workflows.step_call import StepCall, perform
+from atlas.engine.workflows.step_call import InTransaction, StepCall, perform
 from atlas.engine.workflows.step_options import Duration, Retry, StepOptions
+from atlas.engine.workflows.step_transaction import AsyncTransaction, in_async_transaction
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -135,12 +136,28 @@ class Run(RunWaits):
         It gets the connection first. What it writes and the record of the step are one commit, so that neither is there
         without the other. Options and failures are those of `step`; whenever it is tried again, nothing of it stayed.
         """
+        require_async("run.transaction", "function", function)
+        within = in_async_transaction(self._open, function)
+        options: StepOptions = {"retries": retries, "retry": retry, "timeout": timeout}
+        result: Result = await self.transaction_of(name, within, function, arguments, **options)
+        return result
+
+    async def transaction_of(
+        self,
+        name: str,
+        within: InTransaction,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        *,
+        retries: int = DEFAULT_RETRIES,
+        retry: Retry = "capped",
+        timeout: Duration | None = None,
+    ) -> Any:
+        """The same in a transaction of another library, for `run_transaction` of `atlas.integrations`."""
         with self._recorder.enter(name, "step") as step:
-            require_async("run.transaction", "function", function)
             require_whole("run.transaction", "retries", retries, least=0)
-            call = StepCall(function, arguments, retries, policy_of(retry), seconds_of(timeout), in_transaction=True)
-            result: Result = await perform(self._recorder, step, call)
-            return result
+            call = StepCall(function, arguments, retries, policy_of(retry), seconds_of(timeout), within)
+            return await perform(self._recorder, step, call)
 
     async def effect(
         self,
@@ -238,6 +255,11 @@ class Run(RunWaits):
         branch = self._recorder.branch()
         unique = numbered(name, number) if number else branch.unique(f"on_failure {name}").removeprefix("on_failure ")
         self.undos[f"{branch.path}{unique}"] = Undo(name, function, arguments, retries)
+
+    def _open(self) -> AsyncTransaction:
+        if self._recorder.step_commit is None:
+            raise PermanentError("run.transaction takes a run that a worker executes.")
+        return self._recorder.step_commit.open()
 
     async def _value(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
         with self._recorder.enter(name, "value") as step:

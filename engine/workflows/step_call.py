@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Never
+from typing import Any, Never, TypeAlias
 
 from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
-from atlas.db.pool import UNREACHABLE
 from atlas.engine.jobs.around_job import within_hooks
+from atlas.engine.jobs.attempt_commit import CommitCall
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
+from atlas.engine.jobs.refusals import is_lost_response
 from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
 from atlas.engine.workflows.errors import RunLost, StepFailed, error_json
@@ -33,6 +34,11 @@ THREADS = 256
 executor: contextvars.ContextVar[Executor | None] = contextvars.ContextVar("step_executor", default=None)
 
 
+# The call that records a result, as the last statement of the transaction that the function ran in.
+LastCall: TypeAlias = Callable[[Any], CommitCall]
+InTransaction: TypeAlias = Callable[[LastCall], Callable[..., Any]]
+
+
 @dataclass(slots=True)
 class StepCall:
     """A function, its arguments, its retries and its timeout."""
@@ -42,8 +48,8 @@ class StepCall:
     retries: int
     policy: RetryPolicy
     timeout: float | None
-    # It runs in a transaction on the application's database, whose commit records it.
-    in_transaction: bool = False
+    # Puts the function into a transaction on the application's database, whose commit records it.
+    within: InTransaction | None = None
 
 
 class StepTimeout(Exception):
@@ -69,7 +75,7 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
     if start_right is not None and boot_seconds() >= start_right.until:
         await recorder.wait_to_start(step, start_right)
     since = time.monotonic()
-    if call.in_transaction:
+    if call.within is not None:
         return await _perform_in_transaction(recorder, step, call, attempt, since)
     try:
         if call.timeout is None and known.is_async and not may_trace():
@@ -92,28 +98,40 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
 async def _perform_in_transaction(
     recorder: Recorder, step: StepPosition, call: StepCall, attempt: int, since: float
 ) -> Any:
-    """Call the function in a transaction whose last statement writes its outcome, fenced as every record is."""
+    """Call the function in a transaction whose last statement writes its result, fenced as every record is."""
     known = step_function(call.function)
     checkpoint: StepCheckpoint | None = None
+    value: Any = None
+    is_over = False
+
+    def last_call(result: Any) -> CommitCall:
+        nonlocal checkpoint, value
+        if is_over or recorder.step_commit is None:
+            raise PermanentError("The step has ended." if is_over else "run.transaction takes a run of a worker.")
+        text = known.dump(result)
+        value = _read_back(known, text)
+        input = arguments_text(call.arguments)
+        checkpoint = recorder.checkpoint(step, "succeeded", attempts=attempt, since=since, input=input, output=text)
+        return recorder.step_commit.call(checkpoint)
+
     try:
-        transaction = recorder.step_commit
-        if not known.is_async or transaction is None:
-            raise PermanentError("run.transaction takes an async function, and a run that a worker executes.")
-        async with transaction.open() as conn:
-            with span(f"step {step.name}"):
-                result = await _call(recorder, known, replace(call, arguments=(conn, *call.arguments)))
-            text = known.dump(result)
-            value = _read_back(known, text)
-            input = arguments_text(call.arguments)
-            checkpoint = recorder.checkpoint(step, "succeeded", attempts=attempt, since=since, input=input, output=text)
-            transaction.add(conn, checkpoint)
+        assert call.within is not None
+        with span(f"step {step.name}"):
+            await _call(recorder, known, replace(call, function=call.within(last_call)))
+    except NotStarted:
+        recorder.leave(step.branch)
     except LeaseLost as error:
         raise RunLost from error
     except (Exception, KeyboardInterrupt, SystemExit) as error:
-        if checkpoint is not None and isinstance(error, UNREACHABLE):
+        if checkpoint is not None and (isinstance(error, StepTimeout) or is_lost_response(error)):
             # It has committed or not: the record says which when the run is taken up again.
             recorder.replay_again(step)
+        is_over = True
         await _raised(recorder, step, call, attempt, since, error)
+    finally:
+        # A thread that goes on commits nothing.
+        is_over = True
+    assert checkpoint is not None
     recorder.committed(checkpoint)
     return value
 

@@ -1,6 +1,7 @@
 """The commit of a step: what its function wrote and the record of its outcome, in one transaction."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import orjson
 
@@ -17,13 +18,15 @@ class StepCommit:
         self._transactions = transactions
         self._worker_id = worker_id
 
-    def open(self) -> AbstractAsyncContextManager[Connection]:
-        """Open a transaction on the application's database."""
-        return self._transactions.open()
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[tuple[tuple[Connection], Callable[[CommitCall], Awaitable[None]]]]:
+        """Open a transaction on the application's database. The call that is passed goes with its commit."""
+        async with self._transactions.open() as conn:
 
-    def add(self, conn: Connection, step: StepCheckpoint) -> None:
-        """Let the commit record this outcome."""
-        commit_with(conn, self.call(step).text())
+            async def end(call: CommitCall) -> None:
+                commit_with(conn, call.text())
+
+            yield (conn,), end
 
     def call(self, step: StepCheckpoint) -> CommitCall:
         """The call that records an outcome, as the last statement of its transaction."""

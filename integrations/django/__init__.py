@@ -1,15 +1,16 @@
 """Enqueue over a database of Django, on psycopg 3, in the transaction of `transaction.atomic` if there is one.
 
-`transaction` ends a job in a transaction of Django.
+`transaction` ends a job in a transaction of Django, `run_transaction` records a step of a run in one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, overload
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.transaction import atomic
 
+from atlas.engine.jobs.attempt_commit import CommitCall
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
@@ -19,7 +20,13 @@ from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.integrations.placeholders import call_text, commit_text
 
+if TYPE_CHECKING:
+    from atlas.engine.workflows.run_context import Run
+    from atlas.engine.workflows.step_options import StepOptions
+
 Input = TypeVar("Input")
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 
 @overload
@@ -48,5 +55,35 @@ def transaction(ctx: JobContext, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[N
     refuse_open(connections[using].in_atomic_block)
     with ending(ctx) as last_call, atomic(using=using):
         yield
-        with connections[using].cursor() as cursor:
-            cursor.execute(commit_text(), last_call().values())
+        _end(using, last_call())
+
+
+async def run_transaction(
+    run: "Run",
+    name: str,
+    function: Callable[[*Arguments], Result],
+    *arguments: *Arguments,
+    using: str = DEFAULT_DB_ALIAS,
+    **options: "Unpack[StepOptions]",
+) -> Result:
+    """Call a plain function once within `atomic`, as a step: what it writes and the record of the step are one commit.
+
+    It runs in a thread.
+    """
+
+    @contextmanager
+    def opened() -> Iterator[tuple[tuple[Any, ...], Callable[[CommitCall], None]]]:
+        with atomic(using=using):
+            yield (), lambda call: _end(using, call)
+
+    # A program that only enqueues does not load it.
+    from atlas.engine.workflows.step_transaction import in_transaction
+
+    within = in_transaction(opened, function)
+    result: Result = await run.transaction_of(name, within, function, arguments, **options)
+    return result
+
+
+def _end(using: str, call: CommitCall) -> None:
+    with connections[using].cursor() as cursor:
+        cursor.execute(commit_text(), call.values())
