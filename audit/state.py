@@ -40,7 +40,7 @@ _NAMED_BY_TEXT = ("workflow", "recurring", "job_type")
 COMPARED_OTHERWISE = {
     "jobs": "their status, type, tenant, creator, contents and cost with their events",
     "job_attempts": "that none of a job's attempts is missing",
-    "mail_ledger": "that a mail that was sent has its entry",
+    "mail_ledger": "that a mail that a program of the release before sent has its entry",
     "effects": "the state and the reference of each with its last event",
     "workflow_steps": "the outputs of the steps of a run with the digest in the event of its end",
     "intents": "who requested each with INTENT_REQUESTED",
@@ -57,7 +57,8 @@ NOT_COMPARED = {
     **dict.fromkeys(("audit_pruned", "audit_private", "audit_moved"), _THE_LOG),
     **dict.fromkeys(("usage_hourly", "usage_costs", "job_counts", "job_totals", "job_series"), _COUNTED),
     **dict.fromkeys(("dead_letters", "dead_letter_causes"), _COUNTED),
-    **dict.fromkeys(("job_limits", "limit_events", "counted_jobs", "tenant_shares", "share_clock", "mail_pace"), _PACE),
+    **dict.fromkeys(("job_limits", "limit_events", "counted_jobs", "tenant_shares", "share_clock"), _PACE),
+    **dict.fromkeys(("mail_pace", "mail_slots"), _PACE),
     **dict.fromkeys(("job_workers", "running_programs", "scheduler_leader"), _PROGRAMS),
     "worker_keys": "the keys of workers, each for the life of one process",
     "job_secrets": "encrypted, and bound to their jobs: one that was changed or moved cannot be decrypted",

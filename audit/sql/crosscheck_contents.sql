@@ -1,6 +1,6 @@
 -- The newest jobs whose content differs from their events: type, tenant or creator from JOB_CREATED, the digests of input and output where
 -- events have them, the cost, the outputs of a run's steps, attempts that are missing, times that do not fit the status, effects in another state or with another
--- reference than their last event says, and a sent mail without its ledger.
+-- reference than their last event says, and a sent mail without its effect.
 -- A snooze adds to the cost without an event. The steps of a run are as its end left them until it is retried.
 -- Every claim counts an attempt and leaves a row, but for the last one of a job that runs or succeeded, and those of a run that was
 -- suspended.
@@ -46,7 +46,8 @@ cross join lateral (
       select count(*) from atlas.job_attempts t where t.job_id = j.id and t.attempt_no < j.attempt_count)
       < j.attempt_count - 1 then 'attempts' end,
     case when (j.finished_at is not null) <> (j.status >= 'succeeded') or (j.dead_lettered_at is not null and j.status <> 'failed') then 'times' end,
-    case when e.mailed and j.output->>'provider' <> 'outbox' and not exists (select from atlas.mail_ledger m where m.job_id = j.id) then 'mail ledger' end,
+    case when e.mailed and j.output->>'provider' <> 'outbox' and not exists (select from atlas.effects m where m.job_id = j.id and m.name like '%.mail' and m.state = 'done')
+      and not exists (select from atlas.mail_ledger m where m.job_id = j.id) then 'mail' end,
     case when e.effects is distinct from f.effects and (e.creator is not null or not coalesce(f.effects, '{}') @> coalesce(e.effects, '{}')) then 'effects' end
   ], null) as wrong
 ) w

@@ -7,6 +7,9 @@ from typing import NamedTuple, Protocol
 from atlas.engine.effects.outcomes import Answer
 from atlas.errors import AtlasError, Conflict, NotFound
 
+# The extended property in which a message of Microsoft Graph holds the key of its effect.
+GRAPH_KEY = "String {7d1f3a52-9f0e-4c55-9a53-6a1f5c1d6b10} Name AtlasKey"
+
 
 class EffectUnknown(AtlasError):
     """The provider was called, and whether it made the effect is not known. The next attempt asks before it calls."""

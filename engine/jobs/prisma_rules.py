@@ -80,7 +80,7 @@ VERBS = {
     **dict.fromkeys(("AuditLog", "AuditEntry"), _EVENTS),
     **dict.fromkeys(("AuditEpoch", "AuditSeal", "AuditSealTenant", "AuditCheckpoint", "AuditPruned"), _SEALS),
     "AuditPrivate": "`record(conn, Event(…))` of `atlas.audit` stores it, and `atlas audit erase` removes it.",
-    **dict.fromkeys(("MailLedger", "MailPace"), "Create a job of the type EMAIL_SEND."),
+    **dict.fromkeys(("MailLedger", "MailPace", "MailSlot"), "Create a job of the type EMAIL_SEND."),
     "Effect": "A handler makes it by `ctx.effect`; `atlas effects settle` settles a doubt.",
     "Host": "`atlas host add` adds a host.",
     "ServerInstance": "`atlas host add --instance` and `atlas host instance` change server instances.",

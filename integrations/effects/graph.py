@@ -11,14 +11,12 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from atlas.engine.effects.adapters import EffectUnknown, ProviderEntry, ProviderUnavailable
+from atlas.engine.effects.adapters import GRAPH_KEY, EffectUnknown, ProviderEntry, ProviderUnavailable
 from atlas.engine.effects.outcomes import Answer, CannotTell, Done, EffectRefused, NotDone
 from atlas.integrations.effects.wire import Wire, moment
 
 DEFAULT_URL = "https://graph.microsoft.com/v1.0"
 PAGE = 100
-# The property that holds the key: a string with a name, in a set of Atlas's own.
-PROPERTY = "String {7d1f3a52-9f0e-4c55-9a53-6a1f5c1d6b10} Name AtlasKey"
 
 
 class GraphMail:
@@ -67,7 +65,7 @@ class GraphMail:
             "$filter": f"sentDateTime ge {since.astimezone(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}",
             "$orderby": "sentDateTime desc",
             "$select": "id,sentDateTime",
-            "$expand": f"singleValueExtendedProperties($filter=id eq '{PROPERTY}')",
+            "$expand": f"singleValueExtendedProperties($filter=id eq '{GRAPH_KEY}')",
             "$top": PAGE,
         }
         path: str | None = f"{self._path}/mailFolders/sentitems/messages?{urlencode(query, quote_via=quote)}"
@@ -87,7 +85,7 @@ class GraphMail:
         """The messages of the mailbox that hold the key: a draft, a sent one, or none."""
         value = key.replace("'", "''")
         query = {
-            "$filter": f"singleValueExtendedProperties/Any(ep: ep/id eq '{PROPERTY}' and ep/value eq '{value}')",
+            "$filter": f"singleValueExtendedProperties/Any(ep: ep/id eq '{GRAPH_KEY}' and ep/value eq '{value}')",
             "$select": "id,isDraft",
         }
         path = f"{self._path}/messages?{urlencode(query, quote_via=quote)}"
@@ -95,7 +93,7 @@ class GraphMail:
 
     async def _create(self, key: str, message: dict[str, Any]) -> str:
         """Create the draft. However this fails, no mail is out."""
-        held = [*message.get("singleValueExtendedProperties", ()), {"id": PROPERTY, "value": key}]
+        held = [*message.get("singleValueExtendedProperties", ()), {"id": GRAPH_KEY, "value": key}]
         content = orjson.dumps({**message, "singleValueExtendedProperties": held})
         headers = {**await self._headers(), "Content-Type": "application/json"}
         try:

@@ -48,6 +48,8 @@ insert into atlas.job_secrets (job_id, field, tenant_id, key_id, nonce, cipherte
 select id, '/password', tenant_id, 'k', substr(sha256('n'), 1, 12), '' from atlas.jobs where tenant_id = '{0}' limit 1;
 insert into atlas.mail_ledger (job_id, provider, tenant_id, sender, attempt_no)
 select id, 'resend', tenant_id, 'a@example.org', 1 from atlas.jobs where tenant_id = '{0}' limit 1;
+insert into atlas.mail_slots (job_id, provider, tenant_id, pace, slot_at)
+select id, 'resend', tenant_id, 'resend', now() from atlas.jobs where tenant_id = '{0}' limit 1;
 insert into atlas.effects (id, tenant_id, job_id, job_type, name, key, state, attempt_no)
 select gen_random_uuid(), tenant_id, id, job_type, 'stripe.charge', 'k', 'unknown', 1 from atlas.jobs where tenant_id = '{0}' limit 1;
 select atlas.record_effect(e, 'EFFECT_UNKNOWN', 'warn', 'system', 'worker', '', '{{}}') from atlas.effects e where tenant_id = '{0}';

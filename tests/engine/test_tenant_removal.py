@@ -97,6 +97,7 @@ async def test_everything_of_a_tenant_goes_and_the_audit_log_proves_it(conn, tra
     with_jobs = {
         "job_secrets",
         "mail_ledger",
+        "mail_slots",
         "effects",
         "workflow_runs",
         "workflow_steps",

@@ -1,4 +1,4 @@
-"""Mail: the job type EMAIL_SEND, its providers, and the ledger that keeps a mail from being sent twice."""
+"""Mail: the job type EMAIL_SEND, its providers, and the effects that keep a mail from being sent twice."""
 
 from typing import TYPE_CHECKING
 

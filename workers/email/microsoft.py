@@ -6,12 +6,12 @@ a response never came, the draft itself shows whether the mail is out.
 
 from typing import Any
 
+from atlas.engine.effects.adapters import GRAPH_KEY
 from atlas.errors import LeaseLost
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
 from atlas.workers.email.graph import Found, Graph
-from atlas.workers.email.ledger import LedgerEntry
-from atlas.workers.email.mail_state import MailState
+from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.providers import MailUnknown, MaybeSent, NotSent, Outgoing
 
 GONE = "The draft that an earlier attempt left with Microsoft Graph is gone."
@@ -25,94 +25,94 @@ class Microsoft:
     def __init__(self, settings: Settings) -> None:
         self._graph = Graph(settings)
 
-    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
+    async def send(self, mail: Outgoing, effect: MailEffect) -> str:
         """Send the draft, created now or left by an earlier attempt."""
-        left = entry.draft_id
-        if left is not None and not entry.repeatable:
-            match await self._look_again(entry):
+        left = effect.draft_id
+        if left is not None and not effect.repeatable:
+            match await self._look_again(effect):
                 case "sent":
                     return left
                 case "gone":
                     # A new draft is made in the mailbox of the current sender.
-                    await entry.draft_gone()
-                    left, entry.sender = None, str(mail.sender)
-        draft_id = left or await self._graph.create_draft(_mailbox(entry), message_of(mail))
+                    await effect.draft_gone()
+                    left, effect.sender = None, str(mail.sender)
+        draft_id = left or await self._graph.create_draft(_mailbox(effect), message_of(mail))
         try:
-            await entry.requesting(draft_id)
+            await effect.requesting(draft_id)
         except LeaseLost:
             # The worker that has the job now makes a draft of its own.
             if left is None:
-                await self._graph.delete_draft(_mailbox(entry), draft_id)
+                await self._graph.delete_draft(_mailbox(effect), draft_id)
             raise
         try:
-            await self._graph.send_draft(_mailbox(entry), draft_id)
+            await self._graph.send_draft(_mailbox(effect), draft_id)
         except NotSent as refusal:
-            if refusal.responded and await self._is_sent_after_all(refusal, entry):
+            if refusal.responded and await self._is_sent_after_all(refusal, effect):
                 return draft_id
-            await entry.refused(keep_draft=True)
+            await effect.refused(refusal.message)
             # While an earlier request may be under way, only the draft can show what became of it.
-            if refusal.permanent and not entry.state.is_open:
-                await self._remove(entry)
+            if refusal.permanent and not effect.is_open:
+                await self._remove(effect)
             raise
         return draft_id
 
-    async def resolve(self, entry: LedgerEntry) -> str | None:
+    async def resolve(self, effect: MailEffect) -> str | None:
         """Look the draft up. A draft that is gone may have been removed by a person, before or after it was sent."""
-        if entry.draft_id is None:
+        if effect.draft_id is None:
             raise MailUnknown("The draft that an earlier attempt left with Microsoft Graph is no longer known.")
-        found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+        found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
         if found == "gone":
-            raise _gone(entry)
-        return entry.draft_id if found == "sent" else None
+            raise _gone(effect)
+        return effect.draft_id if found == "sent" else None
 
-    async def discard(self, entry: LedgerEntry) -> str | None:
+    async def discard(self, effect: MailEffect) -> str | None:
         """Remove a refused draft: Graph might still send it late, or a person by hand."""
-        if entry.draft_id is None:
+        if effect.draft_id is None:
             return None
-        match await self._look_again(entry):
+        match await self._look_again(effect):
             case "sent":
-                return entry.draft_id
+                return effect.draft_id
             case "gone":
-                await entry.draft_gone()
+                await effect.draft_gone()
             case "draft":
-                if not await self._remove(entry):
+                if not await self._remove(effect):
                     raise NotSent("The draft that is left with Microsoft Graph could not be removed.")
         return None
 
-    async def _is_sent_after_all(self, refusal: NotSent, entry: LedgerEntry) -> bool:
+    async def _is_sent_after_all(self, refusal: NotSent, effect: MailEffect) -> bool:
         """Look a refused draft up: Graph has sent drafts it refused, and an earlier request may have been under way."""
-        assert entry.draft_id is not None
+        assert effect.draft_id is not None
         try:
-            found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+            found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
         except MaybeSent as error:
             raise MaybeSent(f"{refusal.message} {error.message}", retry_after=refusal.retry_after) from error
         if found == "gone":
-            raise _gone(entry, refusal)
+            raise _gone(effect, refusal)
         return found == "sent"
 
-    async def _look_again(self, entry: LedgerEntry) -> Found:
+    async def _look_again(self, effect: MailEffect) -> Found:
         """Look up a draft that was refused. `gone`: it was not sent, or an operator ordered the mail again."""
-        assert entry.draft_id is not None
+        assert effect.draft_id is not None
         try:
-            found = await self._graph.look_up(_mailbox(entry), entry.draft_id)
+            found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
         except MailUnknown:
-            if not entry.state.is_ordered:
+            if not effect.is_ordered:
                 raise
             return "gone"
-        if found == "gone" and not entry.state.is_ordered and entry.state is not MailState.DISCARDING:
-            raise _gone(entry)
+        if found == "gone" and not effect.is_ordered and "discarding" not in effect.marks:
+            raise _gone(effect)
         return found
 
-    async def _remove(self, entry: LedgerEntry) -> bool:
+    async def _remove(self, effect: MailEffect) -> bool:
         """Remove a draft. The intent is noted first, or an attempt that finds it gone could not know why."""
-        assert entry.draft_id is not None
-        if not await entry.discarding():
+        assert effect.draft_id is not None
+        if not await effect.discarding():
             return False
-        removed = await self._graph.delete_draft(_mailbox(entry), entry.draft_id)
-        if removed == "gone" and not entry.state.is_ordered:
+        removed = await self._graph.delete_draft(_mailbox(effect), effect.draft_id)
+        if removed == "gone" and not effect.is_ordered:
             raise MailUnknown(GONE)
         if removed != "there":
-            await entry.draft_gone()
+            await effect.draft_gone()
         return removed != "there"
 
     async def close(self) -> None:
@@ -120,17 +120,17 @@ class Microsoft:
         await self._graph.close()
 
 
-def _gone(entry: LedgerEntry, refusal: NotSent | None = None) -> MaybeSent | MailUnknown:
+def _gone(effect: MailEffect, refusal: NotSent | None = None) -> MaybeSent | MailUnknown:
     """The error for a draft that is not found: soon after a request to send, it may still appear in Sent Items."""
-    is_young = refusal is not None or entry.age is None or entry.age < SETTLING_SECONDS
+    is_young = refusal is not None or effect.age is None or effect.age < SETTLING_SECONDS
     message = GONE if refusal is None else f"{refusal.message} {GONE}"
-    if is_young and entry.ctx.job.has_retries_left:
+    if is_young and "refused" not in effect.marks and effect.ctx.job.has_retries_left:
         return MaybeSent(message, retry_after=None if refusal is None else refusal.retry_after)
     return MailUnknown(message)
 
 
-def _mailbox(entry: LedgerEntry) -> str:
-    return parse_address(entry.sender).address
+def _mailbox(effect: MailEffect) -> str:
+    return parse_address(effect.sender).address
 
 
 def message_of(mail: Outgoing) -> dict[str, Any]:
@@ -142,6 +142,8 @@ def message_of(mail: Outgoing) -> dict[str, Any]:
         "body": {"contentType": "html" if html else "text", "content": html or asked.text or ""},
         "toRecipients": [_recipient(one) for one in asked.to],
         "internetMessageHeaders": [{"name": name, "value": value} for name, value in mail.headers.items()],
+        # By this a reconciliation finds it in Sent Items.
+        "singleValueExtendedProperties": [{"id": GRAPH_KEY, "value": str(mail.job_id)}],
     }
     for field, addresses in (
         ("ccRecipients", asked.cc),

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from atlas.errors import AtlasError
 from atlas.workers.email.addresses import Address
-from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.message import EmailInput
 
 
@@ -53,11 +53,11 @@ class Outgoing(NamedTuple):
 class Provider(Protocol):
     """Sends mails, and notes in the ledger how far it came, for the next attempt."""
 
-    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
+    async def send(self, mail: Outgoing, effect: MailEffect) -> str:
         """Send it and return the provider's id of the message; raises NotSent, MaybeSent or MailUnknown."""
         ...
 
-    async def resolve(self, entry: LedgerEntry) -> str | None:
+    async def resolve(self, effect: MailEffect) -> str | None:
         """Find out what became of an earlier request whose outcome is unknown.
 
         Returns the id of the message if it is out, None if sending again cannot make two of it. Raises MailUnknown
@@ -65,7 +65,7 @@ class Provider(Protocol):
         """
         ...
 
-    async def discard(self, entry: LedgerEntry) -> str | None:
+    async def discard(self, effect: MailEffect) -> str | None:
         """Remove the draft that was refused, before another provider is tried.
 
         Returns the id of the message if it is out after all. Raises NotSent if the draft cannot be removed.

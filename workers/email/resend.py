@@ -14,7 +14,7 @@ from resend.exceptions import NoContentError, ResendError
 
 from atlas.http import NEVER_SENT, http_client, read_body
 from atlas.settings import Settings
-from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.provider_responses import (
     describe,
     is_an_id,
@@ -45,25 +45,25 @@ class Resend:
         self._url = (settings.resend_api_url or DEFAULT_URL).rstrip("/")
         self._http = _Client()
 
-    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
+    async def send(self, mail: Outgoing, effect: MailEffect) -> str:
         """Ask Resend to send it, with the job's id as key."""
-        await entry.requesting()
+        await effect.requesting()
         try:
             return await self._call(mail)
-        except NotSent:
-            await entry.refused()
+        except NotSent as refusal:
+            await effect.refused(refusal.message)
             raise
 
-    async def resolve(self, entry: LedgerEntry) -> str | None:
+    async def resolve(self, effect: MailEffect) -> str | None:
         """The key makes it safe to ask again, for as long as Resend keeps it."""
-        if entry.age is None or entry.age < KEY_SECONDS:
+        if effect.age is None or effect.age < KEY_SECONDS:
             return None
         raise MailUnknown(
-            f"{WHO} was asked to send this mail {entry.age / 3600:.0f} hours ago and never responded;"
+            f"{WHO} was asked to send this mail {effect.age / 3600:.0f} hours ago and never responded;"
             " its idempotency key has expired."
         )
 
-    async def discard(self, entry: LedgerEntry) -> str | None:
+    async def discard(self, effect: MailEffect) -> str | None:
         """Resend keeps no drafts."""
         return None
 

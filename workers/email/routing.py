@@ -19,7 +19,7 @@ from atlas.errors import NotFound, SettingsError
 from atlas.extras import require
 from atlas.settings import Settings
 from atlas.workers.email.addresses import Address, parse_address
-from atlas.workers.email.ledger import Pace
+from atlas.workers.email.pace import Pace
 from atlas.workers.email.providers import NotSent
 from atlas.workers.email.tenant_settings import TenantEmailSettings
 

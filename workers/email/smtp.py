@@ -15,7 +15,7 @@ import aiosmtplib
 
 from atlas.http import CONNECT_SECONDS, KEEP_SECONDS, tls_context
 from atlas.settings import Settings
-from atlas.workers.email.ledger import LedgerEntry
+from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.mime import render
 from atlas.workers.email.provider_responses import describe, secrets_of, shown_message
 from atlas.workers.email.providers import MailUnknown, NotSent, Outgoing
@@ -35,7 +35,7 @@ class Smtp:
         self._secrets = secrets_of(settings)
         self._who = f"The mail server {settings.smtp_host}"
 
-    async def send(self, mail: Outgoing, entry: LedgerEntry) -> str:
+    async def send(self, mail: Outgoing, effect: MailEffect) -> str:
         """Give the mail to the server for all of its recipients, or for none."""
         domain = mail.sender.address.rpartition("@")[2]
         message_id = f"{mail.job_id}@{domain}"
@@ -46,7 +46,7 @@ class Smtp:
                 await client.mail(mail.sender.address, options=size)
                 for recipient in mail.mail.recipients:
                     await client.rcpt(recipient.address)
-                await self._send_content(client, content, entry)
+                await self._send_content(client, content, effect)
         except aiosmtplib.SMTPResponseException as error:
             raise self._refusal(error) from error
         except aiosmtplib.SMTPNotSupported as error:
@@ -55,11 +55,11 @@ class Smtp:
             raise NotSent(f"{self._who} could not be reached: {self._said(error)}.") from error
         return message_id
 
-    async def resolve(self, entry: LedgerEntry) -> str | None:
+    async def resolve(self, effect: MailEffect) -> str | None:
         """An SMTP server does not tell what became of a mail."""
         raise MailUnknown(f"{self._who} was given this mail, and its reply never came.")
 
-    async def discard(self, entry: LedgerEntry) -> str | None:
+    async def discard(self, effect: MailEffect) -> str | None:
         """An SMTP server keeps no drafts."""
         return None
 
@@ -67,15 +67,15 @@ class Smtp:
         """Close the connections."""
         await self._connections.close()
 
-    async def _send_content(self, client: aiosmtplib.SMTP, content: bytes, entry: LedgerEntry) -> None:
-        await entry.requesting()
+    async def _send_content(self, client: aiosmtplib.SMTP, content: bytes, effect: MailEffect) -> None:
+        await effect.requesting()
         try:
             await client.data(content, timeout=CONTENT_SECONDS)
         except aiosmtplib.SMTPDataError as error:
             # Only these replies say that the server does not have it.
             if not 400 <= error.code < 600:
                 raise MailUnknown(f"{self._who} responded to the mail with {error.code}.") from error
-            await entry.refused()
+            await effect.refused(self._refusal(error).message)
             raise
         except BROKEN as error:
             reason = self._said(error)

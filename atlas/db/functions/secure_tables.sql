@@ -36,7 +36,7 @@ begin
       (engine_role, 'tenants, api_tokens, sessions, idempotency_keys, system_state, running_programs, jobs, job_attempts, job_types, job_workers, tenant_shares, share_clock, '
         'job_limits, limit_events, counted_jobs, '
         'job_definitions, job_secrets, hosts, server_instances, events, workflows, intents, workflow_runs, workflow_steps, approvals, '
-        'policy_rules, mail_ledger, mail_pace, effects, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
+        'policy_rules, mail_ledger, mail_pace, mail_slots, effects, job_triggers, trigger_fires, scheduler_leader, recurring_jobs, recurring_runs, usage_hourly, usage_costs, '
         'job_counts, job_totals, job_series, dead_letters, dead_letter_causes, webhooks, inbound_hooks, bulk_actions, bulk_previews, pauses, '
         'job_groups, enqueue_grants',
         'select, insert, update, delete'),

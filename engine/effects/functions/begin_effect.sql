@@ -1,7 +1,7 @@
 -- nothing or refused -> intended, with EFFECT_INTENDED, before the provider is called. With p_again also unknown -> intended: the provider was asked, or honors
 -- the key. Fenced by worker, attempt and a live lease.
 -- verdict: `call` (it is intended now), `done`, `lost` (the lease), `busy` (this attempt calls it at this moment), or `doubt`: an earlier call may have been made.
--- age and since: seconds since its first and its last call.
+-- age and since: seconds since the first call that may have been made, and since the last.
 -- Locks: job row, then the effect. Called by engine/effects/ledger.py.
 create or replace function begin_effect(
   p_id uuid, p_worker text, p_job uuid, p_attempt int, p_step text, p_name text, p_key text, p_detail jsonb, p_again boolean,
@@ -16,8 +16,8 @@ begin
     verdict := 'lost';
     return;
   end if;
-  insert into effects (id, tenant_id, job_id, job_type, step, name, key, attempt_no, detail)
-  select p_id, j.tenant_id, j.id, j.job_type, p_step, p_name, p_key, p_attempt, p_detail from only jobs j where j.id = p_job
+  insert into effects (id, tenant_id, job_id, job_type, step, name, key, attempt_no, detail, first_called_at)
+  select p_id, j.tenant_id, j.id, j.job_type, p_step, p_name, p_key, p_attempt, p_detail, clock_timestamp() from only jobs j where j.id = p_job
   on conflict (job_id, step, name, key) do nothing
   returning * into known;
   if known.id is not null then
@@ -33,7 +33,8 @@ begin
     if verdict = 'call' then
       update only effects e
       set state = 'intended', attempt_no = p_attempt, detail = p_detail, intended_at = clock_timestamp(), ended_at = null, reference = null,
-          settled_by = null, settled_at = null
+          settled_by = null, settled_at = null,
+          first_called_at = case when e.state <> 'refused' then coalesce(e.first_called_at, clock_timestamp()) else clock_timestamp() end
       where e.id = known.id
       returning e.* into known;
     end if;
@@ -46,6 +47,6 @@ begin
   end if;
   id := known.id;
   reference := known.reference;
-  age := extract(epoch from clock_timestamp() - known.created_at);
+  age := extract(epoch from clock_timestamp() - coalesce(known.first_called_at, known.created_at));
   since := extract(epoch from clock_timestamp() - known.intended_at);
 end $$;

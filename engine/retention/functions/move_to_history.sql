@@ -51,7 +51,7 @@ begin
     select c.day, array_agg(c.id order by c.id) as ids, count(*) filter (where c.status = 'failed') as failed,
       count(*) filter (where c.status = 'canceled') as canceled
     from unnest(chosen, statuses, days) c(id, status, day)
-    where not exists (select from only mail_ledger m where m.job_id = c.id and m.slot_at > clock_timestamp())
+    where not exists (select from only mail_slots m where m.job_id = c.id and m.slot_at > clock_timestamp())
       and (p_whole or not exists (select from only job_attempts a where a.job_id = c.id)
                   and not exists (select from only workflow_steps s where s.run_id = c.id))
     group by c.day

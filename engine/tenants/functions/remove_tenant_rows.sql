@@ -44,7 +44,7 @@ begin
         -- history goes with the jobs
         and not exists (select from pg_inherits i where i.inhrelid = c.oid)
         -- what went with the jobs, and what is counted from the audit log until the end
-        and c.relname <> all ('{jobs,job_secrets,mail_ledger,effects,workflow_runs,workflow_steps,job_counts,dead_letters,dead_letter_causes,history_contents}')
+        and c.relname <> all ('{jobs,job_secrets,mail_ledger,mail_slots,effects,workflow_runs,workflow_steps,job_counts,dead_letters,dead_letter_causes,history_contents}')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)
       order by (select count(*) from pg_constraint f where f.confrelid = c.oid and f.contype = 'f'), c.relname
     loop

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from atlas.integrations.effects.graph import PROPERTY
+from atlas.engine.effects.adapters import GRAPH_KEY
 from tests.integrations.effects.provider_server import Asked, ProviderServer, WireReply
 
 
@@ -72,7 +72,7 @@ class GraphServer(ProviderServer):
 
     def _sent(self, asked: Asked) -> WireReply:
         since = asked.query["$filter"].removeprefix("sentDateTime ge ")
-        assert PROPERTY in asked.query["$expand"]
+        assert GRAPH_KEY in asked.query["$expand"]
         sent = [message for message in self.messages.values() if not message["isDraft"]]
         listed = [message for message in sent if message["sentDateTime"] >= since]
         start = int(asked.query.get("$skip", "0"))
@@ -93,4 +93,4 @@ class GraphServer(ProviderServer):
 
 def _keys(message: dict[str, Any]) -> list[str]:
     held = message.get("singleValueExtendedProperties", ())
-    return [prop["value"] for prop in held if prop["id"] == PROPERTY]
+    return [prop["value"] for prop in held if prop["id"] == GRAPH_KEY]

@@ -101,7 +101,8 @@ class ProviderServer:
                     break
                 body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
                 length = 0 if asked.method == "HEAD" else len(body)
-                lines = [f"HTTP/1.1 {answer.status} X", f"Content-Length: {length}"]
+                kind = "application/octet-stream" if isinstance(answer.body, bytes) else "application/json"
+                lines = [f"HTTP/1.1 {answer.status} X", f"Content-Length: {length}", f"Content-Type: {kind}"]
                 lines += [f"{name}: {value}" for name, value in (answer.headers or {}).items()]
                 writer.write("\r\n".join([*lines, "", ""]).encode() + body[:length])
                 await writer.drain()

@@ -104,7 +104,7 @@ async def test_secrets_and_whole_addresses_reach_no_log_no_row_and_no_event(post
     stored = await post.pool.fetch(
         "select error::text || output::text as received from atlas.jobs union all select error_text from atlas.job_attempts"
         " union all select message || meta::text || convert_from(body, 'UTF8') from atlas.audit_log"
-        " union all select row_to_json(m)::text from atlas.mail_ledger m"
+        " union all select row_to_json(m)::text from atlas.effects m"
     )
     everything = "\n".join([*logged, *(one["received"] or "" for one in stored)])
     for secret in (KEY, SECRET, *server.tokens, "ada@example.com", "bob@example.com", "eve@example.com", SUBJECT):

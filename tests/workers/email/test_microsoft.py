@@ -30,7 +30,7 @@ async def test_a_mail_goes_out_by_draft_and_send(post, server):
     assert server.deliveries == {str(job_id): 1}
     [draft] = server.drafts.values()
     assert job.output == {"provider": "microsoft", "messageId": draft["id"], "sender": "agent@contoso.example"}
-    assert await post.events(job_id) == ["JOB_CREATED", "EMAIL_SENT"]
+    assert await post.events(job_id) == ["JOB_CREATED", "EFFECT_INTENDED", "EFFECT_DONE", "EMAIL_SENT"]
     assert [name for name, _ in server.requests] == ["discovery", "token", "draft", "send"]
 
 
@@ -91,7 +91,8 @@ async def test_a_refusal_is_permanent_and_keeps_the_providers_message(post, serv
     assert "outcome" not in job.error
     assert server.deliveries == {}
     assert not server.drafts  # a draft that will not be sent does not stay in the mailbox
-    assert await post.events(job_id) == ["JOB_CREATED", "JOB_FAILED"]
+    asked = ["EFFECT_INTENDED", "EFFECT_REFUSED"] if endpoint == "send" else []
+    assert await post.events(job_id) == ["JOB_CREATED", *asked, "JOB_FAILED"]
 
 
 @pytest.mark.parametrize("status", some([429, 503], every=2))

@@ -109,7 +109,7 @@ async def test_a_send_slot_that_was_missed_by_far_is_exchanged_for_a_new_one(pos
     assert len(waiting) == 2
 
     # All was down for an hour: both times are over, and two at once would be one too many.
-    await post.pool.execute("update atlas.mail_ledger set slot_at = clock_timestamp() - interval '1 hour'")
+    await post.pool.execute("update atlas.mail_slots set slot_at = clock_timestamp() - interval '1 hour'")
     await post.pool.execute("update atlas.mail_pace set next_at = clock_timestamp() - interval '1 hour'")
     for job_id in waiting:
         await post.make_due(job_id)
@@ -139,8 +139,8 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
 
     # One that is retried has lost its send slot, and reserves another.
     [(stripped,)] = await post.pool.fetch(
-        "select job_id from atlas.mail_ledger m join atlas.jobs j on j.id = m.job_id"
-        " where j.status = 'canceled' and slot_at is null order by j.id limit 1"
+        "select id from atlas.jobs j where j.status = 'canceled' and not exists ("
+        " select from atlas.mail_slots m where m.job_id = j.id) order by j.id limit 1"
     )
     async with post.pool.acquire() as conn:
         await retry_now(conn, stripped, actor=DANA)
@@ -192,7 +192,7 @@ async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(p
 
 async def times(post) -> list[datetime]:
     """The reserved send slots, in their order."""
-    rows = await post.pool.fetch("select slot_at from atlas.mail_ledger where slot_at is not null order by slot_at")
+    rows = await post.pool.fetch("select slot_at from atlas.mail_slots order by slot_at")
     return [row["slot_at"] for row in rows]
 
 
@@ -263,7 +263,7 @@ async def test_a_mail_that_waited_for_the_provider_that_stands_in_goes_to_it_at_
     job_id = await post.enqueue()
     for provider in ("microsoft", "resend"):
         assert (await post.run(job_id)).status == "queued"
-        [waiting] = await post.pool.fetch("select provider from atlas.mail_ledger where slot_at is not null")
+        [waiting] = await post.pool.fetch("select provider from atlas.mail_slots")
         assert waiting["provider"] == provider
         await time_passes(post, job_id)
 
@@ -272,7 +272,5 @@ async def test_a_mail_that_waited_for_the_provider_that_stands_in_goes_to_it_at_
 
 
 async def time_passes(post, job_id) -> None:
-    await post.pool.execute(
-        "update atlas.mail_ledger set slot_at = clock_timestamp() where job_id = $1 and slot_at is not null", job_id
-    )
+    await post.pool.execute("update atlas.mail_slots set slot_at = clock_timestamp() where job_id = $1", job_id)
     await post.make_due(job_id)

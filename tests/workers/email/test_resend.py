@@ -51,7 +51,7 @@ async def test_a_mail_goes_out_under_the_jobs_id(post, server):
         "attachments": [{"filename": "a.txt", "content": "aGVsbG8=", "content_type": "text/plain"}],
     }
     assert job.output["messageId"] == server.keys[str(job_id)][1]
-    assert await post.events(job_id) == ["JOB_CREATED", "EMAIL_SENT"]
+    assert await post.events(job_id) == ["JOB_CREATED", "EFFECT_INTENDED", "EFFECT_DONE", "EMAIL_SENT"]
 
 
 @pytest.mark.parametrize("status", some([400, 401, 403, 404, 413, 422], every=3))
@@ -258,7 +258,6 @@ async def test_connections_are_reused(post, server):
 
 async def a_day_passes(post, job_id) -> None:
     await post.pool.execute(
-        "update atlas.mail_ledger set first_requested_at = first_requested_at - interval '25 hours',"
-        " updated_at = updated_at - interval '25 hours' where job_id = $1",
+        "update atlas.effects set first_called_at = first_called_at - interval '25 hours' where job_id = $1",
         job_id,
     )

@@ -51,7 +51,7 @@ async def test_a_mail_goes_to_all_of_its_recipients_under_the_jobs_id(post, smtp
         "messageId": f"{job_id}@atlas.example",
         "sender": "Atlas <mail@atlas.example>",
     }
-    assert await post.events(job_id) == ["JOB_CREATED", "EMAIL_SENT"]
+    assert await post.events(job_id) == ["JOB_CREATED", "EFFECT_INTENDED", "EFFECT_DONE", "EMAIL_SENT"]
 
 
 @pytest.mark.parametrize("command", ["MAIL", "RCPT", "DATA"])

@@ -6,9 +6,13 @@ import threading
 import asyncpg
 import pytest
 
+from atlas.audit.crosscheck import cross_check
+from atlas.engine.effects.find_effects import list_effects
+from atlas.engine.effects.ledger import EffectLedger
+from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.retry import retry_now
-from atlas.workers.email import entra_token, graph, handler, ledger
+from atlas.workers.email import entra_token, graph, handler, mail_effect
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, some
 from tests.workers.email.given import KEY, SECRET
@@ -28,7 +32,7 @@ async def order(post, job_id) -> None:
 async def grown_old(post, job_id) -> None:
     """Resend has forgotten the key."""
     await post.pool.execute(
-        "update atlas.mail_ledger set first_requested_at = first_requested_at - interval '2 days' where job_id = $1",
+        "update atlas.effects set first_called_at = first_called_at - interval '2 days' where job_id = $1",
         job_id,
     )
 
@@ -46,8 +50,9 @@ async def stopped_at(post, server, endpoint) -> None:
 
 async def states(post, job_id) -> dict[str, str]:
     """How far the mail is at each provider."""
-    rows = await post.pool.fetch("select provider, state from atlas.mail_ledger where job_id = $1", job_id)
-    return {row["provider"]: row["state"] for row in rows}
+    rows = await post.pool.fetch("select name, state, detail from atlas.effects where job_id = $1", job_id)
+    marks = {row["name"]: [mark for mark in mail_effect.MARKS if mark in row["detail"]] for row in rows}
+    return {row["name"].removesuffix(".mail"): " ".join([row["state"], *marks[row["name"]]]) for row in rows}
 
 
 # Resend
@@ -162,7 +167,7 @@ async def test_a_mail_that_is_tried_again_keeps_the_pace(post, server):
     assert (job.status, job.retry_count) == ("queued", 1)
     assert len(server.asked("resend")) == 1
     await post.pool.execute("update atlas.mail_pace set next_at = '-infinity'")
-    await post.pool.execute("update atlas.mail_ledger set slot_at = null")
+    await post.pool.execute("delete from atlas.mail_slots")
     assert (await post.finish(job_id)).status == "succeeded"
 
 
@@ -295,7 +300,7 @@ async def test_a_draft_whose_removal_had_no_response_was_not_sent(post, server, 
     server.play("delete", Play(hold=30.0, status=None if removed else 500))
     job_id = await post.enqueue()
     await stopped_at(post, server, "delete")
-    assert await states(post, job_id) == {"microsoft": "discarding"}
+    assert await states(post, job_id) == {"microsoft": "refused discarding"}
     assert len(server.drafts) == (0 if removed else 1)
 
     assert (await post.finish(job_id)).status == "succeeded"
@@ -349,7 +354,7 @@ async def test_no_other_provider_is_tried_while_a_draft_of_an_earlier_attempt_ca
     server.play("delete", Play(status=503))
     job_id = await post.enqueue()
     await post.run(job_id)
-    assert await states(post, job_id) == {"microsoft": "discarding", "resend": "begun"}
+    assert await states(post, job_id) == {"microsoft": "refused discarding"}
     [draft] = server.drafts.values()
     draft["isDraft"] = False
     server._deliver(str(job_id), draft)
@@ -397,7 +402,7 @@ async def test_an_ordered_mail_that_a_second_provider_may_have_is_not_sent_by_th
     await order(post, job_id)
     server.play("resend", Play(hold=30.0, deliver=True))
     await stopped_at(post, server, "resend")
-    assert await states(post, job_id) == {"microsoft": "ordered", "resend": "sending"}
+    assert await states(post, job_id) == {"microsoft": "unknown ordered", "resend": "intended"}
 
     job = await post.finish(job_id)
 
@@ -410,8 +415,9 @@ async def test_two_providers_that_may_both_have_the_mail_are_for_an_operator_to_
     job_id = await post.enqueue()
     await post.run(job_id)
     await post.pool.execute(
-        "insert into atlas.mail_ledger (job_id, provider, tenant_id, sender, state, attempt_no, first_requested_at)"
-        " select job_id, 'resend', tenant_id, sender, state, attempt_no, first_requested_at from atlas.mail_ledger"
+        "insert into atlas.effects (id, name, job_id, tenant_id, job_type, key, state, attempt_no, detail, first_called_at)"
+        " select gen_random_uuid(), 'resend.mail', job_id, tenant_id, job_type, key, state, attempt_no, detail, first_called_at"
+        " from atlas.effects"
     )
     await post.make_due(job_id)
 
@@ -424,22 +430,53 @@ async def test_two_providers_that_may_both_have_the_mail_are_for_an_operator_to_
 async def test_no_other_provider_is_tried_while_a_refusal_is_not_noted(post, server, monkeypatch):
     post.use("microsoft", "resend")
     server.play("send", Play(status=429))
-    real = ledger.LedgerEntry._write
+    real = EffectLedger.end
 
-    async def failing_once(self, query, **values):
-        if query is ledger.MOVE:
-            monkeypatch.setattr(ledger.LedgerEntry, "_write", real)
+    async def failing_once(self, id, state, **values):
+        if state == "refused":
+            monkeypatch.setattr(EffectLedger, "end", real)
             raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
-        return await real(self, query, **values)
+        return await real(self, id, state, **values)
 
-    monkeypatch.setattr(ledger.LedgerEntry, "_write", failing_once)
+    monkeypatch.setattr(EffectLedger, "end", failing_once)
     job_id = await post.enqueue()
 
     assert (await post.run(job_id)).status == "queued"
-    assert await states(post, job_id) == {"microsoft": "sending"}
+    assert await states(post, job_id) == {"microsoft": "intended"}
     await post.make_due(job_id)
     assert (await post.finish(job_id)).output["provider"] == "microsoft"
     assert server.deliveries == {str(job_id): 1}
+
+
+# What a person settles
+
+
+@pytest.mark.parametrize("outcome", ["done", "not_done"])
+async def test_a_person_settles_whether_a_mail_was_sent_and_a_retry_does_as_they_said(post, server, outcome):
+    server.play("send", Play(cut=True, deliver=False))
+    server.play("lookup", Play(status=403, body=DENIED))
+    job_id = await post.enqueue()
+    assert (await post.finish(job_id)).error["outcome"] == "unknown"
+    async with post.pool.acquire() as conn:
+        [effect] = await list_effects(conn, job_id=job_id, state="unknown")
+        assert effect.name == "microsoft.mail"
+        reference = "AAMk1" if outcome == "done" else None
+        await settle_effect(conn, effect.id, outcome, reference=reference, actor=DANA)
+
+    await order(post, job_id)
+    job = await post.finish(job_id)
+
+    assert job.status == "succeeded"
+    if outcome == "done":
+        assert (job.output["messageId"], server.deliveries) == ("AAMk1", {})
+    else:
+        assert (server.deliveries, len(server.asked("draft"))) == ({str(job_id): 1}, 2)
+    assert [row for row in await cross_check_of(post) if "effects" in row] == []
+
+
+async def cross_check_of(post) -> list[str]:
+    async with post.pool.acquire() as conn:
+        return [str(finding) for finding in await cross_check(conn)]
 
 
 # What an operator orders
@@ -474,7 +511,7 @@ async def test_an_ordered_mail_whose_draft_was_refused_and_cannot_be_read_goes_o
 
     assert (await post.finish(job_id)).output["sender"] == "Other <other@contoso.example>"
     assert [request.path.split("/")[3] for request in server.asked("draft")[1:]] == ["other@contoso.example"] * 2
-    assert await post.pool.fetchval("select sender from atlas.mail_ledger") == "Other <other@contoso.example>"
+    assert await post.pool.fetchval("select detail->>'sender' from atlas.effects") == "Other <other@contoso.example>"
     assert server.deliveries == {str(job_id): 1}
 
 
@@ -656,16 +693,13 @@ async def test_what_a_worker_that_was_taken_for_dead_has_sent_meanwhile_is_sent(
     server.play({"microsoft": "send"}.get(provider, provider), Play(status=429, body=FAILED))
     job_id = await post.enqueue(max_retries=1)
     await post.run(job_id)
-    begin = handler.begin
+    keep_pace = handler.keep_pace
 
     async def while_another_sends_it(*values):
-        begun = await begin(*values)
-        await post.pool.execute(
-            "update atlas.mail_ledger set state = 'sent', message_id = 'm' where job_id = $1", job_id
-        )
-        return begun
+        await keep_pace(*values)
+        await post.pool.execute("update atlas.effects set state = 'done', reference = 'm' where job_id = $1", job_id)
 
-    monkeypatch.setattr(handler, "begin", while_another_sends_it)
+    monkeypatch.setattr(handler, "keep_pace", while_another_sends_it)
     await post.make_due(job_id)
     job = await post.finish(job_id)
 
@@ -689,14 +723,14 @@ async def test_a_time_limit_that_strikes_while_the_provider_is_asked_leaves_an_u
 async def test_a_time_limit_that_strikes_while_the_sending_is_noted_leaves_an_unknown_outcome(
     post, server, monkeypatch
 ):
-    real = ledger.LedgerEntry._write
+    real = EffectLedger.end
 
-    async def slow(self, query, **values):
-        if query is ledger.SENT:
+    async def slow(self, id, state, **values):
+        if state == "done":
             await asyncio.sleep(30)
-        return await real(self, query, **values)
+        return await real(self, id, state, **values)
 
-    monkeypatch.setattr(ledger.LedgerEntry, "_write", slow)
+    monkeypatch.setattr(EffectLedger, "end", slow)
     job_id = await post.enqueue(max_retries=0, timeout_seconds=1)
 
     job = await post.finish(job_id)
@@ -736,7 +770,7 @@ async def test_a_mail_that_ends_for_want_of_the_database_while_a_provider_may_ha
     async def failing(*_):
         raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
 
-    monkeypatch.setattr(handler, "begin", failing)
+    monkeypatch.setattr(handler, "keep_pace", failing)
     await post.make_due(job_id)
     job = await post.finish(job_id)
 
@@ -776,7 +810,7 @@ async def test_a_mail_whose_ledger_cannot_be_read_in_its_last_attempt_ends_as_un
     async def failing(*_):
         raise asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
 
-    monkeypatch.setattr(handler, "take", failing)
+    monkeypatch.setattr(handler, "take_mails", failing)
     await post.make_due(job_id)
     job = await post.finish(job_id)
 

@@ -23,8 +23,11 @@ begin
            when j.worker_id is null or j.losses >= losses_until_poison(j.id, j.claimed_by, j.lost_count) then 'poisoned'
            else 'requeued' end as verdict,
       case when exists (
+        select from only effects e
+        where e.job_id = j.id and e.name like '%.mail' and e.state in ('intended', 'unknown')) or exists (
         select from only mail_ledger m
-        where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')) then 'unknown' end as outcome
+        where m.job_id = j.id and m.state in ('sending', 'unknown', 'ordered', 'resending')
+          and not exists (select from only effects e where e.job_id = j.id and e.name = m.provider || '.mail')) then 'unknown' end as outcome
     from held j),
   moved as (
     update only jobs j
