@@ -122,7 +122,7 @@ def test_every_synonym_stands_for_names_that_there_are():
 
 
 def test_the_page_about_other_systems_has_every_synonym():
-    page = (ROOT / "docs" / "coming-from.md").read_text().partition("## Names that Atlas understands")[2]
+    page = (ROOT / "docs" / "coming-from.md").read_text().partition("## Field names from other systems")[2]
     table = page.partition("\n## ")[0]
     names = {name for field, names in FIELDS.items() if "." not in field for name in names}
 

@@ -155,7 +155,7 @@ async def test_a_quota_that_means_nothing_is_refused(conn, acme, wrong):
 
 
 def test_the_page_about_the_api_names_every_quota():
-    section = (ROOT / "docs" / "api.md").read_text().partition("### Quotas\n")[2].partition("\n## ")[0]
+    section = (ROOT / "docs" / "api.md").read_text().partition("### Stay within quotas\n")[2].partition("\n## ")[0]
     written = {name: int(most.replace(",", "")) for name, most in re.findall(r"\| `(\w+)` \| ([\d,]+) \|", section)}
 
     assert written == {name: one.most for name, one in QUOTAS.items()}

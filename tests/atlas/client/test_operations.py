@@ -74,7 +74,7 @@ async def test_every_operation_has_a_method_of_its_name(described):
 
 
 def test_the_page_about_the_client_names_every_method():
-    page = (ROOT / "docs" / "client.md").read_text().partition("## The methods")[2].partition("**Lists**")[0]
+    page = (ROOT / "docs" / "client.md").read_text().partition("## Methods")[2].partition("**Lists**")[0]
     named = set(re.findall(r"`([a-z_]+)[`(]", page))
     methods = {name for name in dir(AtlasClient) if isinstance(getattr(AtlasClient, name), Method)}
 
