@@ -346,3 +346,60 @@ def test_an_option_of_a_job_is_named_only_where_it_is_carried_and_where_it_decid
 
 def _sources(path: Path) -> list[Path]:
     return [path] if path.is_file() else list(files(path, ".py", ".sql"))
+
+
+MAX_FUNCTION_LINES = 50
+MAX_COLLABORATORS = 6
+_FUNCTION = re.compile(r"( *)(?:async )?def (\w+)")
+_CLASS = re.compile(r"\b[A-Z]\w+")
+
+
+def test_every_function_fits_on_a_screen():
+    long = [
+        f"{path.relative_to(ROOT)}:{line} {name} has {length} lines"
+        for floor in ARROWS
+        for path in files(ROOT / floor, ".py")
+        for line, name, length in lengths(path.read_text())
+        if length > MAX_FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def lengths(source: str) -> Iterator[tuple[int, str, int]]:
+    """Each function's first line, name and number of lines, read from the indentation."""
+    lines = source.splitlines()
+    for start, text in enumerate(lines):
+        if function := _FUNCTION.match(text):
+            deeper, closing = f"{function[1]} ", f"{function[1]})"
+            body = takewhile(lambda line: not line or line.startswith((deeper, closing)), lines[start + 1 :])
+            yield start + 1, function[2], len("\n".join([text, *body]).rstrip().splitlines())
+
+
+def test_the_length_of_a_function_counts_its_signature_and_body():
+    source = "def short(\n    a: int,\n) -> int:\n    b = a\n\n    return b\n\n\nclass A:\n    def one(self): ...\n\n    x = 1\n"
+    assert list(lengths(source)) == [(1, "short", 6), (10, "one", 1)]
+
+
+def test_no_constructor_takes_more_than_six_collaborators():
+    """A collaborator is a parameter whose type is a class of ours; numbers, texts and times are not."""
+    sources = {path: path.read_text() for floor in ARROWS for path in files(ROOT / floor, ".py")}
+    ours = {name for source in sources.values() for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)}
+    many = [
+        f"{path.relative_to(ROOT)}:{node.lineno} takes {', '.join(taken)}"
+        for path, source in sources.items()
+        if "def __init__(" in source
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and node.name == "__init__"
+        and len(taken := collaborators(node.args, ours)) > MAX_COLLABORATORS
+    ]
+    assert many == []
+
+
+def collaborators(arguments: ast.arguments, ours: Collection[str]) -> list[str]:
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [
+        parameter.arg
+        for parameter in parameters
+        if parameter.annotation and not set(_CLASS.findall(ast.unparse(parameter.annotation))).isdisjoint(ours)
+    ]
