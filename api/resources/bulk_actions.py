@@ -19,7 +19,8 @@ from atlas.engine.jobs.bulk_actions import (
     find_bulk_action,
     list_bulk_actions,
 )
-from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, bulk_filter, preview_bulk_action
+from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, bulk_filter, is_cause, preview_bulk_action
+from atlas.engine.jobs.counts import update_counts
 from atlas.models import Page
 from atlas.models.jobs import BulkAction, BulkActionPreview, BulkVerb
 
@@ -69,11 +70,15 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     The set holds up to `limit` jobs, the newest that it would change, and at most 100,000.
     It is kept for a day, as long as it is one of the newest 50 of the tenant.
     """
+    wanted = body.filter.wanted(call.tenant_id)
+    write = call.summary_transactions()[2]
+    if is_cause(wanted) and write is not None:
+        await update_counts(write)
     async with call.transaction() as conn:
         found = await preview_bulk_action(
             conn,
             body.action,
-            body.filter.wanted(call.tenant_id),
+            wanted,
             actor=call.actor,
             tenant_id=call.tenant_id,
             limit=body.limit or MAX_PREVIEWED,

@@ -30,6 +30,7 @@ REFUSED = statement("engine/jobs/sql/refused_retries.sql")
 ARRIVED = statement("engine/jobs/sql/arrived_since_preview.sql")
 FORGET = statement("engine/jobs/sql/forget_bulk_previews.sql")
 DROP_OLDEST = statement("engine/jobs/sql/drop_oldest_previews.sql")
+OF_CAUSE = statement("engine/jobs/sql/dead_letters_of_cause.sql")
 
 # The statuses that each can change.
 APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
@@ -80,7 +81,10 @@ async def preview_bulk_action(
     tenant_id: UUID | None = None,
     limit: int = MAX_PREVIEWED,
 ) -> BulkPreview:
-    """Read the jobs that the action would change now, the newest up to `limit`, and keep them for it."""
+    """Read the jobs that the action would change now, the newest up to `limit`, and keep them for it.
+
+    Of one cause of dead letters, these are the jobs that the meter has counted: `update_counts` brings it up to now.
+    """
     wanted = replace(narrowed(action, wanted), tenant_id=tenant_id)
     ids, complete = await _matching(conn, wanted)
     left_out = await _refused(conn, ids, tenant_id) if action == "retry" else {}
@@ -172,6 +176,8 @@ def bulk_filter(filter: JobFilter) -> BulkFilter:
 
 async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:
     """The newest jobs that match, and whether these are all."""
+    if is_cause(wanted):
+        return await _of_cause(conn, wanted)
     ids: list[UUID] = []
     before: UUID | None = None
     for _ in range(MAX_PAGES):
@@ -182,6 +188,33 @@ async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bo
         if before is None or len(ids) == MAX_PREVIEWED:
             break
     return ids, before is None
+
+
+def is_cause(wanted: JobFilter) -> bool:
+    """Whether the filter is of one cause of dead letters, and of nothing else: the meter keeps which jobs have it."""
+    cause = JobFilter(
+        wanted.tenant_id,
+        statuses=("dead_letter",),
+        job_type=wanted.job_type,
+        error_type=wanted.error_type,
+        error_pattern=wanted.error_pattern,
+    )
+    return wanted == cause and None not in (wanted.job_type, wanted.error_type, wanted.error_pattern)
+
+
+async def _of_cause(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:
+    """The newest dead letters of a cause, and whether these are all. Reads no others."""
+    rows = await fetch(
+        conn,
+        OF_CAUSE,
+        tenant_id=wanted.tenant_id,
+        job_type=wanted.job_type,
+        error_type=wanted.error_type,
+        error_pattern=wanted.error_pattern,
+        limit=MAX_PREVIEWED + 1,
+    )
+    ids = [row["id"] for row in rows]
+    return ids[:MAX_PREVIEWED], len(ids) <= MAX_PREVIEWED
 
 
 async def _refused(conn: Connection, ids: list[UUID], tenant_id: UUID | None) -> dict[UUID, str]:

@@ -7,6 +7,7 @@ import pytest
 import atlas.engine.jobs.bulk_previews
 from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action, take_step
 from atlas.engine.jobs.bulk_previews import bulk_filter, forget_bulk_previews, preview_bulk_action
+from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
@@ -120,3 +121,16 @@ async def test_a_tenant_keeps_its_newest_previews_and_those_that_are_at_work(con
     kept = await conn.fetch("select digest from atlas.bulk_previews where tenant_id is null")
     assert {row["digest"] for row in kept} == {first.digest, *digests[-3:]}
     assert await conn.fetchval("select count(*) from atlas.bulk_previews where tenant_id = $1", acme) == 1
+
+
+async def test_a_preview_of_a_cause_finds_all_of_it_however_many_others_there_are(conn, monkeypatch):
+    # No page of all dead letters is read.
+    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_PAGES", 0)
+    dead = await given_dead(conn, 3, message="Port 17 is closed")
+    await given_dead(conn, 2, message="The disk is full")
+    assert await count_jobs(conn)
+    await begin_bulk_action(conn, "delete", actor=DANA, ids=dead[:1])
+    cause = replace(DEAD, job_type="report.build", error_type="ValueError", error_pattern="Port # is closed")
+
+    preview = await preview_bulk_action(conn, "discard", cause, actor=DANA)
+    assert (preview.count, preview.complete) == (2, True)
