@@ -53,6 +53,23 @@ async def test_a_retry_that_falls_due_is_found_by_the_claim_that_makes_it_ready(
     assert [job.id for job in turn.claimed] == [waits]
 
 
+async def test_a_place_stays_before_a_job_that_another_claim_has_locked_and_does_not_take(conn, pool):
+    locked, *others = [await given_job(conn, "mine") for _ in range(3)]
+    worker = await given_worker(conn, "mine")
+    places = (await find_places(conn, ["mine"])).ready
+    async with pool.acquire() as other:
+        transaction = other.transaction()
+        await transaction.start()
+        created_at = await other.fetchval("select created_at from atlas.jobs where id = $1 for update", locked)
+        turn = await claim_from(conn, worker, places)
+        await transaction.rollback()
+    assert {job.id for job in turn.claimed} == set(others)
+    assert turn.places[-1] == ReadyPlace("mine", SYSTEM_TENANT, 0, created_at.timestamp(), False)
+
+    turn = await claim_from(conn, worker, turn.places[-1:])
+    assert [job.id for job in turn.claimed] == [locked]
+
+
 async def test_a_place_does_not_hide_what_a_look_finds(conn):
     tenants = [await given_tenant(conn, "one"), await given_tenant(conn, "two")]
     await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(3)], actor=DANA)

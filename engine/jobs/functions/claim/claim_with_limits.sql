@@ -162,6 +162,9 @@ begin
       return next place;
     end if;
     return query select * from claimed_places(picked, ready_picked, limited_places);
+    if cardinality(picked) < want then
+      return query select * from left_places(picked, resume, p_types, paused_types, paused_tenants);
+    end if;
   end if;
   return query select * from start_jobs(picked, p_worker, p_lease);
 end $$;
