@@ -40,7 +40,12 @@ async def find_alerts(conn: Connection) -> list[Alert]:
     )
     holders = await find_holders(conn)
     held = [
-        Alert(kind="horizon_held", subject=f"{holder.kind} {holder.name}", message=f"{holder.cause} {holder.remedy}")
+        Alert(
+            kind="horizon_held",
+            subject=f"{holder.kind} {holder.name}",
+            message=f"{holder.what}. {holder.remedy}",
+            since=holder.since,
+        )
         for holder in holders
     ]
     return [*from_rows(Alert, rows), *held]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from atlas.models.explain import Explanation, Remedy
+from atlas.models.sentences import parts_of, text_of, time_in
 from atlas.models.system import Gate, pause_text, resume_command
 
 E = TypeVar("E", bound=Explanation)
@@ -30,12 +31,14 @@ class Why:
 
 def explained(model: type[E], kind: Explained, id: object, status: str, why: Why) -> E:
     """The explanation of a job, a run, a trigger or a worker."""
+    parts = parts_of(why.sentence)
     return model(
         kind=kind,
         id=str(id),
         status=status,
         reason=why.reason,
-        sentence=why.sentence,
+        sentence=text_of(parts),
+        parts=parts,
         remedy=why.remedy,
         command=why.command,
         numbers=dict(why.numbers),
@@ -46,21 +49,16 @@ def explained(model: type[E], kind: Explained, id: object, status: str, why: Why
 def offline(gate: Gate) -> Why:
     """The gate is closed."""
     action = Remedy(verb="bring_online")
-    return Why("gate", gate.closed_because, "Bring Atlas online.", "atlas online", action=action)
+    return Why("gate", gate.why_closed(time_in), "Bring Atlas online.", "atlas online", action=action)
 
 
 def paused(pause: Mapping[str, Any]) -> Why:
     """A pause holds it: `id`, `kind`, `name`, `tenant`, `reason`, `by`, `since` and `until` of it."""
     until = None if pause["until"] is None else datetime.fromisoformat(pause["until"])
     since = datetime.fromisoformat(pause["since"])
-    cause = pause_text(pause["kind"], pause["name"], since, pause["by"], pause["reason"], until)
+    cause = pause_text(pause["kind"], pause["name"], since, pause["by"], pause["reason"], until, time_in)
     command = resume_command(pause["kind"], pause["name"], pause["tenant"])
     return Why("paused", cause, "Resume it.", command, action=Remedy(verb="resume", target=pause["id"]))
-
-
-def at(time: datetime) -> str:
-    """A time in a sentence."""
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def said(message: str | None) -> str:

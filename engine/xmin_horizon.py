@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from atlas.db.pool import Queryable
 from atlas.db.schema import role, schema_name
 from atlas.db.statements import statement
+from atlas.models.sentences import utc
 
 HOLDERS = statement("engine/sql/xmin_holders.sql")
 
@@ -57,7 +58,12 @@ class HorizonHolder:
 
     @property
     def cause(self) -> str:
-        """Who it is, since when, and what it keeps. Stays the same for a while, so that an alert is one alert."""
+        """Who it is, what it keeps, and since when."""
+        return f"{self.what} since {utc(self.since)}."
+
+    @property
+    def what(self) -> str:
+        """Who it is and what it keeps. Stays the same for a while, so that an alert is one alert."""
         facts = [
             f"application {self.application}" if self.application else None,
             f"login {self.login}" if self.login else None,
@@ -67,9 +73,8 @@ class HorizonHolder:
         rows = f"about {rounded(self.dead_rows):,} dead rows of {'the catalogs' if self.catalogs_only else 'Atlas'}"
         kept = f"{rows} (an estimate)" if self.dead_rows else "dead rows"
         log = " and the write-ahead log" if self.kind == "slot" else ""
-        since = f"{self.since:%Y-%m-%d %H:%M:%S} UTC"
         name = f"{self.kind.capitalize()} {self.name}"
-        return f"{name}{f' ({known})' if known else ''} has kept {kept}{log} since {since}."
+        return f"{name}{f' ({known})' if known else ''} has kept {kept}{log}"
 
     @property
     def remedy(self) -> str:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from atlas.models.base import ApiModel, known
 from atlas.models.jobs import KnownJobStatus
+from atlas.models.sentences import SentencePart
 
 # Why a job is where it is; a run has its job's reasons too.
 _OF_JOBS = (
@@ -67,6 +68,9 @@ class Explanation(ApiModel):
     status: str
     reason: str = Field(description="A stable word for programs.")
     sentence: str
+    parts: list[SentencePart] = Field(
+        default_factory=list, description="The sentence again, split into its texts and times."
+    )
     remedy: str | None = Field(description="What a person can do about it; null if there is nothing to do.")
     command: str | None = Field(description="A command that does it, or shows more; null if there is none.")
     numbers: dict[str, int] = Field(description="The figures behind it, by name.")

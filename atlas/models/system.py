@@ -1,5 +1,6 @@
 """The state of the installation: the gate, the queue, the workers, findings and usage."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from atlas.models.base import ApiModel, EditableModel, known
+from atlas.models.sentences import utc
 
 FindingKind: TypeAlias = Annotated[
     str,
@@ -56,17 +58,26 @@ class Gate(EditableModel):
     @property
     def closed_because(self) -> str:
         """Why nothing starts, in one sentence."""
-        if self.since is None:
-            return "Atlas was never brought online."
-        message = _since_text("Atlas is offline", self.since, self.by, self.reason)
-        return f"{message}. It comes back at {self.until:%Y-%m-%d %H:%M:%S} UTC." if self.until else f"{message}."
+        return self.why_closed(utc)
 
     @property
     def engine_off_because(self) -> str:
         """Why no request for a workflow becomes a run, in one sentence."""
+        return self.why_engine_off(utc)
+
+    def why_closed(self, write_time: Callable[[datetime], str]) -> str:
+        """Why nothing starts, in one sentence."""
+        if self.since is None:
+            return "Atlas was never brought online."
+        message = _since_text("Atlas is offline", self.since, self.by, self.reason, write_time)
+        return f"{message}. It comes back at {write_time(self.until)}." if self.until else f"{message}."
+
+    def why_engine_off(self, write_time: Callable[[datetime], str]) -> str:
+        """Why no request for a workflow becomes a run, in one sentence."""
         if self.engine_enabled or self.engine_since is None:
-            return self.closed_because
-        return f"{_since_text('The engine is off', self.engine_since, self.engine_by, self.engine_reason)}."
+            return self.why_closed(write_time)
+        message = _since_text("The engine is off", self.engine_since, self.engine_by, self.engine_reason, write_time)
+        return f"{message}."
 
 
 class Pause(ApiModel):
@@ -97,11 +108,19 @@ class Pause(ApiModel):
         return pause_text(self.kind, self.name or self.target, self.since, self.by, self.reason, self.until)
 
 
-def pause_text(kind: str, name: str, since: datetime, by: str, reason: str | None, until: datetime | None) -> str:
+def pause_text(
+    kind: str,
+    name: str,
+    since: datetime,
+    by: str,
+    reason: str | None,
+    until: datetime | None,
+    write_time: Callable[[datetime], str] = utc,
+) -> str:
     """A pause in one sentence."""
     noun = {"type": "job type"}.get(kind, kind)
-    text = _since_text(f"The {noun} {name} is paused", since, by, reason)
-    return f"{text}. It resumes at {until:%Y-%m-%d %H:%M:%S} UTC." if until else f"{text}."
+    text = _since_text(f"The {noun} {name} is paused", since, by, reason, write_time)
+    return f"{text}. It resumes at {write_time(until)}." if until else f"{text}."
 
 
 def resume_command(kind: str, name: str, tenant: str | None = None) -> str:
@@ -109,8 +128,10 @@ def resume_command(kind: str, name: str, tenant: str | None = None) -> str:
     return f"atlas resume {kind} {name}" + (f" --tenant {tenant}" if tenant else "")
 
 
-def _since_text(what: str, since: datetime, by: str | None, reason: str | None) -> str:
-    text = f"{what} since {since:%Y-%m-%d %H:%M:%S} UTC by {by}"
+def _since_text(
+    what: str, since: datetime, by: str | None, reason: str | None, write_time: Callable[[datetime], str]
+) -> str:
+    text = f"{what} since {write_time(since)} by {by}"
     return f"{text}: {reason}" if reason else text
 
 
@@ -209,6 +230,7 @@ class Alert(ApiModel):
     kind: FindingKind
     subject: str
     message: str
+    since: datetime | None = Field(default=None, description="Since when; null if that is not known.")
 
 
 class Usage(ApiModel):

@@ -8,13 +8,14 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.explanation import Why, at, explained, offline, paused, said
+from atlas.engine.explanation import Why, explained, offline, paused, said
 from atlas.engine.jobs.find import FOREVER
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.jobs.newest_active import NewestWindow, find_window
 from atlas.engine.xmin_horizon import SLOW_DEAD_ROWS, HorizonHolder, find_holders
 from atlas.errors import NotFound
 from atlas.models.explain import JobExplanation, Remedy
+from atlas.models.sentences import time_in
 
 EXPLAIN = statement("engine/jobs/sql/explain.sql")
 
@@ -64,27 +65,27 @@ def _not_waiting(row: Mapping[str, Any]) -> Why:
     command, retry = f"atlas jobs retry {row['id']}", Remedy(verb="retry", target=str(row["id"]))
     match row["status"]:
         case "running":
-            runs = f"Worker {row['claimed_by']} runs it since {at(row['started_at'])}"
+            runs = f"Running on worker {row['claimed_by']} since {time_in(row['started_at'])}"
             if row["cancel_requested_at"] is not None:
-                return Why("stopping", f"{runs}; {row['cancel_requested_by']} asked it to stop.")
+                return Why("stopping", f"{runs}; {row['cancel_requested_by']} requested its cancellation.")
             numbers = {"attempt": row["attempt_count"]}
             return Why("running", f"{runs} (attempt {row['attempt_count']}).", numbers=numbers)
         case "failed" if row["dead_lettered_at"] is None:
-            message = f"It failed for good: {said(row['error_message'])}"
-            return Why("failed", message, "Correct the cause and retry it.", command, action=retry)
+            message = f"Failed permanently: {said(row['error_message'])}"
+            return Why("failed", message, "Retry it when the cause is fixed.", command, action=retry)
         case "failed":
-            attempts = "one attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
-            message = f"It is a dead letter after {attempts}: {said(row['error_message'])}"
+            attempts = "1 attempt" if row["attempt_count"] == 1 else f"{row['attempt_count']} attempts"
+            message = f"Dead-lettered after {attempts}: {said(row['error_message'])}"
             numbers = {"attempts": row["attempt_count"]}
-            return Why("dead_letter", message, "Retry it by hand.", command, numbers, retry)
+            return Why("dead_letter", message, "Retry it when the cause is fixed.", command, numbers, retry)
         case "succeeded":
-            return Why("succeeded", f"It succeeded at {at(row['finished_at'])}.")
+            return Why("succeeded", f"Succeeded at {time_in(row['finished_at'])}.")
         case _ if row["is_expired"]:
-            remedy = "Retry it if it is still wanted: that drops the deadline."
-            return Why("expired", said(row["error_message"]), remedy, command, action=retry)
+            remedy = "Retry it to run it anyway: a retry has no deadline."
+            return Why("expired", f"Expired: not started by {time_in(row['start_by'])}.", remedy, command, action=retry)
         case _:
-            cause = f"It was canceled at {at(row['finished_at'])}."
-            return Why("canceled", cause, "Retry it if that was a mistake.", command, action=retry)
+            cause = f"Canceled at {time_in(row['finished_at'])}."
+            return Why("canceled", cause, "Retry it to run it anyway.", command, action=retry)
 
 
 def _waiting(row: Mapping[str, Any]) -> Why:
@@ -102,14 +103,14 @@ def _waiting(row: Mapping[str, Any]) -> Why:
         return _awaiting(row, orjson.loads(row["waits"]))
     if row["due_at"] is not None:
         numbers = {"failed_attempts": row["retry_count"]}
-        return Why("not_due", f"It is not due until {at(row['due_at'])}{_after_failures(row)}.", numbers=numbers)
+        return Why("not_due", f"{_next(row)} {time_in(row['due_at'])}{_after_failures(row)}.", numbers=numbers)
     if row["disabled"]:
         command = f"atlas definition edit {row['job_type']} --enable"
         cause = f"The definition {row['job_type']} is disabled."
-        return Why("disabled", cause, "An operator can make it active again.", command, action=_edit_type(row))
+        return Why("disabled", cause, "Enable it.", command, action=_edit_type(row))
     if row["host_id"] is not None:
-        remedy = "Look whether `atlas agent` runs there."
-        return Why("host", f"It waits for host {row['host_id']} to fetch it.", remedy, "atlas host list")
+        remedy = "Check that `atlas agent` runs there."
+        return Why("host", f"Waiting for host {row['host_id']} to fetch it.", remedy, "atlas host list")
     if row["workers"] == 0:
         return _no_worker(row)
     return _limited(row) or _in_line(row)
@@ -125,14 +126,16 @@ def _held(row: Mapping[str, Any]) -> Why:
         cause = f"{row['held_slots']} of at most {row['held_most']} {whose}{key} run{before if ahead else ''}."
         numbers = {"running": row["held_slots"], "limit": row["held_most"], "ahead": ahead}
         action = _edit_type(row) if row["held_by_type"] else _edit_tenant(row)
-        return Why("limit", cause, "It starts when one of them ends; or raise the limit.", None, numbers, action)
+        return Why("limit", cause, "It starts when one of them finishes. Or raise the limit.", None, numbers, action)
     if row["held_rate"] is not None and row["held_until"] is not None:
-        cause = f"It is over the rate of {row['held_rate']} of {whose}{key}; its turn comes at {at(row['held_until'])}."
+        cause = (
+            f"Throttled by the rate {row['held_rate']} of {whose}{key}; it can start at {time_in(row['held_until'])}."
+        )
         action = _edit_type(row) if row["held_by_type"] else _edit_tenant(row)
         return Why("rate", cause, "Wait, or raise the rate.", None, {"ahead": ahead}, action)
     if row["workers"] == 0 and row["host_id"] is None:
         return _no_worker(row)
-    return Why("next", "Its limit has room: the next claim releases it.", numbers={"ahead": ahead})
+    return Why("next", "Its limit has room; the next claim takes it.", numbers={"ahead": ahead})
 
 
 def _limited(row: Mapping[str, Any]) -> Why | None:
@@ -141,7 +144,7 @@ def _limited(row: Mapping[str, Any]) -> Why | None:
         ("jobs of this tenant", row["tenant_running"], row["tenant_limit"], _edit_tenant(row)),
     ):
         if limit is not None and running >= limit:
-            remedy = "It starts when one of them ends; or raise the limit."
+            remedy = "It starts when one of them finishes. Or raise the limit."
             numbers = {"running": running, "limit": limit}
             cause = f"{running} of at most {limit} {whose} are running."
             return Why("limit", cause, remedy, None, numbers, action)
@@ -159,10 +162,10 @@ def _edit_type(row: Mapping[str, Any]) -> Remedy | None:
 
 def _in_line(row: Mapping[str, Any]) -> Why:
     if row["alone"]:
-        lost = f"It was lost {row['lost_count']} times and runs alone"
-        cause = f"{lost}: a worker that serves {row['job_type']} takes it once it holds nothing else."
+        lost = f"Its worker was lost {row['lost_count']} times, so it runs alone"
+        cause = f"{lost}: a worker that serves {row['job_type']} claims it when it holds no other job."
         command = f"atlas audit tail --entity {row['id']}"
-        return Why("alone", cause, "Look why its workers died.", command, {"lost": row["lost_count"]})
+        return Why("alone", cause, "Find out why its workers died.", command, {"lost": row["lost_count"]})
     if row["ahead"]:
         many = f"{row['ahead']}" if row["ahead"] < 1000 else "1,000 or more"
         ahead = f"{many} {row['job_type']} jobs of its tenant are ahead of it by priority or age."
@@ -179,7 +182,7 @@ def _in_line(row: Mapping[str, Any]) -> Why:
 def _slowed(why: Why, holder: HorizonHolder) -> Why:
     """It waits longer than usual, because claims pass over dead rows that Postgres cannot remove."""
     numbers = {**why.numbers, "dead_rows": holder.dead_rows, "held_seconds": int(holder.seconds)}
-    cause = f"{why.sentence} Dead rows slow claims down: {holder.cause}"
+    cause = f"{why.sentence} Dead rows slow claims down: {holder.what} since {time_in(holder.since)}."
     return Why("horizon", cause, holder.remedy, numbers=numbers)
 
 
@@ -201,15 +204,15 @@ def _share_numbers(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _in_doubt(effect: Mapping[str, Any]) -> Why:
-    """Nobody knows whether a provider made what the job called it for."""
-    cause = f"It waits for a person: was {effect['name']} {effect['key']} made?"
+    """It is unknown whether the provider carried out the call of the job."""
+    cause = f"Waiting for a person: was {effect['name']} {effect['key']} made?"
     remedy = "Ask the provider, then settle it: it was made, with the provider's reference, or it was not."
     action = Remedy(verb="settle_effect", target=effect["id"])
     return Why("effect", cause, remedy, f"atlas effects show {effect['id']}", action=action)
 
 
 def _awaiting(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Why:
-    cause = f"Its run waits for {' and '.join(map(awaited, steps))}{until(row['due_at'])}."
+    cause = f"The run waits for {' and '.join(map(awaited, steps))}{until(row['due_at'], steps)}."
     return Why("waiting", cause, None, f"atlas explain {row['id']}", {"steps": len(steps)})
 
 
@@ -218,28 +221,40 @@ def awaited(step: Mapping[str, Any]) -> str:
     match step["kind"]:
         case "event":
             match = step.get("event_match")
-            return f"the event {step['event_name']}" + (f" with {orjson.dumps(match).decode()}" if match else "")
+            return f"event {step['event_name']}" + (f" with {orjson.dumps(match).decode()}" if match else "")
         case "approval":
-            return f"the approval {step['name']!r}"
-        case "child" if step["child_id"] is None and step.get("approval_id") is not None:
-            return f"the approval of the start of {step['name']!r}"
+            return f'approval "{step["name"]}"'
+        case "child" if awaits_approval(step):
+            return f'approval to start "{step["name"]}"'
         case "job" | "child":
-            return f"{step['name']!r}, which is {'job' if step['kind'] == 'job' else 'run'} {step['child_id']}"
+            return f'"{step["name"]}", which is {"job" if step["kind"] == "job" else "run"} {step["child_id"]}'
         case _:
-            return f"the {step['kind']} {step['name']!r}"
+            return f'{step["kind"]} "{step["name"]}"'
 
 
-def until(due_at: Any) -> str:
+def until(due_at: Any, steps: Sequence[Mapping[str, Any]]) -> str:
     """The end of a wait, unless it has none."""
-    return "" if due_at is None or due_at.year == FOREVER else f", until {at(due_at)} at the latest"
+    if due_at is None or due_at.year == FOREVER:
+        return ""
+    return f" ({'expires at' if all(map(awaits_approval, steps)) else 'until'} {time_in(due_at)})"
+
+
+def awaits_approval(step: Mapping[str, Any]) -> bool:
+    """Whether a step waits for a decision: its own, or the review of its child's start."""
+    is_reviewed = step["kind"] == "child" and step["child_id"] is None and step.get("approval_id") is not None
+    return step["kind"] == "approval" or is_reviewed
 
 
 def _no_worker(row: Mapping[str, Any]) -> Why:
     if not row["known_type"]:
         cause = f"No worker has ever served the job type {row['job_type']!r}."
-        return Why("no_worker", cause, "Start one whose --app registers it.")
-    cause = f"No worker that serves {row['job_type']!r} is alive."
-    return Why("no_worker", cause, "Start one.", f"atlas worker --types {row['job_type']}")
+        return Why("no_worker", cause, "Start a worker whose --app registers it.")
+    cause = f"No live worker serves the job type {row['job_type']!r}."
+    return Why("no_worker", cause, "Start a worker.", f"atlas worker --types {row['job_type']}")
+
+
+def _next(row: Mapping[str, Any]) -> str:
+    return "Scheduled for" if row["retry_count"] == 0 else "Next attempt at"
 
 
 def _after_failures(row: Mapping[str, Any]) -> str:

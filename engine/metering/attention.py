@@ -87,7 +87,7 @@ def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
         first, *others = ones
         more = f" And {len(others):,} more." if others else ""
         subject = None if others else first.subject
-        yield _need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject)
+        yield _need(kind, 1 + len(others), first.message + more, ADDRESSES[kind], subject, first.since)
 
 
 def _dead_letters(count: int, causes: Sequence[DeadLetterGroup]) -> Iterator[Need]:

@@ -10,13 +10,14 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.explanation import Why, at, explained, offline, said
-from atlas.engine.jobs.explain import awaited, explain, until
+from atlas.engine.explanation import Why, explained, offline, said
+from atlas.engine.jobs.explain import awaited, awaits_approval, explain, until
 from atlas.engine.jobs.gate import gate_of
 from atlas.engine.jobs.newest_active import NewestWindow
 from atlas.engine.workflows.engine_state import SILENT_SECONDS
 from atlas.errors import NotFound
 from atlas.models.explain import Remedy, RunExplanation
+from atlas.models.sentences import time_in
 
 EXPLAIN = statement("engine/workflows/sql/explain_run.sql")
 
@@ -42,44 +43,47 @@ def _of_request(run_id: UUID, row: Mapping[str, Any]) -> Why:
     gate = gate_of(row["gate"])
     match row["intent_status"]:
         case "awaiting_human":
-            cause = f"Its request waits for a person: {said(row['intent_reason'])}"
-            return Why("review", cause, "Decide about it.", **_decide(row["review_id"]))
+            cause = f"The request waits for review: {said(row['intent_reason'])}"
+            return Why("review", cause, "Approve or reject it.", **_decide(row["review_id"]))
         case "blocked":
-            cause = f"Policy blocked its request: {said(row['intent_reason'])}"
-            return Why("blocked", cause, "Change the rule, or what it asks for.", "atlas workflow policy list")
+            cause = f"Policy blocked the request: {said(row['intent_reason'])}"
+            return Why("blocked", cause, "Change the rule or the request.", "atlas workflow policy list")
         case "rejected" | "failed":
-            cause = f"Its request was {row['intent_status']}: {said(row['intent_reason'])}"
-            return Why("rejected", cause, "Ask for it again.", f"atlas workflow run {row['workflow']}")
+            cause = f"The request was {row['intent_status']}: {said(row['intent_reason'])}"
+            return Why("rejected", cause, "Request it again.", f"atlas workflow run {row['workflow']}")
         case "queued" | "executed":
-            return Why("gone", "Its run was removed.", "The audit log has it.", f"atlas audit tail --entity {run_id}")
+            return Why("gone", "The run was removed.", "See the audit log.", f"atlas audit tail --entity {run_id}")
     if not gate.online:
         return offline(gate)
     if not gate.engine_enabled:
         action = Remedy(verb="enable_engine")
-        return Why("engine_off", gate.engine_off_because, "Switch the engine on.", "atlas engine on", action=action)
+        return Why(
+            "engine_off", gate.why_engine_off(time_in), "Switch the engine on.", "atlas engine on", action=action
+        )
     if row["silent_seconds"] is None or row["silent_seconds"] > SILENT_SECONDS:
-        cause = "No scheduler or worker decides about requests now."
+        cause = "No scheduler or worker processes workflow requests."
         return Why("engine_silent", cause, "Start a scheduler.", "atlas scheduler")
-    return Why("requested", "Its request is decided about next.")
+    return Why("requested", "The request is processed next.")
 
 
 def _of_steps(steps: Sequence[Mapping[str, Any]], tenant_id: UUID) -> Why:
     """What its steps wait for; of several, the way out of the one that a person can do something about."""
     retrying = next((step for step in steps if step["status"] == "retrying"), None)
     if retrying is not None:
-        times = f"{retrying['attempts']} {'attempt' if retrying['attempts'] == 1 else 'attempts'}"
-        cause = f"The step {retrying['name']!r} failed after {times} and is tried again at {_at(retrying)}: "
+        count = retrying["attempts"]
+        attempts = f"{count} {'attempt' if count == 1 else 'attempts'}"
+        cause = f'Step "{retrying["name"]}" failed after {attempts} and is retried at {_at(retrying)}: '
         return Why("retrying", cause + said(retrying["message"]), numbers={"attempts": retrying["attempts"]})
     first = min(steps, key=_order)
     ends = [_time(step) for step in steps]
     last = None if None in ends else max(end for end in ends if end is not None)
     if first["kind"] == "sleep":
-        return Why("sleeping", f"It sleeps until {_at(first)}.")
-    cause = f"It waits for {' and '.join(map(awaited, steps))}{until(last)}."
+        return Why("sleeping", f"Sleeping until {_at(first)}.")
+    cause = f"Waiting for {' and '.join(map(awaited, steps))}{until(last, steps)}."
     numbers = {"steps": len(steps)}
     match _awaits(first):
         case "approval":
-            return Why("approval", cause, "Decide about it.", numbers=numbers, **_decide(first["approval_id"]))
+            return Why("approval", cause, "Approve or reject it.", numbers=numbers, **_decide(first["approval_id"]))
         case "event":
             command = f"atlas event publish {first['event_name']} --tenant {tenant_id}"
             if first["event_match"]:
@@ -110,8 +114,7 @@ ORDER = ("approval", "event", "job", "child", "sleep")
 
 def _awaits(step: Mapping[str, Any]) -> str:
     """What a step waits for: the review of its child's start comes before the child."""
-    is_reviewed = step["kind"] == "child" and step["child_id"] is None and step["approval_id"] is not None
-    return "approval" if is_reviewed else str(step["kind"])
+    return "approval" if awaits_approval(step) else str(step["kind"])
 
 
 def _order(step: Mapping[str, Any]) -> int:
@@ -125,4 +128,4 @@ def _time(step: Mapping[str, Any]) -> datetime | None:
 
 def _at(step: Mapping[str, Any]) -> str:
     time = _time(step)
-    return "some time" if time is None else at(time)
+    return "some time" if time is None else time_in(time)

@@ -154,7 +154,7 @@ async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn)
     ):
         assert set(schema_of(spec, model, "reason")["enum"]) == reasons
     kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)
-    kinds += re.findall(r"Alert\(kind=\"(\w+)\"", (ROOT / "engine/alerts.py").read_text())
+    kinds += re.findall(r"Alert\(\s*kind=\"(\w+)\"", (ROOT / "engine/alerts.py").read_text())
     assert set(schema_of(spec, "Alert", "kind")["enum"]) == set(kinds)
     checked = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'pauses_kind_check'"
     assert set(schema_of(spec, "Pause", "kind")["enum"]) == set(re.findall(r"'(\w+)'", await conn.fetchval(checked)))

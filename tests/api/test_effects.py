@@ -10,7 +10,7 @@ async def test_a_tenant_sees_its_doubt_is_told_why_the_job_waits_and_settles_it(
 
     why = (await admin.get(f"/jobs/{job['id']}/explain")).json()
     assert (why["reason"], why["action"]) == ("effect", {"verb": "settle_effect", "target": effect_id})
-    assert why["sentence"] == "It waits for a person: was stripe.charge k made?"
+    assert why["sentence"] == "Waiting for a person: was stripe.charge k made?"
     [doubt] = (await admin.get("/effects", params={"state": "unknown", "provider": "stripe"})).json()["items"]
     assert (doubt["id"], doubt["question"], doubt["tenant"]) == (effect_id, "Was stripe.charge k made?", "acme")
     for filters in ({"state": "done"}, {"provider": "s3"}, {"job_id": effect_id}):

@@ -113,5 +113,5 @@ async def test_insights_and_explanations_are_shown_for_whatever_an_id_is(atlas, 
         (await atlas("explain", str(id), "--json")).document for id in (job, trigger, worker.id, run, str(run)[:35])
     ]
     assert [one["kind"] for one in found] == ["job", "trigger", "worker", "run", "run"]
-    assert (await atlas("explain", trigger)).stdout.startswith("It fires next at ")
+    assert (await atlas("explain", trigger)).stdout.startswith("Fires next at ")
     assert "There is no" in (await atlas("explain", str(SYSTEM_TENANT))).refusal

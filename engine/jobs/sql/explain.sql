@@ -82,7 +82,7 @@ shares as materialized (
 select j.id, j.status::text, j.job_type, j.claimed_by, j.started_at, j.finished_at, j.host_id, j.lost_count,
   j.careful and j.lost_count >= atlas.alone_after_losses() as alone, j.parent_run_id,
   j.cancel_requested_at, j.cancel_requested_by, j.dead_lettered_at, j.error->>'message' as error_message,
-  j.status = 'canceled' and j.error->>'reason' = 'expired' as is_expired, j.attempt_count, j.retry_count,
+  j.status = 'canceled' and j.error->>'reason' = 'expired' as is_expired, j.start_by, j.attempt_count, j.retry_count,
   atlas.retries_of(j.job_type, j.max_retries, j.retries_chosen) as max_retries,
   case when j.next_retry_at > clock_timestamp() then j.next_retry_at end as due_at,
   extract(epoch from clock_timestamp() - j.created_at)::float8 as waited,

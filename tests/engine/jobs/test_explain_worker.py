@@ -27,7 +27,7 @@ async def test_what_is_due_decides_what_a_living_worker_lacks(conn):
     assert (found.status, found.reason, found.command) == ("alive", "nothing_due", None)
 
     await given_job(conn, delay=timedelta(minutes=5))
-    assert "; the next is at " in (await why(conn, worker)).sentence
+    assert "; the next is due at " in (await why(conn, worker)).sentence
 
     await given_job(conn, "sync", host_id=await given_host(conn))
     assert ((await why(conn, worker)).reason, (await why(conn, worker)).numbers) == ("host_only", {"due": 1})
@@ -35,7 +35,7 @@ async def test_what_is_due_decides_what_a_living_worker_lacks(conn):
     await given_job(conn, "other.work")
     found = await why(conn, worker)
     assert (found.reason, found.command) == ("other_types", "atlas worker --types other.work")
-    assert "one job of other types (other.work) waits" in found.sentence
+    assert "1 job of other types (other.work) waits" in found.sentence
 
     held = await given_job(conn)
     await conn.execute("update atlas.jobs set careful = true where id = $1", held)
@@ -61,7 +61,7 @@ async def test_what_is_due_decides_what_a_living_worker_lacks(conn):
     assert (found.reason, found.numbers) == ("next", {"ready": 1})
     assert [job.id for job in await claim(conn, worker, limit=9)] == [held]
     found = await why(conn, worker)
-    assert (found.reason, found.sentence) == ("busy", "It runs 1 job.")
+    assert (found.reason, found.sentence) == ("busy", "Running 1 job.")
 
 
 async def test_a_worker_whose_slots_are_taken_is_full(conn):
@@ -72,7 +72,7 @@ async def test_a_worker_whose_slots_are_taken_is_full(conn):
     found = await why(conn, worker)
     assert (found.reason, found.numbers) == ("full", {"running": 1, "concurrency": 1})
     await conn.execute("update atlas.job_workers set metadata = '{\"concurrency\": 50}'")
-    assert (await why(conn, worker)).sentence == "It runs 1 job in 50 slots."
+    assert (await why(conn, worker)).sentence == "Running 1 job in 50 slots."
 
 
 async def test_the_gate_a_drain_and_an_end_come_first(conn):
@@ -99,7 +99,7 @@ async def test_the_gate_a_drain_and_an_end_come_first(conn):
 async def test_a_worker_without_types_serves_all_and_a_stranger_is_not_found(conn):
     worker_id = new_worker_id()
     await register_worker(conn, worker_id, lease=60, job_types=[])
-    assert (await explain_worker(conn, worker_id)).sentence.startswith("It serves every type")
+    assert (await explain_worker(conn, worker_id)).sentence.startswith("Serves every type")
     await given_job(conn, "anything")
     assert (await explain_worker(conn, worker_id)).reason == "next"
     with pytest.raises(NotFound):

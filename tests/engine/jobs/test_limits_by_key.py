@@ -229,7 +229,7 @@ async def test_explain_names_the_key_and_who_is_ahead(conn):
     jobs = await given_keyed(conn, *([42] * 4))
     assert (await explain(conn, jobs[3])).reason == "no_worker"
     worker = await given_worker(conn, "keyed")
-    assert (await explain(conn, jobs[3])).sentence == "Its limit has room: the next claim releases it."
+    assert (await explain(conn, jobs[3])).sentence == "Its limit has room; the next claim takes it."
     await ids(conn, worker)
 
     found = await explain(conn, jobs[3])

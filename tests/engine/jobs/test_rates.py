@@ -139,7 +139,7 @@ async def test_explain_says_when_the_turn_of_a_job_comes(conn):
     await ids(conn, worker)
 
     found = await explain(conn, jobs[2])
-    assert found.sentence.startswith("It is over the rate of 60/hour of keyed jobs; its turn comes at ")
+    assert found.sentence.startswith("Throttled by the rate 60/hour of keyed jobs; it can start at ")
     assert (found.reason, found.numbers) == ("rate", {"ahead": 1})
 
 

@@ -59,11 +59,11 @@ async def test_a_run_says_what_it_waits_for_and_until_when(kit):
     found = await why(kit, asks.id)
     assert (found.status, found.reason, found.numbers) == ("waiting", "approval", {"steps": 1})
     assert found.command == f"atlas workflow approve {asked.id}"
-    assert found.sentence.startswith("It waits for the approval 'ship', until ")
+    assert found.sentence.startswith('Waiting for approval "ship" (expires at ')
 
     waits = await kit.run("wf.waits", {"order": 7})
     found = await why(kit, waits.id)
-    assert (found.reason, found.sentence) == ("event", 'It waits for the event paid with {"order":7}.')
+    assert (found.reason, found.sentence) == ("event", 'Waiting for event paid with {"order":7}.')
     assert found.command == f"atlas event publish paid --tenant {SYSTEM_TENANT} --context '{{\"order\":7}}'"
 
     parent = await kit.run("wf.parent", {"child": "wf.asks"})
@@ -76,11 +76,11 @@ async def test_a_run_says_what_it_waits_for_and_until_when(kit):
         "update atlas.workflow_steps set kind = 'sleep', wake_at = now() where run_id = $1", parent.id
     )
     found = await why(kit, parent.id)
-    assert (found.reason, found.sentence[:16]) == ("sleeping", "It sleeps until ")
+    assert (found.reason, found.sentence[:15]) == ("sleeping", "Sleeping until ")
 
     flaky = await kit.run("wf.flaky", {"failures": 99, "retries": 5})
     found = await why(kit, flaky.id)
-    assert (found.reason, "The step 'attempt' failed" in found.sentence) == ("retrying", True)
+    assert (found.reason, 'Step "attempt" failed' in found.sentence) == ("retrying", True)
     await kit.pass_time(timedelta(hours=1))
     assert (await why(kit, flaky.id)).reason in ("no_worker", "next", "queue")
 

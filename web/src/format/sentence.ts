@@ -6,7 +6,7 @@ interface Part {
   at: string | null;
 }
 
-/** The one form in which the server writes times in sentences: 2026-11-17 01:47:00 UTC. */
+/** The one form of times in recorded messages, which are texts: 2026-11-17 01:47:00 UTC. */
 const TIME = /(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?) UTC/g;
 
 /** A sentence as text and times. */
@@ -25,7 +25,10 @@ export function splitTimes(sentence: string): Part[] {
 
 /** The same as plain text in this browser's zone, for where only text fits. */
 export function inLocalTime(sentence: string): string {
-  return splitTimes(sentence)
-    .map(({ text, at }) => (at === null ? text : clockTime(new Date(at), undefined, true)))
-    .join("");
+  return partsInLocalTime(splitTimes(sentence));
+}
+
+/** The parts of a sentence as plain text in this browser's zone. */
+export function partsInLocalTime(parts: readonly Part[]): string {
+  return parts.map(({ text, at }) => (at === null ? text : clockTime(new Date(at), undefined, true))).join("");
 }

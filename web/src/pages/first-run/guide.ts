@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useSyncExternalStore } from "react";
+import { createElement, useSyncExternalStore, type ReactNode } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { Parts } from "@/components/Sentence";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { STEPS, type StepKey } from "./search";
@@ -42,13 +43,15 @@ export function useWhole(jobId: string | undefined) {
   ).data;
 }
 
-export function useReason(jobId: string | undefined, enabled: boolean): string | undefined {
-  return api.useQuery(
+/** Why the job does not go on, in a sentence. */
+export function useReason(jobId: string | undefined, enabled: boolean): ReactNode {
+  const { data } = api.useQuery(
     "get",
     "/api/v1/jobs/{job_id}/explain",
     { params: { path: { job_id: jobId ?? "" } } },
     { enabled: enabled && jobId !== undefined, refetchInterval: 3000, meta: { live: ["atlas", "job"] } },
-  ).data?.sentence;
+  );
+  return data && createElement(Parts, { parts: data.parts ?? [] });
 }
 
 /** Enqueues a job of the guide, and looks at it. */

@@ -2,15 +2,15 @@ import type { Column } from "@/components/DataTable";
 import { EndKept, Id } from "@/components/Id";
 import { StatusChip, statusColour } from "@/components/StatusChip";
 import { Duration, Time } from "@/components/Time";
-import { inLocalTime } from "@/format/sentence";
+import { inLocalTime, partsInLocalTime } from "@/format/sentence";
 import { cx, shortId } from "@/format/words";
-import type { ListedJob } from "./jobs";
+import type { ListedJob, SentencePart } from "./jobs";
 import styles from "./Jobs.module.css";
 
 const MOST_DOTS = 8;
 
 export interface ColumnOptions {
-  reasons: ReadonlyMap<string, string>;
+  reasons: ReadonlyMap<string, readonly SentencePart[]>;
   /** The tenants' slugs by id, where jobs of several are listed. */
   tenants: ReadonlyMap<string, string> | null;
 }
@@ -29,7 +29,7 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
         </span>
       ),
     },
-    { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
+    { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
     tenants === null
       ? null
       : {
@@ -48,9 +48,9 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
     },
     { key: "attempts", header: "Attempts", width: "76px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
     { key: "source", header: "Source", width: "72px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
-    { key: "queued", header: "Queued", width: "84px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
-    { key: "ran", header: "Ran", width: "68px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
-    { key: "worker", header: "Worker", width: "minmax(56px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
+    { key: "queued", header: "Queued", width: "88px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
+    { key: "ran", header: "Ran", width: "76px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
+    { key: "worker", header: "Worker", width: "minmax(80px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
   ];
   return columns.filter((one) => one !== null);
 }
@@ -66,14 +66,14 @@ function Tenant({ job, tenants }: { job: ListedJob; tenants: ReadonlyMap<string,
 }
 
 /** What a job is at: how far it is, why it waits, or why it failed. */
-function Happening({ job, reason }: { job: ListedJob; reason: string | undefined }) {
+function Happening({ job, reason }: { job: ListedJob; reason: readonly SentencePart[] | undefined }) {
   if (job.status === "running") return <Progress progress={job.progress} />;
   const failed = job.status === "failed" || job.status === "dead_letter" ? textOf(job.error["message"]) : undefined;
-  const words = failed ?? reason;
-  if (words === undefined) return null;
+  if (failed === undefined && reason === undefined) return null;
+  const words = failed === undefined ? partsInLocalTime(reason ?? []) : inLocalTime(failed);
   return (
-    <span className={cx("truncate", failed !== undefined ? styles.error : "quiet")} title={inLocalTime(words)}>
-      {inLocalTime(words)}
+    <span className={cx("truncate", failed !== undefined ? styles.error : "quiet")} title={words}>
+      {words}
     </span>
   );
 }

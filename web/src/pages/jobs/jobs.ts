@@ -8,6 +8,7 @@ import { useTenant } from "@/session/tenant";
 import { filtersAt, filtersOf, type JobsSearch, type ListFilters } from "./search";
 
 export type ListedJob = Schemas["ListedJob"];
+export type SentencePart = Schemas["SentencePart"];
 export type JobPageOfList = { items: ListedJob[]; next_cursor: string | null };
 type Pages = InfiniteData<JobPageOfList, string | null>;
 
@@ -144,7 +145,7 @@ export function changedBy(job: ListedJob, event: JobEvent | undefined): ListedJo
 }
 
 /** Why the listed jobs that do not run wait, by id: a call for a page. */
-export function useReasons(rows: readonly ListedJob[] | undefined): ReadonlyMap<string, string> {
+export function useReasons(rows: readonly ListedJob[] | undefined): ReadonlyMap<string, readonly SentencePart[]> {
   const tenant = useTenant();
   const ids = (rows ?? []).filter((row) => row.status === "queued" || row.status === "waiting").map((row) => row.id);
   const asked = ids.slice(0, MOST_EXPLAINED).sort();
@@ -154,5 +155,5 @@ export function useReasons(rows: readonly ListedJob[] | undefined): ReadonlyMap<
     { params: { query: { id: asked, tenant } } },
     { enabled: asked.length > 0, refetchInterval: 10_000, placeholderData: (before) => before, meta: { live: ["atlas"] } },
   );
-  return useMemo(() => new Map(data?.items.map((one) => [one.id, one.sentence])), [data]);
+  return useMemo(() => new Map(data?.items.map((one) => [one.id, one.parts ?? []])), [data]);
 }
