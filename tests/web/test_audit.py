@@ -106,7 +106,7 @@ def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
     page.get_by_label("To", exact=True).fill("2020-01-01T00:00")
     page.get_by_role("button", name="Show", exact=True).click()
     expect(page).to_have_url(re.compile(r"until=20(19|20)-"))
-    expect(page.get_by_text("No row of the audit log fits these filters")).to_be_visible()
+    expect(page.get_by_text("No audit rows match these filters")).to_be_visible()
     page.get_by_role("button", name="Clear the filters").click()
     expect(page.get_by_text("PARCEL_SENT")).to_be_visible()
 
@@ -150,7 +150,7 @@ def test_a_token_is_made_shown_once_and_revoked(visit: Visit):
     page = visit("/settings?tab=tokens", role="tenant_admin", tenant="acme")
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Subject").fill("billing-robot")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Create the token").click()
     expect(page.get_by_text(re.compile("^atl_[a-z2-7]{8}_"))).to_be_visible()
     page.get_by_role("button", name="I have copied it").click()
     row = page.get_by_role("row").filter(has_text="billing-robot")

@@ -82,11 +82,11 @@ def test_a_workflow_is_written_mended_tried_and_published(visit: Visit):
     expect(panel.get_by_role("group", name="output of the run")).to_contain_text("tea")
     assert serious_violations(page) == []
     page.get_by_role("tab", name="Policy").click()
-    expect(page.get_by_text("It would start. No rule is against it.")).to_be_visible()
+    expect(page.get_by_text("The run would start. No rule is against it.")).to_be_visible()
 
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
-    expect(page.get_by_text("were not published before, and are back")).to_be_visible()
+    expect(page.get_by_text("unpublished changes were restored")).to_be_visible()
     expect(page.get_by_text("Ready to publish")).to_be_visible()
     page.get_by_role("link", name="Jobs", exact=True).click()
     leave = page.get_by_role("dialog", name="Leave without publishing?")
@@ -154,9 +154,9 @@ def test_the_editor_fits_a_phone_and_is_for_those_who_may_publish(visit: Visit):
     assert serious_violations(page) == []
 
     auditor = visit("/workflows/new", role="auditor", tenant="acme")
-    expect(auditor.get_by_text("This is not for your role")).to_be_visible()
+    expect(auditor.get_by_text("Your role may not do this")).to_be_visible()
     auditor.goto("/workflows/payout")
-    expect(auditor.get_by_text("This workflow is code")).to_be_visible()
+    expect(auditor.get_by_text("This workflow is defined in code")).to_be_visible()
     expect(auditor.get_by_role("button", name="Edit")).to_have_count(0)
     auditor.goto("/workflows/nothing")
     expect(auditor.get_by_role("alert")).to_contain_text("There is no workflow nothing")

@@ -67,7 +67,7 @@ def test_times_are_in_the_readers_zone_and_by_the_servers_clock(site: Site, visi
         page.add_init_script(LATE_CLOCK)
 
     page = visit(f"/jobs/{job.id}", zone=TOKYO, prepare=set_back)
-    explanation = page.get_by_role("status").filter(has_text="not due until")
+    explanation = page.get_by_role("status").filter(has_text="Scheduled for")
     expect(explanation).to_contain_text(f"{due.astimezone(ZoneInfo(TOKYO)):%H:%M:%S}")
     expect(explanation).not_to_contain_text("UTC")
     expect(explanation.locator("time")).to_have_attribute("title", re.compile(f"{due.astimezone(UTC):%H:%M:%S}.* UTC"))

@@ -157,5 +157,5 @@ def test_the_overview_still_offers_the_guide_after_a_first_job(site: Site, visit
 
     page.reload()
     expect(page.get_by_role("link", name="Take the guided first run")).to_be_visible()
-    page.get_by_role("button", name="Put the guide away").click()
+    page.get_by_role("button", name="Dismiss the guide").click()
     expect(page.get_by_role("complementary", name="Guided first run")).to_have_count(0)

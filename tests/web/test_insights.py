@@ -43,13 +43,13 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
     expect(table.get_by_role("row").filter(has_text="report.build").get_by_role("cell").nth(1)).to_contain_text(
         "4", timeout=SLOW
     )
-    chart = page.get_by_role("slider", name=re.compile("^Jobs that ended, by outcome"))
+    chart = page.get_by_role("slider", name=re.compile("^Finished jobs by outcome"))
     expect(chart).to_have_attribute("aria-valuetext", re.compile("so far: succeeded 3"))
     expect(figure(page, "Cost")).to_contain_text("EUR")
     # Five hours ago, so that the hour is complete.
     site.run(site.pool.execute(HOUR_AGO, tenant.id))
     page.reload()
-    expect(figure(page, "Jobs ended")).to_contain_text("5none before", timeout=SLOW)
+    expect(figure(page, "Jobs finished")).to_contain_text("5none before", timeout=SLOW)
     expect(figure(page, "Succeeded")).to_contain_text("60%")
     expect(figure(page, "Dead letters")).to_contain_text("40%")
     assert serious_violations(page) == []
@@ -66,7 +66,7 @@ def test_a_week_is_read_narrowed_on_a_chart_compared_and_exported(site: Site, vi
     page.mouse.move(box["x"] + box["width"] - 24, box["y"] + 60, steps=4)
     page.mouse.up()
     expect(page).to_have_url(re.compile("since=.*until="))
-    expect(figure(page, "Jobs ended")).to_contain_text("5")
+    expect(figure(page, "Jobs finished")).to_contain_text("5")
 
     with page.expect_download() as downloading:
         page.get_by_role("link", name="Export as CSV").click()
@@ -92,7 +92,7 @@ def test_insights_fit_a_phone_and_the_dark_and_say_when_there_is_nothing(site: S
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
     empty = visit("/insights?tenant=silent&job_type=no.such")
-    expect(empty.get_by_role("heading", name="Nothing happened in this time")).to_be_visible(timeout=SLOW)
+    expect(empty.get_by_role("heading", name="No jobs in this period")).to_be_visible(timeout=SLOW)
     empty.get_by_role("button", name="Clear filters").click()
     expect(empty).to_have_url(re.compile("/insights.tenant=silent$"))
 
@@ -110,7 +110,7 @@ def test_a_trigger_and_a_worker_say_why_they_do_nothing(site: Site, visit: Visit
     trigger = site.run(add_idle_things(site))
     page = visit("/workers?worker=box-9:1:idle", axe=True)
     why = page.get_by_role("dialog").get_by_role("status").first
-    expect(why).to_contain_text("It serves idle.work, and no job of these is due", timeout=SLOW)
+    expect(why).to_contain_text("Serves idle.work; none of these jobs is due", timeout=SLOW)
     assert serious_violations(page) == []
 
     page.goto(f"/schedules?trigger={trigger}")

@@ -61,7 +61,7 @@ def test_the_whole_story_of_a_mail(visit: Visit):
     panel = page.get_by_role("dialog", name="EMAIL_SEND")
     expect(page).to_have_url(re.compile(r"[?&]job=[0-9a-f-]{36}"))
     expect(panel.locator("[data-status=succeeded]").first).to_be_visible(timeout=20_000)
-    expect(panel.get_by_role("status").first).to_contain_text("It succeeded at")
+    expect(panel.get_by_role("status").first).to_contain_text("Succeeded at")
     expect(panel.get_by_role("figure")).to_contain_text("attempt 1 ✓")
     panel.get_by_role("tab", name="Input").click()
     expect(panel.get_by_role("group", name="input")).to_contain_text("The story of a mail")
@@ -88,7 +88,7 @@ def test_filters_are_in_the_address_and_new_jobs_do_not_push_what_is_read(site: 
     given_jobs(site, *later)
     page = visit("/jobs?correlation_id=order-7", role="tenant_admin", tenant="other")
     expect(rows(page)).to_have_count(4)
-    expect(page.get_by_text("It is not due until").first).to_be_visible()
+    expect(page.get_by_text("Scheduled for").first).to_be_visible()
 
     given_jobs(site, NewJob("a.work", {}, tenant, delay=timedelta(hours=1), correlation_id="order-7"))
     expect(page.get_by_role("button", name="1 new")).to_be_visible()
@@ -112,7 +112,7 @@ def test_filters_are_in_the_address_and_new_jobs_do_not_push_what_is_read(site: 
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/jobs/[0-9a-f-]{36}"))
-    expect(page.get_by_role("status").filter(has_text="It is not due until")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Scheduled for")).to_be_visible()
 
 
 @pytest.mark.long
@@ -198,7 +198,7 @@ def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site
         return bool(await site.pool.fetchval(f"select finished_at is not null {LAST}", tenant))
 
     site.run(until(has_ended, within=50))
-    expect(page.get_by_role("list", name="Actions that are going on")).to_have_count(0, timeout=20_000)
+    expect(page.get_by_role("list", name="Actions in progress")).to_have_count(0, timeout=20_000)
     assert site.run(site.pool.fetchval(f"select changed {LAST}", tenant)) == 700
     left = "select count(*) from atlas.jobs where tenant_id = $1 and dead_lettered_at is not null"
     assert site.run(site.pool.fetchval(left, tenant)) == 5

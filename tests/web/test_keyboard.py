@@ -84,7 +84,7 @@ def test_a_night_without_a_mouse(site: Site, visit: Visit, tenant: UUID):
     expect(page.get_by_role("row", name=re.compile("payout")).first).to_be_visible(timeout=SLOW)
     keys(page, "j", "Enter")
     expect(page).to_have_url(re.compile(f"/runs/{run}"))
-    expect(page.get_by_text("It waits for").first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("Waiting for").first).to_be_visible(timeout=SLOW)
     keys(page, "g", "a")
     expect(page.get_by_role("row", name=re.compile("Pay ann@example.com"))).to_be_visible(timeout=SLOW)
     keys(page, "j", "Enter")
@@ -99,7 +99,7 @@ def test_a_night_without_a_mouse(site: Site, visit: Visit, tenant: UUID):
     while not confirm.evaluate("element => element === document.activeElement"):
         keys(page, "Tab")
     keys(page, "Enter")
-    expect(page.get_by_text("Nothing waits for a decision")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("No pending approvals")).to_be_visible(timeout=SLOW)
 
     # What happened is in the log.
     keys(page, "g", "l")

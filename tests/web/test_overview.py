@@ -86,7 +86,7 @@ def test_a_part_of_the_time_is_chosen_on_a_chart_by_mouse_by_keyboard_or_in_the_
     since, until = (datetime.fromisoformat(search[name]) for name in ("since", "until"))
     assert until - since == timedelta(minutes=10)
     expect(page.get_by_role("slider", name=re.compile("^Jobs per minute"))).to_have_attribute("aria-valuemax", "9")
-    expect(page.get_by_role("heading", name="Busiest job types, in this time")).to_be_visible()
+    expect(page.get_by_role("heading", name="Busiest job types, in this period")).to_be_visible()
     assert serious_violations(page) == []
 
     page.get_by_role("button", name=re.compile("^Remove the filter Time")).click()

@@ -51,7 +51,7 @@ def test_a_job_type_is_paused_seen_and_resumed_where_its_job_waits(site: Site, v
     )
     again.click(timeout=SLOW)
     page.get_by_role("dialog", name="Retry the job?").get_by_role("button", name="Retry").click()
-    expect(page.get_by_role("status").filter(has_text="It succeeded")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("status").filter(has_text="Succeeded at")).to_be_visible(timeout=SLOW)
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
 

@@ -57,7 +57,7 @@ def event(page: Page, name: str) -> Locator:
 def test_a_run_is_followed_in_its_graph_then_forked_and_compared(site: Site, visit: Visit, admin: httpx.Client):
     run_id = ask_for(admin, "order", {"number": "o-1", "is_lost": True})
     page = visit(f"/runs/{run_id}", role="tenant_admin", tenant="acme", axe=True)
-    expect(page.get_by_text("It waits for the approval")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Waiting for approval")).to_be_visible(timeout=30_000)
     expect(node(page, "reserve step succeeded")).to_be_visible()
     expect(node(page, "weigh group succeeded · 4 rounds")).to_be_visible()
     expect(node(page, "approve approval waiting · until")).to_be_visible()
@@ -122,14 +122,14 @@ def test_a_declared_run_shows_what_it_left_out_and_what_is_to_come(site: Site, v
     run_id = ask_for(admin, "gifts", {"gifts": ["book", "tea", "sock"], "card": False})
     page = visit(f"/runs/{run_id}", role="tenant_admin", tenant="acme", theme="dark", axe=True)
     expect(node(page, "ask event waiting · gifts.paid · until")).to_be_visible(timeout=30_000)
-    expect(page.get_by_text("It waits for the event gifts.paid")).to_be_visible()
+    expect(page.get_by_text("Waiting for event gifts.paid")).to_be_visible()
     expect(node(page, "card job if.* skipped")).to_be_visible()
     expect(node(page, "agree approval skipped")).to_be_visible()
     expect(node(page, "send job not reached")).to_be_visible()
     page.get_by_role("button", name="Unfold wrap").click()
     expect(node(page, "wrap 2 job succeeded")).to_be_visible()
     node(page, "send").click()
-    expect(page.get_by_text("The run has not come to this step.")).to_be_visible()
+    expect(page.get_by_text("The run has not reached this step.")).to_be_visible()
     assert serious_violations(page) == []
 
     phone = visit(f"/runs/{run_id}", role="auditor", tenant="acme", size=PHONE, axe=True)

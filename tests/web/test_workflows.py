@@ -20,7 +20,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     dialog.get_by_role("button", name="Start payout").click()
 
     expect(requester.get_by_role("heading", name="payout", level=1)).to_be_visible()
-    expect(requester.get_by_text("It waits for")).to_be_visible(timeout=30_000)
+    expect(requester.get_by_text("Waiting for")).to_be_visible(timeout=30_000)
     run_id = re.search(r"/runs/([0-9a-f-]{36})", requester.url)[1]
     requester.get_by_role("button", name=re.compile("^approve")).click()
     assert serious_violations(requester) == []
@@ -52,7 +52,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     expect(asked.get_by_role("group", name="input")).to_contain_text("1250")
     asked.get_by_label("Comment").fill(NOT_HTML)
     asked.get_by_role("button", name="Approve it").click()
-    expect(decider.get_by_text("Nothing waits for a decision")).to_be_visible()
+    expect(decider.get_by_text("No pending approvals")).to_be_visible()
 
     requester.goto(f"/runs/{run_id}")
     expect(requester.get_by_text("It succeeded after")).to_be_visible(timeout=30_000)
@@ -77,11 +77,11 @@ def test_a_run_is_signaled_and_canceled(visit: Visit):
     dialog.get_by_label("Amount cents").fill("1")
     dialog.get_by_role("button", name="Start payout").click()
 
-    expect(page.get_by_text("It waits for")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Waiting for")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Signal").click()
     page.get_by_role("dialog").get_by_label("Event").fill("nothing.awaits.this")
     page.get_by_role("dialog").get_by_role("button", name="Send").click()
-    expect(page.get_by_text("Sent; nothing waits for it yet", exact=True)).to_be_visible()
+    expect(page.get_by_text("Sent; no step waits for it yet", exact=True)).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("It was canceled.")).to_be_visible(timeout=30_000)

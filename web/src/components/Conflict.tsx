@@ -36,7 +36,7 @@ export function Conflict({ error }: { error: EditConflict }) {
           ))}
         </tbody>
       </table>
-      <p>Replace it with yours, change yours first, or cancel to keep what is there now.</p>
+      <p>Replace it with yours, edit yours first, or cancel to keep the current value.</p>
     </div>
   );
 }

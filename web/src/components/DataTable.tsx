@@ -176,9 +176,9 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
     onChoose?.(next);
   };
   useShortcut("j", "Next row", () => moveTo(active + 1));
-  useShortcut("k", "Row before", () => moveTo(active < 0 ? 0 : active - 1));
+  useShortcut("k", "Previous row", () => moveTo(active < 0 ? 0 : active - 1));
   useShortcut("Enter", "Open the row", onActive(onEnter), active >= 0 && onEnter !== undefined);
-  useShortcut("o", "Open the row beside the list", onActive(onOpen), active >= 0 && onOpen !== onEnter);
+  useShortcut("o", "Open the row in a side panel", onActive(onOpen), active >= 0 && onOpen !== onEnter);
   useShortcut("r", "Retry the row", onActive(onRetry), active >= 0 && onRetry !== undefined);
   useShortcut("x", "Choose the row", () => activeKey !== null && choose(activeKey), onChoose !== undefined);
 

@@ -151,7 +151,7 @@ export function SidePanel({ title, about, actions, onClose, children }: SidePane
           }}
         >
           <div className={styles.head}>
-            <Radix.Title className={cx(styles.title, "truncate")}>{title}</Radix.Title>
+            <Radix.Title className={styles.title}>{title}</Radix.Title>
             {about}
             <div className={styles.actions}>
               {actions}

@@ -4,12 +4,14 @@ import { cx, shortId } from "@/format/words";
 import styles from "./Id.module.css";
 
 const SHOWN_MS = 1500;
+/** What is not longer is shown whole. */
+const SHORT = 13;
 
 /** An id, shortened in its middle and whole on hover; a click on the icon copies it. */
 export function Id({ value, whole = false }: { value: string; whole?: boolean }) {
   return (
     <span className={styles.id} title={value}>
-      <EndKept text={whole ? value : shortId(value)} />
+      {whole || value.length <= SHORT ? <EndKept text={value} /> : <span className={cx(styles.short, "mono")}>{shortId(value)}</span>}
       <CopyButton text={value} label={`Copy ${value}`} />
     </span>
   );
@@ -23,7 +25,7 @@ export function EndKept({ text }: { text: string }) {
   return (
     <span className={cx(styles.kept, "mono")}>
       <span className="truncate">{text.slice(0, at)}</span>
-      <span>{text.slice(at)}</span>
+      <span data-end>{text.slice(at)}</span>
     </span>
   );
 }

@@ -75,7 +75,7 @@ interface Described {
 export function describe(error: unknown): Described {
   if (isUnreachable(error)) {
     return {
-      title: "Atlas does not answer",
+      title: "Atlas is not responding",
       detail: "The API cannot be reached.",
       remedy: null,
       requestId: null,
@@ -88,13 +88,13 @@ export function describe(error: unknown): Described {
     return { title: "This page failed", detail: error instanceof Error ? error.message : String(error), remedy: null, requestId: null };
   }
   const titles: Record<number, string> = {
-    403: "This is not for your role",
+    403: "Your role may not do this",
     404: "Not found",
     429: "Too many requests",
     503: "Atlas is busy",
   };
   return {
-    title: titles[error.status] ?? "This did not work",
+    title: titles[error.status] ?? "The request failed",
     detail: nameCommand(error.message),
     remedy: error.body.remedy && nameCommand(error.body.remedy),
     requestId: error.body.request_id,

@@ -251,7 +251,7 @@ function JsonField({
       onChange(next.trim() === "" ? undefined : JSON.parse(next));
       setWrong(undefined);
     } catch {
-      setWrong("This is not JSON yet.");
+      setWrong("Not valid JSON yet.");
     }
   };
   return (

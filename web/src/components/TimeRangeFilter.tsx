@@ -74,13 +74,7 @@ function FromTo({ onSet }: { onSet: (range: TimeRange) => void }) {
   return (
     <form className={styles.form} onSubmit={submit}>
       <TextField label="From" type="datetime-local" max={local(new Date(serverNow()))} value={from} onChange={setFrom} />
-      <TextField
-        label="To"
-        error={reversed ? "Is not after the beginning." : undefined}
-        type="datetime-local"
-        value={to}
-        onChange={setTo}
-      />
+      <TextField label="To" error={reversed ? "Must be after the start." : undefined} type="datetime-local" value={to} onChange={setTo} />
       <Button type="submit" kind="primary" disabled={reversed || (from === "" && to === "")}>
         Show
       </Button>

@@ -60,10 +60,15 @@ export function timeTitle(at: Date): string {
   return `${local} ${zone}\n${utc} UTC`;
 }
 
-/** 02:14 today, or the date too when it was another day; with its seconds if asked for. */
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/** 02:14 today, 19 Nov 02:14 on another day of this year, or with its whole date; with its seconds if asked for. */
 export function clockTime(at: Date, now = new Date(serverNow()), seconds = false): string {
   const exact = exactTime(at).slice(0, seconds ? 19 : 16);
-  return exact.slice(0, 10) === exactTime(now).slice(0, 10) ? exact.slice(11) : exact;
+  const today = exactTime(now);
+  if (exact.slice(0, 10) === today.slice(0, 10)) return exact.slice(11);
+  if (exact.slice(0, 4) !== today.slice(0, 4)) return exact;
+  return `${Number(exact.slice(8, 10))} ${MONTHS[Number(exact.slice(5, 7)) - 1] ?? ""} ${exact.slice(11)}`;
 }
 
 /** 13:05 – 13:20 today; with the date of another day, or both. */

@@ -1,6 +1,6 @@
 import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
 import { Menu as MenuIcon, PanelLeft } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { api } from "@/api/client";
 import { IconButton } from "@/components/Button";
 import { TooltipProvider } from "@/components/Tooltip";
@@ -19,6 +19,7 @@ import { PaletteProvider } from "./paletteState";
 import { ShortcutProvider, useShortcut } from "./shortcuts";
 import { BusyBanner, UpdateBanner } from "./StateBanners";
 import { TopBar } from "./TopBar";
+import { showWholeOnHover } from "./wholeOnHover";
 
 const RAIL = "atlas.rail";
 
@@ -40,6 +41,7 @@ export function AppFrame() {
 }
 
 function Frame() {
+  useEffect(showWholeOnHover, []);
   const [slim, setSlim] = useState(() => localStorage.getItem(RAIL) === "slim");
   const [drawer, setDrawer] = useState(false);
   const toggle = (): void => {
@@ -53,7 +55,7 @@ function Frame() {
   return (
     <div className={cx(styles.frame, slim && styles.slim)}>
       <a href="#content" className={styles.skip}>
-        Skip to the page
+        Skip to content
       </a>
       <TopBar
         start={
@@ -73,7 +75,7 @@ function Frame() {
             />
           ))}
         </ul>
-        <IconButton label={slim ? "Show the names" : "Hide the names"} className={styles.fold} onClick={toggle}>
+        <IconButton label={slim ? "Expand the menu" : "Collapse the menu"} className={styles.fold} onClick={toggle}>
           <PanelLeft size={16} aria-hidden />
         </IconButton>
       </nav>

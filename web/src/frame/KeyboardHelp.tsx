@@ -8,7 +8,7 @@ type Keys = Pick<Shortcut, "keys" | "label">;
 
 const ALWAYS: readonly Keys[] = [
   { keys: "Ctrl K", label: "Command palette" },
-  { keys: "Esc", label: "Close what is open" },
+  { keys: "Esc", label: "Close the open dialog or panel" },
 ];
 const ROWS = ["j", "k", "Enter", "o", "x"];
 const EVERYWHERE = ["/", "?"];
@@ -16,7 +16,7 @@ const EVERYWHERE = ["/", "?"];
 /** Lists the shortcuts that work on this page; ? opens it. */
 export function KeyboardHelp() {
   const { help, setHelp } = usePalette();
-  useShortcut("?", "This list", () => setHelp(true));
+  useShortcut("?", "Keyboard shortcuts", () => setHelp(true));
   return (
     <Dialog open={help} onClose={() => setHelp(false)} title="Keyboard shortcuts" wide>
       {help && <Groups onLeave={() => setHelp(false)} />}

@@ -88,8 +88,8 @@ function Finder({ onDone }: { onDone: () => void }) {
           aria-expanded
           aria-controls="palette-items"
           aria-activedescendant={items[at] === undefined ? undefined : `palette-${at}`}
-          aria-label="Find a job, a run, a page or an action"
-          placeholder="The beginning of an id, a name, a page, an action"
+          aria-label="Find a job, run, page or action"
+          placeholder="Id prefix, name, page or action"
           value={typed}
           onKeyDown={onKeyDown}
           onChange={(event) => {
@@ -98,7 +98,7 @@ function Finder({ onDone }: { onDone: () => void }) {
           }}
         />
       </div>
-      <div id="palette-items" ref={list} role="listbox" aria-label="Found" className={styles.items}>
+      <div id="palette-items" ref={list} role="listbox" aria-label="Results" className={styles.items}>
         {items.map((item, index) => {
           const Icon = item.icon ?? ArrowRight;
           return (

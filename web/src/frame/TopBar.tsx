@@ -76,9 +76,9 @@ function TenantSwitcher() {
 function SearchButton() {
   const { setOpen } = usePalette();
   return (
-    <button type="button" className={styles.search} aria-label="Find a job, a run, a page" onClick={() => setOpen(true)}>
+    <button type="button" className={styles.search} aria-label="Find a job, run or page" onClick={() => setOpen(true)}>
       <Search size={14} aria-hidden />
-      <span className={styles.hint}>Find a job, a run, a page</span>
+      <span className={styles.hint}>Find a job, run or page</span>
       <kbd aria-hidden>/</kbd>
     </button>
   );

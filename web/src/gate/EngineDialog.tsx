@@ -27,8 +27,8 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
       title={enabled ? "Switch the engine on?" : "Switch the engine off?"}
       description={
         enabled
-          ? "Requests for workflows become runs again, in their order."
-          : "Requests for workflows wait. Runs that have begun and all other jobs go on."
+          ? "Workflow requests become runs again, in order."
+          : "Workflow requests wait. Runs that have started and all other jobs continue."
       }
       action={enabled ? "Switch on" : "Switch off"}
       danger={!enabled}
@@ -38,7 +38,7 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
     >
       <TextField
         label="Reason"
-        hint="The audit log keeps it."
+        hint="Recorded in the audit log."
         value={reason}
         maxLength={2000}
         placeholder="new policies"

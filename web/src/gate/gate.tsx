@@ -54,9 +54,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
     onSuccess: (changed) => {
       queries.setQueryData(api.queryOptions("get", GATE, {}).queryKey, changed);
       toast(
-        online
-          ? "Atlas is online"
-          : `Atlas is offline; ${changed?.confirmed ?? 0} of ${plural(changed?.workers ?? 0, "worker")} confirmed it`,
+        online ? "Atlas is online" : `Atlas is offline; ${changed?.confirmed ?? 0} of ${plural(changed?.workers ?? 0, "worker")} confirmed`,
       );
       onClose();
     },
@@ -73,7 +71,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
       description={
         online
-          ? "Queued jobs start again immediately, in their order."
+          ? "Queued jobs start again immediately, in order."
           : `Nothing new will start. ${finishing} Jobs can still be enqueued, and wait.`
       }
       action={online ? "Bring online" : "Take offline"}
@@ -84,7 +82,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
     >
       <TextField
         label="Reason"
-        hint="Everyone sees it in the banner, and the audit log keeps it."
+        hint="Shown in the banner and recorded in the audit log."
         value={reason}
         maxLength={2000}
         placeholder="provider outage"

@@ -2,7 +2,7 @@ import { CirclePause, CirclePlay } from "lucide-react";
 import { useState } from "react";
 import { Button, IconButton } from "@/components/Button";
 import { StatusChip } from "@/components/StatusChip";
-import { Time } from "@/components/Time";
+import { ClockTime, Time } from "@/components/Time";
 import { PauseDialog, ResumeDialog } from "./PauseDialog";
 import { nameOf, nounOf, type Pause, type Target, useMayPause, useMayResume, usePauseOf } from "./pauses";
 
@@ -49,7 +49,8 @@ export function PauseSentence({ pause }: { pause: Pause }) {
   return (
     <span>
       The {nounOf(pause.kind)} <strong>{nameOf(pause)}</strong>
-      {pause.kind === "workflow" && pause.tenant !== null && ` of ${pause.tenant}`} is paused since <Time at={pause.since} /> by {pause.by}
+      {pause.kind === "workflow" && pause.tenant !== null && ` of ${pause.tenant}`} is paused since <ClockTime at={pause.since} /> by{" "}
+      {pause.by}
       {pause.reason !== null && <>: {pause.reason}</>}.
       {pause.until !== null && (
         <>

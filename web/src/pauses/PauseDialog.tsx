@@ -65,7 +65,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
               </Select>
             )}
           </Field>
-          <Field label="Which" hint="Its key, slug or name, or its id." required error={refused("target")}>
+          <Field label="Which" hint="Key, slug, name or id." required error={refused("target")}>
             {(control) => (
               <>
                 <Input {...control} list={`${control.id}-names`} value={target} onChange={(event) => setTarget(event.target.value)} />
@@ -80,7 +80,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
       <DurationField endless="Until someone resumes it" seconds={seconds} onChange={setSeconds} />
       <TextField
         label="Reason"
-        hint="It is shown wherever something waits for the pause, and the audit log keeps it."
+        hint="Shown wherever the pause holds a job, and recorded in the audit log."
         value={reason}
         maxLength={2000}
         placeholder="provider outage"
@@ -93,7 +93,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
 function doneWords(kind: PauseKind, name: string, made: Pause | undefined): string {
   const { workers, confirmed }: Partial<Pause> = made ?? {};
   const paused = `The ${nounOf(kind)} ${name} is paused`;
-  return typeof workers === "number" ? `${paused}; ${confirmed ?? 0} of ${plural(workers, "worker")} confirmed it` : paused;
+  return typeof workers === "number" ? `${paused}; ${confirmed ?? 0} of ${plural(workers, "worker")} confirmed` : paused;
 }
 
 const MOST = 200;
@@ -134,7 +134,7 @@ export function ResumeDialog({ pause, onClose }: { pause: Pause; onClose: () => 
     <ChangeDialog
       onClose={onClose}
       title={`Resume the ${words}?`}
-      description={`${pause.by} paused it${pause.reason === null ? "" : `: ${pause.reason}`}. What waits starts again, in its order.`}
+      description={`${pause.by} paused it${pause.reason === null ? "" : `: ${pause.reason}`}. Waiting jobs start again, in order.`}
       action="Resume"
       change={resume}
     />

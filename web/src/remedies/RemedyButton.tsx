@@ -71,9 +71,9 @@ function rolesFor(verb: string, role: Role): boolean {
 }
 
 const QUESTIONS: Record<string, [title: string, description: string, done: string]> = {
-  retry: ["Retry?", "It is queued again, as new.", "It is queued again"],
-  enable_trigger: ["Enable the trigger?", "It fires again, at its times or events from now on.", "The trigger is enabled"],
-  fire_trigger: ["Fire the trigger now?", "It starts what it starts, whatever its schedule.", "The trigger has fired"],
+  retry: ["Retry?", "It is queued again with all of its retries.", "It is queued again"],
+  enable_trigger: ["Enable the trigger?", "From now on, it fires at its scheduled times or on its events.", "The trigger is enabled"],
+  fire_trigger: ["Fire the trigger now?", "It fires immediately, independent of its schedule.", "The trigger has fired"],
 };
 
 /** Asks, does it, and says what became of it. */
@@ -101,9 +101,7 @@ function Confirmed({ about, verb, target, onClose }: { about: string; verb: stri
       onClose={onClose}
       title={verb === "retry" ? `Retry the ${about}?` : title}
       description={
-        verb === "retry" && about === "run"
-          ? "Steps that are recorded keep their results; it goes on with the one that failed."
-          : description
+        verb === "retry" && about === "run" ? "Completed steps keep their results; the run continues at the failed step." : description
       }
       action={LABELS[verb] ?? "OK"}
       busy={change.isPending}

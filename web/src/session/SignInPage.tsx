@@ -30,7 +30,7 @@ export function SignInPage() {
         <h1>Sign in to Atlas</h1>
         <TextField
           label="Token"
-          hint="Your administrator makes one for you."
+          hint="Ask your administrator for one."
           required
           type="password"
           autoComplete="current-password"
@@ -42,7 +42,7 @@ export function SignInPage() {
         <Button type="submit" kind="primary" busy={busy} disabled={token.trim() === ""}>
           Sign in
         </Button>
-        <p className={styles.help}>On the machine that runs Atlas, this prints a link that signs you in:</p>
+        <p className={styles.help}>To get a sign-in link, run this on the machine that runs Atlas:</p>
         <Command text="atlas sign-in" />
       </form>
     </main>

@@ -78,7 +78,7 @@ function Keep({ name, disabled, onKeep }: { name: string; disabled: boolean; onK
     event.preventDefault();
     if (!disabled && typed.trim() !== "") onKeep(typed);
   };
-  if (disabled) return <p className={styles.hint}>A view keeps filters, columns and order under a name. Choose some first.</p>;
+  if (disabled) return <p className={styles.hint}>A view saves filters, columns and order. Set some first.</p>;
   return (
     <form className={styles.keep} onSubmit={submit}>
       <Input

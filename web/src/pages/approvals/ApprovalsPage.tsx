@@ -76,13 +76,13 @@ export function ApprovalsPage() {
         openKey={open}
         empty={
           status === "pending" ? (
-            <EmptyState title="Nothing waits for a decision">
+            <EmptyState title="No pending approvals">
               A workflow asks here before it goes on, and policy before a request becomes a run. Who asked may not decide.
             </EmptyState>
           ) : (
             <EmptyState
               title={`No ${status} approvals`}
-              action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Show what waits</Button>}
+              action={<Button onClick={() => void navigate({ search: ({ tenant }) => ({ tenant }) })}>Show pending</Button>}
             />
           )
         }

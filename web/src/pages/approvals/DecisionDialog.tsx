@@ -80,7 +80,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
       onClose={onClose}
       title={`${verb} “${approval.title}”?`}
       description={
-        approve ? "Check what you approve. The decision cannot be taken back." : "The run gets the refusal. It cannot be taken back."
+        approve ? "Check the input before you approve. This cannot be undone." : "The run receives the rejection. This cannot be undone."
       }
       action={`${verb} it`}
       danger={!approve}
@@ -99,7 +99,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
         </Fact>
       </Facts>
       <Content approval={approval} />
-      <TextField label="Comment" hint="The audit log keeps it beside your name." value={comment} maxLength={2000} onChange={setComment} />
+      <TextField label="Comment" hint="Recorded in the audit log with your name." value={comment} maxLength={2000} onChange={setComment} />
     </ConfirmDialog>
   );
 }

@@ -26,7 +26,7 @@ const CREDENTIALS: readonly Column<Credential>[] = [
   { key: "role", header: "Role", width: "minmax(100px, 1fr)", cell: (one) => <span className="truncate">{one.role}</span> },
   {
     key: "scope",
-    header: "Narrowed to",
+    header: "Limited to",
     wideOnly: true,
     cell: (one) => <span className="truncate quiet">{one.scope ?? ""}</span>,
   },
@@ -83,7 +83,7 @@ export function AccessTab() {
           rowKey={(one) => `${one.kind} ${one.id}`}
           columns={CREDENTIALS}
           query={report}
-          empty={<EmptyState title="No one could act in this month" />}
+          empty={<EmptyState title="No credentials in this month" />}
         />
       </Section>
       <Section title="Activity">
@@ -94,7 +94,7 @@ export function AccessTab() {
           rowKey={(one) => `${one.actor_id} ${one.action} ${one.tenant_id ?? ""}`}
           columns={ACTIVITY}
           query={report}
-          empty={<EmptyState title="No one did anything in this month" />}
+          empty={<EmptyState title="No activity in this month" />}
         />
       </Section>
       {report.data?.is_cut === true && <p className="quiet">The first 5,000 of each are shown.</p>}

@@ -22,13 +22,13 @@ export function ExportDialog({ onClose }: { onClose: () => void }) {
     <Dialog
       onClose={onClose}
       title="Export the audit log"
-      description="One JSON object a line, with the seals and checkpoints that prove it. The export itself is recorded."
+      description="JSON Lines, with the seals and checkpoints that prove each row. The export itself is recorded."
     >
       <TextField label="Sealed since" hint="Empty: from the beginning." type="datetime-local" value={since} onChange={setSince} />
       <TextField label="Sealed until" hint="Empty: up to now." type="datetime-local" value={until} onChange={setUntil} />
       {isOperator && (
         <Checkbox
-          label="With personal values that were not erased"
+          label="Include personal data that was not erased"
           checked={personal}
           onChange={(event) => setPersonal(event.target.checked)}
         />

@@ -180,7 +180,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
       {
         key: "entity",
         header: "Subject",
-        width: "minmax(190px, 1fr)",
+        width: "minmax(216px, 1fr)",
         wideOnly: true,
         cell: cell((one) => (
           <>
@@ -291,16 +291,13 @@ function Follow({ paused, behind, onPause, onFollow }: { paused: boolean; behind
 function Nothing({ filtered, onClear }: { filtered: boolean; onClear: () => void }) {
   if (filtered) {
     return (
-      <EmptyState title="No row of the audit log fits these filters" action={<Button onClick={onClear}>Clear the filters</Button>}>
-        They search the rows that this tenant may see, also those of long ago.
+      <EmptyState title="No audit rows match these filters" action={<Button onClick={onClear}>Clear the filters</Button>}>
+        Filters search all rows that this tenant may read.
       </EmptyState>
     );
   }
   return (
-    <EmptyState
-      title="Nothing is recorded yet"
-      command='atlas enqueue EMAIL_SEND --tenant demo --input &apos;{"to": "ann@example.com"}&apos;'
-    >
+    <EmptyState title="No audit rows yet" command='atlas enqueue EMAIL_SEND --tenant demo --input &apos;{"to": "ann@example.com"}&apos;'>
       Every change of a job, a workflow or a setting leaves a row here that cannot be changed afterwards.
     </EmptyState>
   );

@@ -53,7 +53,7 @@ export function SealsTab() {
           rowKey={(one) => String(one.n)}
           columns={SEALS}
           query={seals}
-          empty={<EmptyState title="Nothing is sealed yet">A scheduler, or `atlas up`, seals new rows every second.</EmptyState>}
+          empty={<EmptyState title="No seals yet">A scheduler, or `atlas up`, seals new rows every second.</EmptyState>}
         />
       </Section>
       <Section title="Signed checkpoints">
@@ -65,8 +65,8 @@ export function SealsTab() {
           columns={CHECKPOINTS}
           query={checkpoints}
           empty={
-            <EmptyState title="Nothing is signed yet">
-              Where the signing key is, the head of the tree is signed every five seconds.
+            <EmptyState title="No checkpoints yet">
+              A process with the signing key signs the head of the tree every five seconds.
             </EmptyState>
           }
         />

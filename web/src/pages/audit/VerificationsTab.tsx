@@ -74,9 +74,9 @@ export function VerificationsTab({ error }: { error: unknown }) {
         openKey={shown?.id}
         onOpen={(one) => setOpen(one.id)}
         empty={
-          <EmptyState title="The log was not verified yet">
+          <EmptyState title="Not verified yet">
             {ofAll
-              ? "A verification reads all of it, computes every hash again and compares it with the signed checkpoints."
+              ? "A verification reads the whole log, recomputes every hash and compares the tree with the signed checkpoints."
               : "A verification reads all rows of this tenant, and checks that each is in the signed tree, unchanged, and that none is missing."}
           </EmptyState>
         }
@@ -100,9 +100,9 @@ function Result({ one, ofAll }: { one: Verification; ofAll: boolean }) {
   const sentences: Record<Verification["status"], string> = {
     running: `It reads ${ofAll ? "the whole log" : "all rows of this tenant"}. You may leave this page.`,
     whole: `${ofAll ? "Nothing" : "No row of this tenant"} was changed, removed, inserted or reordered up to the last checkpoint.`,
-    damaged: `${plural(one.findings.length, "thing is", "things are")} wrong.`,
-    failed: "It could not be finished.",
-    lost: "The process that ran it is gone. Start another.",
+    damaged: `${plural(one.findings.length, "finding")}.`,
+    failed: "The verification did not complete.",
+    lost: "The process that ran it stopped. Start another verification.",
   };
   return (
     <Section title={`Verification: ${one.status}`}>

@@ -94,7 +94,7 @@ export function DeadLettersPage() {
             />
           ) : (
             <EmptyState title="No dead letters">
-              A job that fails after its last retry waits here for a person, grouped with others that failed alike. Nothing does at present.
+              A job that fails after its last retry waits here for a person, grouped by cause.
             </EmptyState>
           )
         }
@@ -173,7 +173,7 @@ function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null, slugs: 
     {
       key: "type",
       header: "Type",
-      width: "minmax(120px, 1fr)",
+      width: "minmax(176px, 1.6fr)",
       cell: (group) => (
         <span className="truncate" title={group.job_type}>
           {group.job_type}
@@ -195,7 +195,7 @@ function columnsOf(ask: ((verb: BulkVerb, group: Group) => void) | null, slugs: 
             ),
           },
         ]),
-    { key: "error", header: "Error", width: "minmax(180px, 3fr)", cell: (group) => <Cause group={group} /> },
+    { key: "error", header: "Error", width: "minmax(180px, 2.4fr)", cell: (group) => <Cause group={group} /> },
     { key: "first", header: "First", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.first_at} /> },
     { key: "last", header: "Last", width: "96px", align: "end", wideOnly: true, cell: (group) => <Time at={group.last_at} /> },
   ];

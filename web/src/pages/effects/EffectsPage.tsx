@@ -15,6 +15,7 @@ import { useTenant } from "@/session/tenant";
 import { Reconciliations } from "./Reconciliations";
 import { STATES, type EffectsSearch } from "./search";
 import { SettleButtons, type Effect } from "./SettleDialog";
+import styles from "./Effects.module.css";
 
 const COLUMNS: Column<Effect>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <StatusChip status={one.state} /> },
@@ -77,7 +78,7 @@ function Effects({ onChange }: { onChange: (change: EffectsSearch) => void }) {
   );
   return (
     <>
-      <div>
+      <div className={styles.filters}>
         <Select aria-label="State" value={state} onChange={(event) => onChange({ state: event.target.value as EffectsSearch["state"] })}>
           {[...STATES, "all" as const].map((each) => (
             <option key={each} value={each}>
@@ -94,7 +95,7 @@ function Effects({ onChange }: { onChange: (change: EffectsSearch) => void }) {
         query={pages}
         empty={
           <EmptyState title={state === "unknown" ? "No effect is in doubt" : "No such effects"} command="atlas effects list">
-            When nobody knows whether a provider was called, the job waits here for a person who finds out.
+            If Atlas cannot tell whether a provider was called, the job waits here until a person settles it.
           </EmptyState>
         }
       />

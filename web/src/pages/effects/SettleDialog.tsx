@@ -54,7 +54,7 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
       ).data;
     },
     onSuccess: async (settled) => {
-      toast(settled?.woken ? "Recorded: the job goes on" : "Recorded");
+      toast(settled?.woken ? "Recorded: the job continues" : "Recorded");
       await queries.invalidateQueries();
       onClose();
     },
@@ -65,7 +65,7 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
       title={made ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
       description={
         made
-          ? "Look it up at the provider. The job goes on with its reference and does not call again."
+          ? "Look it up at the provider. The job continues with its reference and does not call again."
           : "Be sure: the job calls the provider again with the same key."
       }
       action={made ? "It was made" : "It was not made"}
@@ -83,9 +83,7 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
         {effect.other_references.length > 0 && <Fact name="Also made as">{visible(effect.other_references.join(", "))}</Fact>}
       </Facts>
       {Object.keys(effect.detail).length > 0 && <JsonView label="detail" value={effect.detail} />}
-      {made && (
-        <TextField label="Reference" hint="What the provider calls it." value={reference} maxLength={2000} onChange={setReference} />
-      )}
+      {made && <TextField label="Reference" hint="The provider's id for it." value={reference} maxLength={2000} onChange={setReference} />}
     </ConfirmDialog>
   );
 }

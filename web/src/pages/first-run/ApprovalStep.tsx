@@ -171,7 +171,7 @@ function Waiting({ job, approval, tenant }: { job: Listed; approval: Approval | 
       ) : (
         <div className={styles.ways}>
           <p>
-            You asked for it, so someone else decides. In a terminal on the machine of Atlas you act under the name of your login there,
+            You requested it, so another person decides. In a terminal on the machine of Atlas you act under the name of your login there,
             which is another one:
           </p>
           <Command text={`atlas workflow approve ${job.id}`} />

@@ -28,7 +28,7 @@ export function useAuditStep(tenant: string | undefined, mail: Listed | undefine
 
 const TITLE = "Verify the audit log";
 const EXPLAINED =
-  "Every step of this guide left rows in an append-only log, whose hashes form a tree that is signed every few seconds. Whoever changed a row afterwards, as a superuser too, would be found.";
+  "Every step of this guide left rows in an append-only log, whose hashes form a tree that is signed every few seconds. Any later change of a row, even by a superuser, is detected.";
 
 function useVerification(mail: Listed | undefined): StepView {
   const seesAll = useSeesAll();

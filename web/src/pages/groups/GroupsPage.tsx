@@ -188,7 +188,7 @@ function Actions({ group }: { group: Group }) {
           selection={{ filter: { group_id: group.id } }}
           about={
             asked === "cancel"
-              ? "When the last one has finished, the job that follows the group is enqueued."
+              ? "When the last job has finished, the job that follows the group is enqueued."
               : "The job that followed the group is not enqueued again."
           }
           onClose={() => setAsked(null)}

@@ -24,7 +24,7 @@ interface Chart {
 const CHARTS: readonly Chart[] = [
   {
     title: "Outcomes",
-    about: "Jobs that ended, by outcome",
+    about: "Finished jobs by outcome",
     unit: "count",
     lines: [
       { label: "succeeded", pick: (one) => one.succeeded, colour: "--succeeded" },
@@ -34,7 +34,7 @@ const CHARTS: readonly Chart[] = [
   },
   {
     title: "Retries and dead letters",
-    about: "Attempts that are tried again, of all attempts, and dead letters, of the jobs that ended",
+    about: "Retried attempts, of all attempts, and dead letters, of the finished jobs",
     unit: "share",
     lines: [
       { label: "retries", pick: (one) => one.retry_rate, colour: "--waiting" },
@@ -42,8 +42,8 @@ const CHARTS: readonly Chart[] = [
     ],
   },
   {
-    title: "Time until a job starts",
-    about: "How long jobs waited, median and 95th percentile",
+    title: "Queue latency",
+    about: "Queue latency, median and 95th percentile",
     unit: "seconds",
     lines: [
       { label: "p50", pick: (one) => one.wait_p50, colour: "--running" },
@@ -51,8 +51,8 @@ const CHARTS: readonly Chart[] = [
     ],
   },
   {
-    title: "Time that an attempt runs",
-    about: "How long attempts ran, median and 95th percentile",
+    title: "Run time",
+    about: "Run time of attempts, median and 95th percentile",
     unit: "seconds",
     lines: [
       { label: "p50", pick: (one) => one.run_p50, colour: "--running" },
@@ -61,13 +61,13 @@ const CHARTS: readonly Chart[] = [
   },
   {
     title: "Usage",
-    about: "How long all attempts ran together",
+    about: "Run time of all attempts together",
     unit: "seconds",
     lines: [{ label: "worked", pick: (one) => one.run_seconds, colour: "--queued", filled: true }],
   },
   {
     title: "Cost",
-    about: "What handlers reported",
+    about: "As reported by handlers",
     unit: "money",
     lines: [{ label: "cost", pick: (one) => one.cost_cents, colour: "--queued", filled: true }],
   },

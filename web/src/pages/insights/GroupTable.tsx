@@ -20,7 +20,7 @@ const COLUMNS: readonly Column[] = [
   { sort: "retry_rate", header: "Retries", cell: (one) => rate(one.retry_rate) },
   { sort: "wait_p95", header: "Wait p95", cell: (one) => time(one.wait_p95) },
   { sort: "run_p95", header: "Run p95", cell: (one) => time(one.run_p95) },
-  { sort: "run_seconds", header: "Worked", cell: (one) => time(one.run_seconds) },
+  { sort: "run_seconds", header: "Run time", cell: (one) => time(one.run_seconds) },
   { sort: "cost_cents", header: "Cost", cell: (one) => money(one.cost_cents) },
 ];
 

@@ -140,7 +140,7 @@ function About({ data }: { data: Insights }) {
       <span>
         {timeSpan(new Date(data.start), new Date(data.end))}, {zone}
       </span>
-      <span>{data.previous === null ? "The time before is not kept" : `Compared with the ${spanOf(data.start, data.end)} before`}</span>
+      <span>{data.previous === null ? "No data for the period before" : `Compared with the ${spanOf(data.start, data.end)} before`}</span>
       {data.step === "day" && (
         <span>Days begin at {zone === "UTC" ? "00:00 UTC" : `${dayStart(new Date(data.end))}, which is 00:00 UTC`}</span>
       )}
@@ -152,14 +152,14 @@ function About({ data }: { data: Insights }) {
 function Nothing({ metered, onClear }: { metered: boolean; onClear: (() => void) | undefined }) {
   if (!metered) {
     return (
-      <EmptyState title="Nothing is metered yet" command="atlas scheduler">
+      <EmptyState title="No data yet" command="atlas scheduler">
         A scheduler adds up what happens to jobs: outcomes, times, retries and cost, by the minute, hour and day.
       </EmptyState>
     );
   }
   return (
-    <EmptyState title="Nothing happened in this time" action={onClear !== undefined && <Button onClick={onClear}>Clear filters</Button>}>
-      No job was enqueued or ended. Minutes are kept for 3 days, hours for 400 and days for 1,100.
+    <EmptyState title="No jobs in this period" action={onClear !== undefined && <Button onClick={onClear}>Clear filters</Button>}>
+      No job was enqueued or finished. Minutes are kept for 3 days, hours for 400 and days for 1,100.
     </EmptyState>
   );
 }

@@ -17,10 +17,10 @@ interface Figure {
 }
 
 const FIGURES: readonly Figure[] = [
-  { name: "Jobs ended", about: "However they did", pick: (flow) => flow.finished, show: short, good: null },
+  { name: "Jobs finished", about: "In any terminal state", pick: (flow) => flow.finished, show: short, good: null },
   {
     name: "Succeeded",
-    about: "Of the jobs that ended and were not canceled",
+    about: "Of the finished jobs that were not canceled",
     pick: (flow) => flow.success_rate,
     show: percent,
     good: "up",
@@ -28,7 +28,7 @@ const FIGURES: readonly Figure[] = [
   },
   {
     name: "Dead letters",
-    about: "Of the jobs that ended and were not canceled",
+    about: "Of the finished jobs that were not canceled",
     pick: (flow) => flow.dead_letter_rate,
     show: percent,
     good: "down",
@@ -36,7 +36,7 @@ const FIGURES: readonly Figure[] = [
   },
   {
     name: "Retries",
-    about: "Attempts that failed and are tried again, of all attempts",
+    about: "Failed attempts that are retried, of all attempts",
     pick: (flow) => flow.retry_rate,
     show: percent,
     good: "down",
@@ -44,14 +44,14 @@ const FIGURES: readonly Figure[] = [
   },
   {
     name: "Wait, p95",
-    about: "From when a job was due to the start of its first attempt",
+    about: "From due to the start of the first attempt",
     pick: (flow) => flow.wait_p95,
     show: seconds,
     good: "down",
   },
-  { name: "Run, p95", about: "How long an attempt ran", pick: (flow) => flow.run_p95, show: seconds, good: "down" },
-  { name: "Worked", about: "How long all attempts ran, together", pick: (flow) => flow.run_seconds, show: seconds, good: null },
-  { name: "Cost", about: "What handlers reported", pick: (flow) => flow.cost_cents, show: money, good: null },
+  { name: "Run, p95", about: "Run time of an attempt", pick: (flow) => flow.run_p95, show: seconds, good: "down" },
+  { name: "Run time", about: "Of all attempts together", pick: (flow) => flow.run_seconds, show: seconds, good: null },
+  { name: "Cost", about: "As reported by handlers", pick: (flow) => flow.cost_cents, show: money, good: null },
 ];
 
 /** The figures of the whole time, each with its change against the time before. */

@@ -61,7 +61,7 @@ export function StepTable({ start, end, jobType, workflow, onWorkflow }: StepTab
         columns={COLUMNS}
         query={query}
         empty={
-          <EmptyState title="No step finished in this time" command="atlas insights --steps --days 7">
+          <EmptyState title="No step finished in this period" command="atlas insights --steps --days 7">
             A step is what a workflow records: code, a job, a sub-run, a wait for an event or a person.
           </EmptyState>
         }

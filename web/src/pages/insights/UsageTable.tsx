@@ -58,7 +58,7 @@ export function UsageTable({ start, end }: { start: string | undefined; end: str
       columns={columns}
       query={pages}
       empty={
-        <EmptyState title="No attempt finished in this time" command="atlas usage">
+        <EmptyState title="No attempt finished in this period" command="atlas usage">
           Usage is counted by the hour, within seconds.
         </EmptyState>
       }

@@ -53,7 +53,7 @@ export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDial
     >
       <TextField
         label="Reason"
-        hint="It is in the audit log, beside every job."
+        hint="Recorded in the audit log with every job."
         required={needsReason}
         maxLength={500}
         value={reason}
@@ -62,7 +62,7 @@ export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDial
       {count !== undefined && count >= MANY && verb !== "delete" && (
         <TextField
           label="Maximum per second"
-          hint="Empty: as fast as possible. The action goes on when this page is closed."
+          hint="Empty: as fast as possible. The action continues when this page is closed."
           type="number"
           min={0.01}
           max={1000}

@@ -23,7 +23,7 @@ export function BulkProgress() {
   const running = data?.items.filter(isRunning) ?? [];
   if (running.length === 0) return null;
   return (
-    <ul className={styles.actions} aria-label="Actions that are going on">
+    <ul className={styles.actions} aria-label="Actions in progress">
       {running.map((action) => (
         <Going key={action.id} action={action} />
       ))}
@@ -61,7 +61,7 @@ function Going({ action }: { action: BulkAction }) {
         )}
         <span className="quiet truncate">
           {whole(action.changed)} {VERBS[action.action].done}
-          {action.passed_over > 0 && `, ${whole(action.passed_over)} left as they are`}
+          {action.passed_over > 0 && `, ${whole(action.passed_over)} left unchanged`}
           {action.rate_per_second !== null && `, ${action.rate_per_second} a second`}
           {action.reason !== "" && ` · ${action.reason}`} · {action.created_by}
         </span>

@@ -68,7 +68,7 @@ export function JobActions({ job, onMade, onDeleted }: JobActionsProps) {
         open={deleting}
         onClose={() => setDeleting(false)}
         title="Delete this job?"
-        description="Its input, output, attempts and secrets are gone. The audit log keeps what happened to it."
+        description="Deletes its input, output, attempts and secrets. Its audit rows are kept."
         action="Delete the job"
         danger
         busy={verb.isPending}

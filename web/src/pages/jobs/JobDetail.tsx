@@ -175,9 +175,7 @@ function Output({ job }: { job: Job }) {
 
 function AttemptList({ attempts }: { attempts: readonly Attempt[] }) {
   if (attempts.length === 0)
-    return (
-      <EmptyState title="Not started yet">Each attempt is shown here with its worker, its error and what its handler logged.</EmptyState>
-    );
+    return <EmptyState title="Not started yet">Each attempt is shown here with its worker, its error and its log.</EmptyState>;
   return (
     <ol className={styles.attempts}>
       {[...attempts].reverse().map((attempt) => (

@@ -55,7 +55,7 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
       {search.last !== undefined && (
         <FilterChip name="Created" value={SPANS[search.last].label.toLowerCase()} onRemove={() => onChange({ last: undefined })} />
       )}
-      {search.order !== undefined && <FilterChip name="Order" value="by end" onRemove={() => onChange({ order: undefined })} />}
+      {search.order !== undefined && <FilterChip name="Order" value="by finish time" onRemove={() => onChange({ order: undefined })} />}
       {TEXT_FILTERS.map((name) => {
         const value = search[name];
         return value === undefined ? null : (
@@ -76,7 +76,9 @@ export function JobFilterLine({ search, onChange, onOpen }: FilterProps & { onOp
       <TimeRangeMenu unset="Time" onChange={(range) => onChange(createdIn(range))} />
       {search.order === undefined && canOrderByEnd(search) && (
         <FilterMenu label="Order">
-          {(close) => <Options values={[["By end, the last first", "ended" as const]]} onSet={(order) => (onChange({ order }), close())} />}
+          {(close) => (
+            <Options values={[["By finish time, newest first", "ended" as const]]} onSet={(order) => (onChange({ order }), close())} />
+          )}
         </FilterMenu>
       )}
       <TextFilter label="Worker" placeholder="host:pid:id" onSet={(worker_id) => onChange({ worker_id })} />

@@ -115,7 +115,7 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
       {hasForm ? (
         <SchemaForm schema={schema} value={payload} onChange={setPayload} reasonOf={reasonOf} />
       ) : (
-        <Field label="Input" hint="A JSON object" error={wrongJson ? "This is not a JSON object yet." : undefined}>
+        <Field label="Input" hint="A JSON object" error={wrongJson ? "Not a JSON object yet." : undefined}>
           {(control) => <TextArea {...control} value={text} onChange={(event) => setText(event.target.value)} />}
         </Field>
       )}
@@ -148,9 +148,9 @@ function OptionFields({
   return (
     <div className={styles.two}>
       {field("priority", "Priority", "Higher goes first.", "number")}
-      {field("delay", "Delay in seconds", "Not before so long from now.", "number")}
-      {field("correlation", "Correlation id", "Finds what belongs together.")}
-      {field("dedupe", "Dedupe key", "While a job under this key is active, no other is made.")}
+      {field("delay", "Delay in seconds", "Earliest start, from now.", "number")}
+      {field("correlation", "Correlation id", "Shared by related jobs.")}
+      {field("dedupe", "Dedupe key", "While a job with this key is active, no other is enqueued.")}
       <p className="quiet">
         Up to {Math.round(limit / 1024)} KiB of input; {retries} retries.
       </p>

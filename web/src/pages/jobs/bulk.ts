@@ -23,22 +23,22 @@ export const VERBS: Record<BulkVerb, { label: string; done: string; consequence:
   retry: {
     label: "Retry",
     done: "queued again",
-    consequence: "They are queued as new: no retries used, no losses counted. A job whose dedupe key is taken stays as it is.",
+    consequence: "Jobs are queued again with all of their retries. A job whose dedupe key is in use is left unchanged.",
   },
   cancel: {
     label: "Cancel",
     done: "canceled",
-    consequence: "Queued jobs are canceled immediately. Running jobs are asked to stop, and are canceled once they have.",
+    consequence: "Queued jobs are canceled immediately. Running jobs are asked to stop, and are canceled when they do.",
   },
   delete: {
     label: "Delete",
     done: "deleted",
-    consequence: "Their inputs, outputs, attempts and secrets are gone. The audit log keeps what happened to them.",
+    consequence: "Deletes their inputs, outputs, attempts and secrets. Their audit rows are kept.",
   },
   discard: {
     label: "Discard",
     done: "discarded",
-    consequence: "They are ordinary failed jobs from then on, and are removed in time. They can still be retried.",
+    consequence: "Discarded jobs become ordinary failed jobs, and retention removes them later. They can still be retried.",
   },
 };
 
@@ -58,7 +58,7 @@ export function leftOutOf(preview: BulkPreview): string[] {
   const words = leftAlone(count, preview.left_out);
   return [
     ...(count === 0 ? [] : [`${words.charAt(0).toUpperCase()}${words.slice(1)}.`]),
-    ...(preview.complete ? [] : [`More jobs match than these ${whole(preview.count)}, the newest. Repeat it for the others.`]),
+    ...(preview.complete ? [] : [`More jobs match; these are the newest ${whole(preview.count)}. Repeat the action for the rest.`]),
   ];
 }
 
@@ -71,14 +71,14 @@ function arrivedSince(count: number): string {
 
 function leftAlone(count: number, verdicts: Record<string, number>): string {
   const reasons = Object.entries(verdicts).map(([verdict, of]) => `${whole(of)} ${PASSED_OVER[verdict] ?? verdict.replaceAll("_", " ")}`);
-  return `${plural(count, "job")} left as ${count === 1 ? "it is" : "they are"}: ${reasons.join(", ")}`;
+  return `${plural(count, "job")} left unchanged: ${reasons.join(", ")}`;
 }
 
 const DONE = new Set(["retried", "canceled", "requested", "deleted", "discarded"]);
 const PASSED_OVER: Record<string, string> = {
-  conflict: "whose dedupe key is taken",
+  conflict: "whose dedupe key is in use",
   stopping: "that are stopping",
-  compensated: "that have undone what they did",
+  compensated: "that undid their steps",
   gone: "whose server was removed",
   ended: "ended already",
   missing: "do not exist",
@@ -115,7 +115,7 @@ export function useBulkAction(onDone: (action: BulkAction) => void) {
   return useMutation({
     mutationFn: async (body: Schemas["NewBulkAction"]) => {
       const { data } = await client.POST("/api/v1/jobs/bulk", { params: { query: { tenant } }, body });
-      if (data === undefined) throw new Error("The API answered nothing.");
+      if (data === undefined) throw new Error("The API returned nothing.");
       return data;
     },
     onSuccess: (action) => {

@@ -22,11 +22,11 @@ export function FirstRunOffer() {
       <Compass size={18} aria-hidden />
       <p>
         {begun
-          ? "The guided first run is where you left it."
+          ? "You have not finished the guided first run."
           : "New here? Send a mail, approve a workflow, kill a worker: six steps that check themselves."}{" "}
-        <Link to="/first-run">{begun ? "Go on" : "Take the guided first run"}</Link>
+        <Link to="/first-run">{begun ? "Continue" : "Take the guided first run"}</Link>
       </p>
-      <IconButton label="Put the guide away" onClick={() => keep({ away: true })}>
+      <IconButton label="Dismiss the guide" onClick={() => keep({ away: true })}>
         <X size={14} aria-hidden />
       </IconButton>
     </aside>

@@ -58,12 +58,12 @@ export function Flow({ bounds, onRange }: FlowProps) {
         )}
       </section>
       <section className={styles.chart}>
-        <h2>Time until a job starts</h2>
+        <h2>Queue latency</h2>
         {points.length === 0 ? (
           <NoSteps metered={data.metered_until !== null} />
         ) : (
           <LineChart
-            label="How long jobs waited, median and 95th percentile"
+            label="Queue latency, median and 95th percentile"
             times={times}
             series={[
               { label: "p50", values: points.map((one) => one.wait_p50), colour: "--running" },
@@ -83,8 +83,8 @@ function NoSteps({ metered }: { metered: boolean }) {
   return (
     <p className={styles.unmetered}>
       {metered
-        ? "Nothing is kept of this time: minutes are kept for 3 days, hours for 400, days for 1,100."
-        : nameCommand("Nothing is metered yet. A scheduler does it: `atlas scheduler`.")}
+        ? "No data is kept for this period: minutes are kept for 3 days, hours for 400, days for 1,100."
+        : nameCommand("No data yet. A scheduler collects it: `atlas scheduler`.")}
     </p>
   );
 }

@@ -18,7 +18,7 @@ export function GatePanel({ overview }: { overview: Schemas["Overview"] | undefi
         <GateSwitch large />
         <div>
           <h2 className={styles.state}>{gate.online ? "Online" : "Offline"}</h2>
-          <p className="quiet">{gate.online ? "Work starts as it comes." : "Nothing new starts."}</p>
+          <p className="quiet">{gate.online ? "Jobs start when they are due." : "Nothing new starts."}</p>
         </div>
       </div>
       <p className={styles.who}>{whoAndWhy(gate)}</p>
@@ -42,10 +42,10 @@ export function GatePanel({ overview }: { overview: Schemas["Overview"] | undefi
 }
 
 function whoAndWhy(gate: Gate): ReactNode {
-  if (gate.since === null) return "It was never switched on.";
+  if (gate.since === null) return "Never switched on.";
   return (
     <>
-      {gate.by ?? "Someone"}, <Time at={gate.since} />
+      Switched {gate.online ? "on" : "off"} by {gate.by ?? "someone"}, <Time at={gate.since} />
       {gate.reason !== null && <>: {gate.reason}</>}
       {gate.until !== null && !gate.online && (
         <>

@@ -4,7 +4,7 @@ import type { Schemas } from "@/api/client";
 import { Section } from "@/components/Page";
 import { Skeleton } from "@/components/Skeleton";
 import { Sentence } from "@/components/Sentence";
-import { Time } from "@/components/Time";
+import { ClockTime } from "@/components/Time";
 import styles from "./Overview.module.css";
 import { placeOf } from "./places";
 
@@ -38,7 +38,7 @@ function List({ needs }: { needs: readonly Need[] }) {
           </span>
           {need.since !== null && (
             <span className={styles.aside}>
-              since <Time at={need.since} />
+              since <ClockTime at={need.since} />
             </span>
           )}
           <WhereToGo need={need} />

@@ -15,9 +15,9 @@ type Activity = Schemas["TypeActivity"];
 export function TypesInRange({ types }: { types: readonly Schemas["TypeSeries"][] | undefined }) {
   return (
     <Table
-      title="Busiest job types, in this time"
+      title="Busiest job types, in this period"
       columns={["Enqueued", "Finished", "Failed", "Retried", "Run p95"]}
-      empty="No job was enqueued or ended in this time."
+      empty="No job was enqueued or finished in this period."
       count={types?.length}
     >
       {types?.map(({ job_type, total }) => {
@@ -47,7 +47,7 @@ export function Types({ types }: { types: readonly Activity[] | undefined }) {
     <Table
       title="Busiest job types, last hour"
       columns={["Queued", "Running", "Finished", "Failed", "Run p95"]}
-      empty="No job was enqueued or ended in the last hour."
+      empty="No job was enqueued or finished in the last hour."
       count={types?.length}
     >
       {types?.map((one) => (

@@ -35,10 +35,10 @@ export function PausesPage() {
     </Button>
   );
   const own: Column<Pause>[] = [
-    { key: "kind", header: "What", width: "96px", cell: (one) => capitalized(nounOf(one.kind)) },
+    { key: "kind", header: "Kind", width: "96px", cell: (one) => capitalized(nounOf(one.kind)) },
     {
       key: "name",
-      header: "Which",
+      header: "Name",
       width: "minmax(140px, 2fr)",
       cell: (one) => <span className="truncate">{nameOf(one)}</span>,
     },

@@ -106,9 +106,9 @@ function columnsOf(run: Run, other: Run | undefined): Column<Pair>[] {
   return [
     { key: "step", header: "Step", width: "minmax(120px, 2fr)", cell: (pair) => <span className="truncate">{pair.key}</span> },
     { key: "left", header: "This run", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.left} run={run} /> },
-    { key: "right", header: "The other", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.right} run={other ?? run} /> },
+    { key: "right", header: "Other run", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.right} run={other ?? run} /> },
     { key: "took", header: "Took", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.left) },
-    { key: "tookOther", header: "The other", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.right) },
+    { key: "tookOther", header: "Other run", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.right) },
     {
       key: "slower",
       header: "Slower by",
@@ -151,7 +151,7 @@ function PairDetail({ pair }: { pair: Pair }) {
             <tr>
               <th>Where</th>
               <th>This run</th>
-              <th>The other</th>
+              <th>Other run</th>
             </tr>
           </thead>
           <tbody>
@@ -167,7 +167,7 @@ function PairDetail({ pair }: { pair: Pair }) {
       )}
       <div className={styles.both}>
         <Side title="This run" step={pair.left} />
-        <Side title="The other" step={pair.right} />
+        <Side title="Other run" step={pair.right} />
       </div>
     </section>
   );

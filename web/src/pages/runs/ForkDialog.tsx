@@ -11,7 +11,7 @@ export function ForkDialog({ runId, step, onClose }: { runId: string; step: List
     <ChangeDialog
       onClose={onClose}
       title={`Fork from ${step.name}?`}
-      description="A new run with the same input reuses what was recorded when this step began, and does everything from it on itself. This run stays as it is. Policy decides about the new one as about any request."
+      description="A new run with the same input reuses the results recorded before this step, and runs this step and all after it again. This run stays unchanged. Policy applies to the new run."
       action="Fork the run"
       change={fork}
       input={step.key}

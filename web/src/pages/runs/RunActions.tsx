@@ -78,8 +78,8 @@ export function RunVerbDialog({ runId, verb, onClose }: { runId: string; verb: R
       title={cancels ? "Cancel this run?" : "Retry this run?"}
       description={
         cancels
-          ? "It stops at its next step, and its jobs and sub-runs are canceled. What is done stays done: canceling undoes nothing."
-          : "Steps that are recorded keep their results; it goes on with the one that failed."
+          ? "The run stops at its next step, and its jobs and child runs are canceled. Completed steps are not undone."
+          : "Completed steps keep their results; the run continues at the failed step."
       }
       action={cancels ? "Cancel the run" : "Retry the run"}
       danger={cancels}
@@ -106,7 +106,7 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
         })
       ).data,
     onSuccess: (sent) => {
-      toast(sent?.woken === 0 ? "Sent; nothing waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`);
+      toast(sent?.woken === 0 ? "Sent; no step waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`);
       onClose();
     },
   });
@@ -114,7 +114,7 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
     <ConfirmDialog
       onClose={onClose}
       title="Signal this run"
-      description="A step of this run that waits for an event of this name gets it, and no other run does. One that waits later gets it then."
+      description="Delivered to this run only: to the step that waits for this event now, or to one that waits for it later."
       action="Send"
       busy={send.isPending}
       error={send.error}
@@ -122,11 +122,7 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
       onConfirm={() => send.mutate()}
     >
       <TextField label="Event" required value={name} placeholder="order.paid" onChange={setName} />
-      <Field
-        label="Context"
-        hint="A JSON object that the step receives"
-        error={value === null ? "This is not a JSON object yet." : undefined}
-      >
+      <Field label="Context" hint="A JSON object that the step receives" error={value === null ? "Not a JSON object yet." : undefined}>
         {(control) => <TextArea {...control} value={context} onChange={(event) => setContext(event.target.value)} />}
       </Field>
     </ConfirmDialog>

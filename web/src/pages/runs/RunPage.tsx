@@ -149,7 +149,7 @@ function Answer({ run }: { run: Run }) {
 }
 
 function ending(run: Run): ReactNode {
-  if (run.status === "canceled") return "It was canceled. What its steps did stays done.";
+  if (run.status === "canceled") return "Canceled. Completed steps are not undone.";
   if (run.status === "failed") {
     const message = run.error["message"];
     return `It failed: ${typeof message === "string" ? message : "the tab Error says why."}`;
@@ -225,7 +225,7 @@ function Requested({ intent }: { intent: Schemas["Intent"] }) {
     >
       <RunExplanation runId={intent.id} status={intent.status} />
       <Facts>
-        <Fact name="Asked for by">{intent.requested_by}</Fact>
+        <Fact name="Requested by">{intent.requested_by}</Fact>
         <Fact name="Created">
           <Time at={intent.created_at} />
         </Fact>

@@ -48,11 +48,11 @@ const COLUMNS: [Column<Run>, Column<Run>, ...Column<Run>[]] = [
       </>
     ),
   },
-  { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
+  { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
   { key: "waits", header: "Next", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <Next run={run} /> },
   {
     key: "by",
-    header: "Asked for by",
+    header: "Requested by",
     width: "minmax(150px, 1.1fr)",
     wideOnly: true,
     cell: (run) => <span className="truncate">{run.requested_by}</span>,

@@ -123,9 +123,9 @@ function isNothing(value: unknown): boolean {
 /** A node that is no step: a group of them, or a step that the run has not come to. */
 export function NodePanel({ node, onClose, onToggle }: { node: GraphNode; onClose: () => void; onToggle: (() => void) | undefined }) {
   const words: Partial<Record<NonNullable<GraphNode["status"]>, string>> = {
-    unreached: "The run has not come to this step.",
-    skipped: "The run left it out: its condition was false, or a step that it needs was left out.",
-    running: "A worker is at it now. A step of code is recorded once it has ended.",
+    unreached: "The run has not reached this step.",
+    skipped: "Skipped: its condition was false, or a step that it needs was skipped.",
+    running: "Running on a worker. A step in code is recorded when it finishes.",
   };
   return (
     <section className={styles.panel} aria-label={node.label}>

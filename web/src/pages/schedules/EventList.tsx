@@ -110,7 +110,7 @@ function EventPanel({ event, onClose }: { event: Event; onClose: () => void }) {
             <Time at={event.created_at} />
           </Fact>
           <Fact name="By">{event.created_by}</Fact>
-          <Fact name="Triggers looked at">{event.handled_at === null ? "not yet" : <Time at={event.handled_at} />}</Fact>
+          <Fact name="Triggers evaluated">{event.handled_at === null ? "not yet" : <Time at={event.handled_at} />}</Fact>
           {event.run_id !== null && (
             <Fact name="Sent to the run">
               <Link to="/runs/$runId" params={{ runId: event.run_id }}>
@@ -143,7 +143,7 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
       (await client.POST("/api/v1/events", { params: { query: { tenant } }, body: { name: name.trim(), context: context ?? {} } })).data,
     onSuccess: async (published) => {
       await queries.invalidateQueries({ predicate: (query) => query.queryKey[1] === "/api/v1/events" });
-      toast(`${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} went on`);
+      toast(`${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} resumed`);
       onClose();
     },
   });
@@ -151,7 +151,7 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
     <ConfirmDialog
       onClose={onClose}
       title="Publish an event"
-      description="It wakes the runs that wait for it and fires the triggers on its name."
+      description="Wakes waiting runs and fires matching triggers."
       action="Publish"
       busy={publish.isPending}
       error={publish.error}
@@ -159,7 +159,7 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
       onConfirm={() => publish.mutate()}
     >
       <TextField label="Name" required className="mono" value={name} placeholder="invoice.paid" onChange={setName} />
-      <Field label="Context" hint="A JSON object." error={context === null ? "This is not a JSON object." : undefined}>
+      <Field label="Context" hint="A JSON object." error={context === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
       </Field>
     </ConfirmDialog>

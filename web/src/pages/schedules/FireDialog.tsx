@@ -46,7 +46,7 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
         <Field
           label="Context"
           hint="What the event would hold, as a JSON object."
-          error={context === null ? "This is not a JSON object." : undefined}
+          error={context === null ? "Not a JSON object." : undefined}
         >
           {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
         </Field>

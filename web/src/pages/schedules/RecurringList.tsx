@@ -58,7 +58,7 @@ export function RecurringList({ open, onOpen }: { open: string | undefined; onOp
         openKey={open}
         empty={
           <EmptyState title="No recurring functions">
-            Programs register them in code: a function that is called every so often, in one process at a time. docs/scheduler.md shows how.
+            Programs register them in code: a function that is called at an interval, in one process at a time. docs/scheduler.md shows how.
           </EmptyState>
         }
       />
@@ -128,7 +128,7 @@ function RecurringPanel({ one, onClose }: { one: Recurring; onClose: () => void 
             rowKey={(run) => run.id}
             columns={RUNS}
             query={query}
-            empty={<EmptyState title="It has not run yet" />}
+            empty={<EmptyState title="Not run yet" />}
           />
         </Section>
       </div>

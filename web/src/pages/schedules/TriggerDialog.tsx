@@ -42,7 +42,7 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
       wide
       onClose={onClose}
       title={trigger === undefined ? "New trigger" : `Change ${trigger.label}`}
-      description="Starts a job, a command or a workflow at set times, or when an event arrives."
+      description="Starts a job, command or workflow on a schedule or on an event."
       action={trigger === undefined ? "Add trigger" : "Save"}
       busy={save.isPending}
       error={save.error}
@@ -60,11 +60,11 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
           />
         )}
       </Field>
-      <Field label="Starts when">
+      <Field label="Fires">
         {(control) => (
           <Select {...control} value={draft.type} onChange={(event) => set({ type: event.target.value as Draft["type"] })}>
-            <option value="schedule">a time comes</option>
-            <option value="event">an event arrives</option>
+            <option value="schedule">on a schedule</option>
+            <option value="event">on an event</option>
           </Select>
         )}
       </Field>
@@ -77,7 +77,7 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
       <Field
         label="Input"
         hint="A JSON object. {{ event.… }} and {{ fire.due_at }} are filled in."
-        error={body === null ? "This is not a JSON object." : reasonOf("payload_template")}
+        error={body === null ? "Not a JSON object." : reasonOf("payload_template")}
       >
         {(control) => (
           <TextArea {...control} className="mono" value={draft.template} onChange={(event) => set({ template: event.target.value })} />
@@ -127,12 +127,12 @@ function ScheduleFields({ draft, set, reasonOf }: FieldsProps) {
         </datalist>
       </div>
       <Preview cron={draft.cron} zone={draft.zone} />
-      <Field label="Times that were missed" hint="While Atlas was off or no scheduler ran.">
+      <Field label="Misfire policy" hint="For times missed while Atlas was offline or no scheduler ran.">
         {(control) => (
           <Select {...control} value={draft.misfire} onChange={(event) => set({ misfire: event.target.value as Draft["misfire"] })}>
             <option value="latest">fire once, for the latest</option>
-            <option value="skip">are skipped</option>
-            <option value="all">all fire</option>
+            <option value="skip">skip them</option>
+            <option value="all">fire for each</option>
           </Select>
         )}
       </Field>
@@ -188,8 +188,8 @@ function EventFields({ draft, set, reasonOf }: FieldsProps) {
         )}
       </Field>
       <Field
-        label="At most once in"
-        hint="Seconds in which the same input is left out; 0 for never."
+        label="Dedupe window in seconds"
+        hint="The same input fires once in this time. 0: no deduplication."
         error={reasonOf("dedupe_window_seconds")}
       >
         {(control) => (
@@ -225,7 +225,7 @@ function TargetFields({ draft, set, reasonOf }: FieldsProps) {
   const known = { job_type: types, definition_key: keys, workflow: workflows }[draft.kind] ?? [];
   return (
     <div className={styles.pair}>
-      <Field label="It starts a">
+      <Field label="Starts a">
         {(control) => (
           <Select {...control} value={draft.kind} onChange={(event) => set({ kind: event.target.value as Draft["kind"], target: "" })}>
             {Object.entries(KINDS).map(([key, word]) => (

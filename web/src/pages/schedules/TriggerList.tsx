@@ -62,7 +62,7 @@ export function TriggerList({
         openKey={open}
         empty={
           <EmptyState
-            title="Nothing starts by itself yet"
+            title="No triggers yet"
             command={'atlas trigger add --tenant demo --label "Morning report" --cron "0 7 * * 1-5" --job-type report.build'}
             action={
               may && (

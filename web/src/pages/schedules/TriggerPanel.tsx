@@ -89,7 +89,7 @@ function Actions({ trigger, onRemoved }: { trigger: Trigger; onRemoved: () => vo
           danger
           onClose={close}
           title={`Remove ${trigger.label}?`}
-          description="It fires no more. Jobs that it has started go on, and the record of its firings stays."
+          description="It no longer fires. Jobs that it started continue, and its firing history is kept."
           action="Remove trigger"
           busy={remove.isPending}
           error={remove.error}
@@ -124,11 +124,11 @@ function Details({ trigger }: { trigger: Trigger }) {
         <Fact name={isSchedule ? "At" : "On the event"}>
           <span className="mono">{isSchedule ? trigger.cron_expr : trigger.event_name}</span>
         </Fact>
-        {isSchedule && <Fact name="Clock of">{trigger.zone}</Fact>}
+        {isSchedule && <Fact name="Time zone">{trigger.zone}</Fact>}
         <Fact name={`Starts the ${kind}`}>{name}</Fact>
-        {isSchedule && <Fact name="Times that were missed">{MISFIRES[trigger.misfire]}</Fact>}
-        {trigger.dedupe_window_seconds > 0 && <Fact name="Once in">{trigger.dedupe_window_seconds} s</Fact>}
-        <Fact name="Made by">{trigger.declared_by === null ? trigger.created_by : `code of ${trigger.declared_by}`}</Fact>
+        {isSchedule && <Fact name="Misfire policy">{MISFIRES[trigger.misfire]}</Fact>}
+        {trigger.dedupe_window_seconds > 0 && <Fact name="Dedupe window">{trigger.dedupe_window_seconds} s</Fact>}
+        <Fact name="Created by">{trigger.declared_by === null ? trigger.created_by : `code of ${trigger.declared_by}`}</Fact>
         <Fact name="Changed">
           <Time at={trigger.updated_at} />
         </Fact>
@@ -221,7 +221,7 @@ function Fires({ trigger }: { trigger: Trigger }) {
         rowKey={(one) => one.id}
         columns={FIRES}
         query={pages}
-        empty={<EmptyState title="It has not fired yet" />}
+        empty={<EmptyState title="Not fired yet" />}
       />
       {pages.hasNextPage && (
         <Button kind="ghost" busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>

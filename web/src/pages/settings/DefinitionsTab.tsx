@@ -90,7 +90,7 @@ export function DefinitionsTab() {
         query={query}
         empty={
           <EmptyState title="No commands yet" command="atlas definition add backup.json">
-            Jobs run programs only if they stand in this list, with exactly these arguments.
+            Jobs run only the programs in this list, with exactly these arguments.
           </EmptyState>
         }
       />
@@ -147,7 +147,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
     <ChangeDialog
       onClose={onClose}
       title={definition === null ? "New command" : `Edit ${definition.key}`}
-      description="Jobs that run now keep what they began with."
+      description="Running jobs keep the old definition."
       action="Save"
       change={save}
       disabled={key === "" || parts === null || parsed === null}
@@ -155,7 +155,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       {definition === null && (
         <TextField
           label="Key"
-          hint="What jobs name it by, such as backup.run."
+          hint="The name that jobs use, such as backup.run."
           required
           name="key"
           value={key}
@@ -172,14 +172,14 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       >
         {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
       </Field>
-      <Field label="Schema of the payload" name="arg_schema" error={parsed === null ? "is not a JSON object" : undefined}>
+      <Field label="Schema of the payload" name="arg_schema" error={parsed === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} value={schema} onChange={(event) => setSchema(event.target.value)} />}
       </Field>
       <TextField label="Timeout in seconds" name="timeout_seconds" type="number" min={1} value={timeout} onChange={setTimeout} />
       <TextField label="Retries" name="max_retries" type="number" min={0} value={retries} onChange={setRetries} />
       <TextField
-        label="Run at most at once"
-        hint="Empty: any number."
+        label="Maximum running at once"
+        hint="Empty: no limit."
         name="concurrency"
         type="number"
         min={1}
@@ -187,8 +187,8 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
         onChange={setConcurrency}
       />
       <TextField
-        label="Start at most"
-        hint="A rate such as 10/s, 100/m or 1000/h. Empty: any number."
+        label="Maximum start rate"
+        hint="Such as 10/s, 100/m or 1000/h. Empty: no limit."
         name="rate"
         value={rate}
         onChange={setRate}

@@ -50,7 +50,7 @@ export function InboundHooks() {
     },
     {
       key: "description",
-      header: "What for",
+      header: "Description",
       width: "minmax(120px, 1fr)",
       wideOnly: true,
       cell: (one) => <span className="truncate quiet">{one.description}</span>,
@@ -86,7 +86,7 @@ export function InboundHooks() {
         query={query}
         empty={
           <EmptyState title="No inbound hooks yet" command="atlas hook add payment.received">
-            The server of another application posts a signed message to a hook, which becomes an event.
+            Another application posts signed messages to a hook; each becomes an event.
           </EmptyState>
         }
       />
@@ -107,7 +107,7 @@ export function InboundHooks() {
           danger
           onClose={() => setRemoving(null)}
           title="Remove the inbound hook?"
-          description={`Messages to ${removing.path} are refused from now on. Events that came of earlier ones stay.`}
+          description={`Messages to ${removing.path} are refused from now on. Events from earlier messages stay.`}
           action="Remove the hook"
           change={remove}
           input={removing}

@@ -113,7 +113,7 @@ export function PoliciesTab() {
           danger
           onClose={() => setRemoving(null)}
           title={`Remove the rule ${removing.label}?`}
-          description="Requests that are decided from now on do not meet it any more."
+          description="Applies to requests that are decided from now on."
           action="Remove the rule"
           change={remove}
           input={removing}
@@ -174,9 +174,9 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
   const about =
     rule === null
       ? tenant === undefined
-        ? "It holds for all tenants."
-        : `It holds for ${tenant}.`
-      : "It holds for requests that are decided from now on.";
+        ? "Applies to all tenants."
+        : `Applies to ${tenant}.`
+      : "Applies to requests that are decided from now on.";
   return (
     <ChangeDialog
       onClose={onClose}
@@ -200,7 +200,7 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
       <TextField label="Except workflows" hint="Separated by commas." name="except_workflows" value={except} onChange={setExcept} />
       <TextField
         label="A run may cost more than, in cents"
-        hint="Empty: whatever it costs."
+        hint="Empty: any cost."
         name="spend_above_cents"
         type="number"
         min={0}

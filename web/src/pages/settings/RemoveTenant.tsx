@@ -29,7 +29,7 @@ export function RemoveTenant({ tenant, onClose }: { tenant: Schemas["Tenant"]; o
     >
       <Command text={`atlas tenant export ${tenant.slug} ${tenant.slug}.zip`} />
       <TextField label={`Type ${tenant.slug} to confirm`} required value={typed} onChange={setTyped} />
-      <TextField label="Reason" hint="The audit log keeps it." value={reason} maxLength={200} onChange={setReason} />
+      <TextField label="Reason" hint="Recorded in the audit log." value={reason} maxLength={200} onChange={setReason} />
       <Checkbox label="Cancel its work that has not finished" checked={cancel} onChange={(event) => setCancel(event.target.checked)} />
     </ChangeDialog>
   );

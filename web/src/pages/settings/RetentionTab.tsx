@@ -97,7 +97,7 @@ function EditRetention({ tenant, onClose }: { tenant: Tenant; onClose: () => voi
     <ChangeDialog
       onClose={onClose}
       title={`Retention of ${tenant.slug}`}
-      description="Days after which finished things are removed. Empty: the default. The word ever: never."
+      description="Days until finished records are removed. Empty: the default. The word ever: kept forever."
       action="Save"
       change={edit}
     >

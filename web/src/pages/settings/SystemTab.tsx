@@ -33,7 +33,7 @@ function Engine() {
       <div className={styles.line}>
         <Switch on={enabled} disabled={!operates} label="Requests for workflows become runs" onChange={() => setAsked(true)} />
         <p>
-          {enabled ? "On: requests for workflows become runs." : "Off: requests for workflows wait. Runs that have begun go on."}
+          {enabled ? "On: workflow requests become runs." : "Off: workflow requests wait. Runs that have started continue."}
           {gate.engine_since != null && (
             <span className="quiet">
               {" "}
@@ -77,7 +77,7 @@ function Findings() {
         columns={COLUMNS}
         query={pages}
         empty={
-          <EmptyState title="Nothing was found" command="atlas doctor">
+          <EmptyState title="No findings" command="atlas doctor">
             The scheduler looks every minute for silent workers and hosts, stuck requests, rising failures and damage to the audit log.
           </EmptyState>
         }

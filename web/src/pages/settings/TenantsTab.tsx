@@ -126,7 +126,7 @@ function NewTenant({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [timezone, setTimezone] = useState("UTC");
   const add = useChange(() => client.POST(TENANTS, { body: { slug, name, timezone } }), {
-    done: () => `The tenant ${slug} is there`,
+    done: () => `The tenant ${slug} is added`,
     lists: [TENANTS],
     onDone: onClose,
   });
@@ -134,7 +134,7 @@ function NewTenant({ onClose }: { onClose: () => void }) {
     <ChangeDialog onClose={onClose} title="New tenant" action="Add the tenant" change={add} disabled={slug === "" || name === ""}>
       <TextField
         label="Slug"
-        hint="Its short name in addresses and commands; it stays."
+        hint="Short name in URLs and commands. It cannot be changed later."
         required
         name="slug"
         value={slug}
@@ -142,7 +142,7 @@ function NewTenant({ onClose }: { onClose: () => void }) {
         onChange={setSlug}
       />
       <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
-      <TextField label="Time zone" hint="The clock that its schedules follow." name="timezone" value={timezone} onChange={setTimezone} />
+      <TextField label="Time zone" hint="Time zone of its schedules." name="timezone" value={timezone} onChange={setTimezone} />
     </ChangeDialog>
   );
 }
@@ -177,7 +177,13 @@ function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }
   return (
     <ChangeDialog onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" change={edit} disabled={name === ""}>
       <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
-      <TextField label="Time zone" hint="Its schedules move to this clock." name="timezone" value={timezone} onChange={setTimezone} />
+      <TextField
+        label="Time zone"
+        hint="Its schedules use this time zone from now on."
+        name="timezone"
+        value={timezone}
+        onChange={setTimezone}
+      />
       <LimitFields texts={limits} onChange={setLimits} />
     </ChangeDialog>
   );

@@ -65,7 +65,7 @@ export function TokensTab() {
     },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
     { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.created_by}</span> },
-    { key: "made", header: "Made", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "made", header: "Created", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "used",
       header: "Last used",
@@ -115,7 +115,7 @@ export function TokensTab() {
           danger
           onClose={() => setRevoking(null)}
           title={`Revoke the token of ${revoking.subject}?`}
-          description="It is refused everywhere within seconds, and every session that was opened with it ends. This cannot be undone."
+          description="The token is refused within seconds, and its sessions end. This cannot be undone."
           action="Revoke"
           change={revoke}
           input={revoking}
@@ -147,7 +147,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
       });
       setMade(data ?? null);
     },
-    { done: () => "The token is made", lists: [LIST] },
+    { done: () => "The token is created", lists: [LIST] },
   );
   if (made !== null) {
     return (
@@ -157,7 +157,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
     );
   }
   return (
-    <ChangeDialog onClose={onClose} title="New token" action="Make the token" change={add} disabled={subject.trim() === ""}>
+    <ChangeDialog onClose={onClose} title="New token" action="Create the token" change={add} disabled={subject.trim() === ""}>
       <TextField
         label="Subject"
         hint="The person or program that acts with it. The audit log shows this name."

@@ -54,7 +54,7 @@ function Webhooks() {
     { live: ["webhook"], refetchInterval: 30_000 },
   );
   const toggle = useChange((one: Webhook) => saveEdit({ base: one, body: { is_enabled: !one.is_enabled }, ...editOf(one) }), {
-    done: (one) => `The webhook is ${one.is_enabled ? "disabled" : "enabled: it gets what happens from now on"}`,
+    done: (one) => `The webhook is ${one.is_enabled ? "disabled" : "enabled: it receives events from now on"}`,
     lists: [LIST],
   });
   const remove = useChange((one: Webhook) => client.DELETE(ONE, { params: { path: { webhook_id: one.id } } }), {
@@ -64,7 +64,7 @@ function Webhooks() {
   });
   const test = useChange(
     (one: Webhook) => client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: one.id } } }),
-    { done: () => "A test is sent; Deliveries shows what came of it", lists: [] },
+    { done: () => "Test sent; Deliveries shows the result", lists: [] },
   );
   const own: Column<Webhook>[] = [
     {
@@ -161,7 +161,7 @@ function Webhooks() {
           danger
           onClose={() => setRemoving(null)}
           title="Remove the webhook?"
-          description={`${removing.url} gets nothing more, and deliveries that wait fail. The jobs of earlier ones stay.`}
+          description={`${removing.url} receives no more events, and pending deliveries fail. Earlier delivery jobs stay.`}
           action="Remove the webhook"
           change={remove}
           input={removing}
@@ -219,7 +219,7 @@ function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: (
     <ChangeDialog
       onClose={onClose}
       title={webhook === null ? "New webhook" : "Edit the webhook"}
-      description="It gets what happens from now on, signed with its secret."
+      description="Receives events from now on, signed with its secret."
       action="Save"
       change={save}
       disabled={url === "" || events.trim() === ""}

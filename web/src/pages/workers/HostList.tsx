@@ -48,7 +48,7 @@ const COLUMNS: readonly Column<Host>[] = [
   },
   {
     key: "seen",
-    header: "Last call",
+    header: "Last seen",
     width: "104px",
     wideOnly: true,
     cell: (one) => (one.last_seen_at === null ? <span className="quiet">never</span> : <Time at={one.last_seen_at} />),
@@ -90,7 +90,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
       {adding && (
         <NameDialog
           title="Add a host"
-          description="A machine that fetches its own jobs. Make a token of the role host for it afterwards, in Settings."
+          description="A machine that fetches its own jobs. Then create a token with the role host for it, in Settings."
           action="Add host"
           save={async (name) => (await client.POST("/api/v1/hosts", { params: { query: { tenant } }, body: { name } })).data?.id}
           onClose={() => setAdding(false)}
@@ -145,7 +145,7 @@ function HostPanel({ id, onClose }: { id: string; onClose: () => void }) {
           <Facts>
             <Fact name="Running">{host.running_job_id === null ? "nothing" : <RunningJob id={host.running_job_id} />}</Fact>
             <Fact name="Waiting jobs">{whole(host.waiting_count)}</Fact>
-            <Fact name="Last call">{host.last_seen_at === null ? "never" : <Time at={host.last_seen_at} />}</Fact>
+            <Fact name="Last seen">{host.last_seen_at === null ? "never" : <Time at={host.last_seen_at} />}</Fact>
             <Fact name="Agent">{host.agent_version ?? "unknown"}</Fact>
             <Fact name="Added">
               <Time at={host.created_at} />
@@ -184,7 +184,7 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
     mutationFn: () => saveEdit({ base: host, body: { is_active: !host.is_active }, ...editOf(host.id) }),
     onSuccess: async (changed) => {
       await refresh();
-      toast(changed?.is_active === true ? `${host.name} fetches jobs again` : `${host.name} fetches nothing new`);
+      toast(changed?.is_active === true ? `${host.name} fetches jobs again` : `${host.name} fetches no new jobs`);
     },
     onError: (error) => toast(error.message, { failed: true }),
   });
@@ -218,7 +218,7 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
           danger
           onClose={close}
           title={`Remove ${host.name}?`}
-          description="Its tokens are revoked, and jobs can no longer be sent to it. Jobs that have ended stay."
+          description="Its tokens are revoked, and jobs can no longer be sent to it. Finished jobs stay."
           action="Remove host"
           busy={remove.isPending}
           error={remove.error}

@@ -102,7 +102,7 @@ export function Servers({ host }: { host: Host }) {
           danger
           onClose={close}
           title={`Remove ${open.server.name}?`}
-          description="Jobs can no longer be sent to it. Jobs that have finished stay."
+          description="Jobs can no longer be sent to it. Finished jobs stay."
           action="Remove server"
           change={remove}
           input={open.server}

@@ -75,7 +75,7 @@ export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen:
         openKey={open}
         empty={
           <EmptyState title="No worker runs" command="atlas worker --app shop.jobs">
-            Jobs wait until a worker takes them. `atlas up` starts workers too.
+            Jobs wait until a worker claims them. `atlas up` starts workers too.
           </EmptyState>
         }
       />
@@ -153,7 +153,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
             <Fact name="Worker">
               <Id value={worker.worker_id} whole />
             </Fact>
-            <Fact name="Slots taken">{slotsOf(worker, Math.max(worker.jobs.length, worker.running_count))}</Fact>
+            <Fact name="Slots used">{slotsOf(worker, Math.max(worker.jobs.length, worker.running_count))}</Fact>
             <Fact name="Version">{worker.version}</Fact>
             <Fact name="Started">
               <Time at={worker.started_at} />
@@ -161,7 +161,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
             <Fact name="Heartbeat">
               <Time at={worker.last_seen_at} />
             </Fact>
-            <Fact name="Lease until">
+            <Fact name="Lease expires">
               <Time at={worker.lease_expires_at} />
             </Fact>
           </Facts>
@@ -173,7 +173,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
               rowKey={(one) => one.id}
               columns={JOBS}
               query={query}
-              empty={<EmptyState title="It runs nothing now" />}
+              empty={<EmptyState title="No running jobs" />}
             />
           </Section>
           <Section title="Job types">
@@ -201,7 +201,7 @@ function Drain({ worker }: { worker: Schemas["WorkerDetails"] }) {
       (await client.POST("/api/v1/workers/{worker_id}/drain", { params: { path: { worker_id: worker.worker_id } } })).data,
     onSuccess: async () => {
       await queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/workers") });
-      toast("The worker takes nothing new");
+      toast("The worker is draining");
       setOpen(false);
     },
   });

@@ -159,7 +159,7 @@ function Suppose({ step, text, onChange }: { step: DryStep; text: string; onChan
     <Field
       label={`Suppose ${step.id} returns`}
       hint="JSON; the next dry run goes on with it"
-      error={wrong ? "This is not JSON yet." : undefined}
+      error={wrong ? "Not valid JSON yet." : undefined}
     >
       {(control) => (
         <TextArea

@@ -44,7 +44,7 @@ export function EditPage() {
     return (
       <Page title={title}>
         {
-          <EmptyState title="This workflow is code">
+          <EmptyState title="This workflow is defined in code">
             It is a function in the code of workers: change it there and start them anew.
           </EmptyState>
         }
@@ -64,7 +64,7 @@ function Loading({ title }: { title: string }) {
 function NotForRole({ title }: { title: string }) {
   return (
     <Page title={title}>
-      <EmptyState title="This is not for your role">Workflows are published by operators and tenant admins.</EmptyState>
+      <EmptyState title="Your role may not do this">Workflows are published by operators and tenant admins.</EmptyState>
     </Page>
   );
 }

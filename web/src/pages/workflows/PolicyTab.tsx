@@ -12,9 +12,9 @@ import { useActsForAll } from "./workflows";
 import styles from "./Workflows.module.css";
 
 const WORDS: Record<string, readonly [status: string, words: string]> = {
-  allow: ["active", "It would start."],
-  review: ["waiting", "It would wait for a person's approval."],
-  block: ["blocked", "It would be refused."],
+  allow: ["active", "The run would start."],
+  review: ["waiting", "The run would wait for approval."],
+  block: ["blocked", "The request would be refused."],
 };
 
 /** What policy would say to a request for this workflow now, and by which rule. */
@@ -40,7 +40,7 @@ export function PolicyTab({ workflow }: { workflow: string }) {
           Show the rules
         </Link>
       </p>
-      <Field label="What a run may cost, in cents" error={isNumber ? undefined : "This is not a whole number of cents."}>
+      <Field label="Maximum cost of a run, in cents" error={isNumber ? undefined : "Not a whole number of cents."}>
         {(control) => <Input {...control} inputMode="numeric" value={cents} onChange={(event) => setCents(event.target.value.trim())} />}
       </Field>
       <ProblemLine error={verdict.error} />

@@ -68,7 +68,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
       description={
         <>
           {isNext
-            ? `${lines}. Runs that start from now on use it. Runs that have begun keep their version.`
+            ? `${lines}. Runs that start from now on use it. Runs that have started keep their version.`
             : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started immediately.`}
           {base !== null &&
             base.key !== key &&

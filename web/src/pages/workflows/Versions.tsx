@@ -159,7 +159,7 @@ function RollBackDialog({ version, newest, onClose }: { version: number; newest:
       await queries.invalidateQueries();
     },
     {
-      done: () => `${key} is what version ${version} was`,
+      done: () => `${key} is rolled back to version ${version}`,
       lists: [],
       onDone: () => {
         onClose();
@@ -171,7 +171,7 @@ function RollBackDialog({ version, newest, onClose }: { version: number; newest:
     <ChangeDialog
       onClose={onClose}
       title={`Roll back to version ${version}?`}
-      description={`Version ${newest.version + 1} will hold what version ${version} holds, and runs that start from now on use it. ${active === 0 ? "Runs that have begun keep their version." : `${plural(active, "run")} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "keeps its" : "keep their"} version.`}`}
+      description={`Version ${newest.version + 1} will hold what version ${version} holds, and runs that start from now on use it. ${active === 0 ? "Runs that have started keep their version." : `${plural(active, "run")} that ${active === 1 ? "has" : "have"} begun ${active === 1 ? "keeps its" : "keep their"} version.`}`}
       action={`Roll back to version ${version}`}
       change={change}
     />

@@ -143,7 +143,7 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
       )}
       {restored !== null && isDirty && !overtaken && (
         <p className={styles.notice} role="status">
-          <span>These changes were not published before, and are back.</span>
+          <span>Your unpublished changes were restored.</span>
           <Button onClick={discard}>Discard them</Button>
         </p>
       )}
@@ -166,7 +166,7 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
         </div>
         <div className={styles.trying}>
           <Tabs
-            label="What is shown beside it"
+            label="View beside the definition"
             value={tabs.some((one) => one.key === tab) ? tab : "graph"}
             onChange={show}
             tabs={tabs}

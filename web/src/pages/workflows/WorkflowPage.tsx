@@ -131,8 +131,8 @@ function SwitchDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =
       title={isOn ? `Disable ${key}?` : `Enable ${key}?`}
       description={
         isOn
-          ? "No new run of it starts, in any version. Runs that have begun go on."
-          : "New runs of it start again. What was asked for meanwhile was blocked, and stays so."
+          ? "No new runs start, in any version. Runs that have started continue."
+          : "New runs can start again. Requests that were blocked meanwhile stay blocked."
       }
       action={isOn ? "Disable" : "Enable"}
       danger={isOn}
@@ -148,7 +148,7 @@ function Definition({ workflow }: { workflow: Workflow }) {
   return (
     <div className={styles.definition}>
       <Facts>
-        <Fact name="Runs lately">
+        <Fact name="Recent runs">
           <Link to="/runs" search={({ tenant }) => ({ tenant, workflow: workflow.key })} className={styles.counts}>
             {counts.total === 0 ? "Show its runs" : <Runs sum={counts} />}
           </Link>
@@ -193,7 +193,7 @@ function InCode({ workflow }: { workflow: Workflow }) {
         </Section>
       )}
       <EmptyState
-        title="This workflow is code"
+        title="This workflow is defined in code"
         action={
           <Link to="/runs" search={({ tenant }) => ({ tenant, workflow: workflow.key })}>
             Show its runs

@@ -60,7 +60,7 @@ function columnsOf(counts: readonly RunCounts[], slugs: ReadonlyMap<string, stri
     { key: "key", header: "Workflow", width: "minmax(140px, 2fr)", cell: (one) => <Name workflow={one} /> },
     {
       key: "description",
-      header: "What it does",
+      header: "Description",
       width: "minmax(160px, 3fr)",
       wideOnly: true,
       cell: (one) => <span className="truncate quiet">{one.description}</span>,
@@ -80,7 +80,7 @@ function columnsOf(counts: readonly RunCounts[], slugs: ReadonlyMap<string, stri
         <span className="truncate quiet">{one.tenant_id === null ? "all tenants" : (slugs?.get(one.tenant_id) ?? "this tenant")}</span>
       ),
     },
-    { key: "runs", header: "Runs lately", width: "minmax(96px, 1fr)", cell: (one) => <Lately workflow={one} counts={counts} /> },
+    { key: "runs", header: "Recent runs", width: "minmax(96px, 1fr)", cell: (one) => <Lately workflow={one} counts={counts} /> },
     {
       key: "last",
       header: "Last run",

@@ -29,7 +29,7 @@ it("says on which line a text stops being JSON", () => {
   expect(document).toBeNull();
   expect(mistakes[0]).toMatchObject({ line: 3 });
   expect(mistakes[0]?.reason).toMatch(/^is not JSON: /);
-  expect(readDocument("[1]").mistakes[0]?.reason).toBe("is not a JSON object");
+  expect(readDocument("[1]").mistakes[0]?.reason).toBe("Not a JSON object.");
   expect(readDocument("").document).toBeNull();
 });
 

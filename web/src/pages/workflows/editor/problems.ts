@@ -22,7 +22,7 @@ export function readDocument(text: string): Read {
     if (typeof document === "object" && document !== null && !Array.isArray(document)) {
       return { document: document as Record<string, unknown>, mistakes: repeatedNames(text) };
     }
-    return { document: null, mistakes: [mistakeAt(text, { from: 0, to: text.length }, "", "is not a JSON object")] };
+    return { document: null, mistakes: [mistakeAt(text, { from: 0, to: text.length }, "", "Not a JSON object.")] };
   } catch (error) {
     return { document: null, mistakes: [mistakeAt(text, syntaxError(text), "", `is not JSON: ${cause(error)}`)] };
   }
