@@ -56,17 +56,17 @@ class AppState:
         self.batch_slots = BatchSlots()
         self.inbound_hooks = InboundHooks(self.db, rates)
         self.helper_shares = HelperShares(HELPERS)
-        self.exports = ConcurrencyLimit("for exports at the same time", most=MAX_EXPORTS, most_each=1)
-        self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
-        self.tenant_verifications = ConcurrencyLimit("for verifications at the same time", most=1, most_each=1)
+        self.exports = ConcurrencyLimit("for exports at the same time", most=MAX_EXPORTS, max_each=1)
+        self.verifications = ConcurrencyLimit("for verifications at the same time", most=1, max_each=1)
+        self.tenant_verifications = ConcurrencyLimit("for verifications at the same time", most=1, max_each=1)
         self.proxies = TrustedProxies(settings.atlas_trusted_proxies or ())
         self.clients = ClientConnections(self.proxies)
         # Those that last leave a third of the connections to everyone else.
         third = self.clients.most // 3
         self.watchers = ConcurrencyLimit(
-            "to watch at the same time", most=min(MAX_WATCHERS, third), most_each=min(MAX_WATCHERS_EACH, third)
+            "to watch at the same time", most=min(MAX_WATCHERS, third), max_each=min(MAX_WATCHERS_EACH, third)
         )
-        self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, most_each=MAX_POLLS_EACH)
+        self.host_polls = ConcurrencyLimit("of hosts that wait for a job", most=third, max_each=MAX_POLLS_EACH)
 
     async def record_refusals(self) -> None:
         """Record in the audit log what was refused since the last time."""

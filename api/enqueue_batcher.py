@@ -57,7 +57,7 @@ _JOB_ERRORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AcceptedJob:
     """A committed job, as its request is answered."""
 
     id: UUID
@@ -69,7 +69,7 @@ class Made:
     deduplicated: bool
 
 
-_Item: TypeAlias = Submitted[NewJob, Made]
+_Item: TypeAlias = Submitted[NewJob, AcceptedJob]
 
 
 class EnqueueBatcher:
@@ -77,7 +77,7 @@ class EnqueueBatcher:
 
     def __init__(self, api: AppState) -> None:
         self._api = api
-        self._groups: dict[Hashable, GroupCommit[NewJob, Made]] = {}
+        self._groups: dict[Hashable, GroupCommit[NewJob, AcceptedJob]] = {}
         self._admissions: TtlCache[tuple[str, UUID], Admission] = TtlCache(ADMISSION_SECONDS)
 
     async def admission(self, call: RequestContext, job_type: str, tenant_id: UUID) -> Admission:
@@ -89,7 +89,7 @@ class EnqueueBatcher:
 
         return await self._admissions.get((canonical(job_type), tenant_id), look_up)
 
-    async def enqueue(self, call: RequestContext, job: NewJob) -> Made:
+    async def enqueue(self, call: RequestContext, job: NewJob) -> AcceptedJob:
         """Enqueue one admitted job and wait until it is committed."""
         job.asked_by = actor = call.actor
         key = (call.caller.tenant_id, actor.type, actor.id, job.dedupe_key is not None)
@@ -103,7 +103,7 @@ class EnqueueBatcher:
         finally:
             slots.end_single()
 
-    def _group_of(self, call: RequestContext) -> GroupCommit[NewJob, Made]:
+    def _group_of(self, call: RequestContext) -> GroupCommit[NewJob, AcceptedJob]:
         if len(self._groups) >= MAX_CALLERS:
             self._groups = {key: group for key, group in self._groups.items() if not group.is_idle}
         # Each transaction watches the connection: under load one follows the other without end.
@@ -130,20 +130,20 @@ class EnqueueBatcher:
     ) -> None:
         """One by one. Once the group has waited for a key that another transaction holds, no other wait is as long."""
         held: dict[tuple[UUID, str | None], Busy] = {}
-        for one in group:
-            key = (one.item.tenant_id, one.item.dedupe_key)
+        for call in group:
+            key = (call.item.tenant_id, call.item.dedupe_key)
             if key in held:
-                one.reject(held[key])
-            if one.is_settled:
+                call.reject(held[key])
+            if call.is_settled:
                 continue
             try:
                 lock_timeout = LATE_LOCK_TIMEOUT if late else LOCK_TIMEOUT
-                await self._enqueue_together(tenant_id, conn, [one], lock_timeout=lock_timeout)
+                await self._enqueue_together(tenant_id, conn, [call], lock_timeout=lock_timeout)
             except _JOB_ERRORS as error:
-                one.reject(error)
+                call.reject(error)
                 if isinstance(error, Busy):
                     late = True
-                    if one.item.dedupe_key is not None:
+                    if call.item.dedupe_key is not None:
                         held[key] = error
 
     async def _enqueue_together(
@@ -154,25 +154,25 @@ class EnqueueBatcher:
         *,
         lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
-        jobs = [one.item for one in group]
+        jobs = [call.item for call in group]
         actor = jobs[0].asked_by
         assert actor is not None
         async with self._api.db.flat_transaction(conn, tenant_id, lock_timeout=lock_timeout):
-            found = await make(conn, jobs, actor)
-        for one, made in zip(group, found, strict=True):
-            one.resolve(made)
+            results = await make(conn, jobs, actor)
+        for call, result in zip(group, results, strict=True):
+            call.resolve(result)
 
 
-async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[Made]:
+async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[AcceptedJob]:
     """Enqueue jobs, all or none, and read what they became."""
     times: list[datetime] = []
     enqueued = await enqueue_many(conn, jobs, actor=actor, times=times)
     if times:
         return [_new(job, created_at) for job, created_at in zip(jobs, times, strict=True)]
-    rows: dict[UUID, Any] = {row["id"]: row for row in await fetch(conn, MADE, ids=[one.id for one in enqueued])}
-    if any(one.id not in rows for one in enqueued):
+    rows: dict[UUID, Any] = {row["id"]: row for row in await fetch(conn, MADE, ids=[entry.id for entry in enqueued])}
+    if any(entry.id not in rows for entry in enqueued):
         raise Conflict("The job that held the dedupe key was just deleted.", remedy="Try again.")
-    return [_made(rows[one.id], deduplicated=one.deduplicated) for one in enqueued]
+    return [_accepted(rows[entry.id], deduplicated=entry.deduplicated) for entry in enqueued]
 
 
 def is_plain(job: NewJob) -> bool:
@@ -180,15 +180,15 @@ def is_plain(job: NewJob) -> bool:
     return not (job.secrets or job.needs_host)
 
 
-def _new(job: NewJob, created_at: datetime) -> Made:
+def _new(job: NewJob, created_at: datetime) -> AcceptedJob:
     """A job that was made as asked: it waits where it is due later."""
     is_delayed = bool(job.delay) or (job.run_at is not None and job.run_at > created_at)
     status = "waiting" if is_delayed else "queued"
-    return Made(job.id, job.tenant_id, status, canonical(job.job_type), None, created_at, deduplicated=False)
+    return AcceptedJob(job.id, job.tenant_id, status, canonical(job.job_type), None, created_at, deduplicated=False)
 
 
-def _made(row: Any, *, deduplicated: bool) -> Made:
+def _accepted(row: Any, *, deduplicated: bool) -> AcceptedJob:
     definition_key = row["job_type"] if row["is_command"] else None
-    return Made(
+    return AcceptedJob(
         row["id"], row["tenant_id"], row["status"], row["job_type"], definition_key, row["created_at"], deduplicated
     )

@@ -10,7 +10,7 @@ from atlas.engine.synonyms import synonyms_of
 from atlas.errors import FieldError
 
 # A longer name is cut before names like it are looked for.
-LONGEST_NAME = 50
+MAX_NAME_LENGTH = 50
 # Reasons without the names of Python types.
 _REASONS = {
     "missing": "is required",
@@ -28,7 +28,7 @@ def fields_of(errors: Iterable[Any], model: Any = None, body: Any = None) -> lis
     With the body's `model`, an unknown field comes with the names like it. With the `body`, a field that was sent under
     a synonym is named so.
     """
-    found = []
+    problems = []
     for error in errors:
         part, *rest = error["loc"] or ("",)
         steps = rest if part == "body" else error["loc"]
@@ -40,13 +40,13 @@ def fields_of(errors: Iterable[Any], model: Any = None, body: Any = None) -> lis
             reason = unknown_name(str(path[-1]), owner.model_fields)
         elif owner is not None:
             path[-1] = _sent_name(owner, path, body)
-        found.append(FieldError(".".join(map(str, path)), reason))
-    return found
+        problems.append(FieldError(".".join(map(str, path)), reason))
+    return problems
 
 
 def unknown_name(name: str, names: Collection[str]) -> str:
     """Why a name is refused, with the names that may have been meant."""
-    near = get_close_matches(name[:LONGEST_NAME].lower(), sorted(names))
+    near = get_close_matches(name[:MAX_NAME_LENGTH].lower(), sorted(names))
     if near:
         return f"is not known here; did you mean {' or '.join(near)}?"
     return f"is not known here; known are {', '.join(sorted(names))}" if names else "is not known here: no query is"
@@ -55,7 +55,9 @@ def unknown_name(name: str, names: Collection[str]) -> str:
 def _model_at(annotation: Any, path: Sequence[Any]) -> type[BaseModel] | None:
     """The model of the object at this place of a body; None where there is none, or it could be several."""
     models = [
-        one for one in _models_in(annotation) if not path or isinstance(path[0], int) or path[0] in one.model_fields
+        model
+        for model in _models_in(annotation)
+        if not path or isinstance(path[0], int) or path[0] in model.model_fields
     ]
     if len(models) != 1:
         return None
@@ -68,8 +70,8 @@ def _model_at(annotation: Any, path: Sequence[Any]) -> type[BaseModel] | None:
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    found = [model for inner in get_args(annotation) for model in _models_in(inner)]
-    return list(dict.fromkeys(found))
+    models = [model for inner in get_args(annotation) for model in _models_in(inner)]
+    return list(dict.fromkeys(models))
 
 
 def _sent_name(model: type[BaseModel], path: Sequence[Any], body: Any) -> Any:

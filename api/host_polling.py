@@ -81,10 +81,10 @@ class HostPolling:
                     has_work.set()
             return POLL_SECONDS
         async with self._api.db.connection() as conn:
-            found = await fetch(conn, WITH_WORK, hosts=list(self._waiting), ahead=POLL_SECONDS)
-        for row in (row for row in found if row["seconds"] <= 0):
+            rows = await fetch(conn, WITH_WORK, hosts=list(self._waiting), ahead=POLL_SECONDS)
+        for row in (row for row in rows if row["seconds"] <= 0):
             # A host has one job at a time, however many requests it sends.
-            unset = next((one for one in self._waiting.get(row["id"], ()) if not one.is_set()), None)
+            unset = next((waiter for waiter in self._waiting.get(row["id"], ()) if not waiter.is_set()), None)
             if unset is not None:
                 unset.set()
-        return min((row["seconds"] for row in found if row["seconds"] > 0), default=POLL_SECONDS)
+        return min((row["seconds"] for row in rows if row["seconds"] > 0), default=POLL_SECONDS)

@@ -21,7 +21,7 @@ class InboundHooks:
     def __init__(self, db: Database, rates: Rates) -> None:
         self._db = db
         self._rates = rates
-        self._known: TtlCache[str, HookSecret] = TtlCache(CACHED_SECONDS)
+        self._secrets: TtlCache[str, HookSecret] = TtlCache(CACHED_SECONDS)
         self._failures = FailedSignIns(rates)
         self._buckets = Buckets()
 
@@ -33,12 +33,12 @@ class InboundHooks:
 
         async def look_up() -> "HookSecret":
             async with self._failures.lookup(address), self._db.connection(within=READ_SECONDS) as conn:
-                found = await load_secret(conn, key)
-            if found is None:
+                secret = await load_secret(conn, key)
+            if secret is None:
                 raise self.refuse(NotFound("hook", key), address)
-            return found
+            return secret
 
-        hook = self._known.peek(key) or await self._known.get(key, look_up)
+        hook = self._secrets.peek(key) or await self._secrets.get(key, look_up)
         wait = self._buckets.take(hook.id, self._rates.hook, self._rates.hook * self._rates.burst_seconds)
         if wait:
             raise TooManyRequests("to this hook", wait)
@@ -51,4 +51,4 @@ class InboundHooks:
 
     def forget(self) -> None:
         """Empty the cache: a hook was removed."""
-        self._known.forget()
+        self._secrets.forget()

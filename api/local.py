@@ -144,7 +144,7 @@ class LocalCallers(Callers):
 
 
 class LocalDatabase(Database):
-    """The pool of a command, whose connections have their timeouts already. Nobody else has a share of it."""
+    """The pool of a command, whose connections have their timeouts already. No one else has a share of it."""
 
     @asynccontextmanager
     async def transaction(

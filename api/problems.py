@@ -86,9 +86,9 @@ class MalformedRequest(AtlasError):
 class HeadTooLarge(AtlasError):
     """The address and the headers of a request are too long or too many."""
 
-    def __init__(self, most_bytes: int, most_headers: int) -> None:
+    def __init__(self, max_bytes: int, max_headers: int) -> None:
         super().__init__(
-            f"The head of the request has more than {most_bytes // 1024} KiB or {most_headers} headers.",
+            f"The head of the request has more than {max_bytes // 1024} KiB or {max_headers} headers.",
             remedy="Send fewer and shorter headers.",
         )
 
@@ -110,8 +110,8 @@ class TooManyConnections(AtlasError):
 class UnsupportedMedia(AtlasError):
     """The body is not JSON."""
 
-    def __init__(self, given: str) -> None:
-        super().__init__(f"A body of type {given or 'nothing at all'} is not read here.", remedy="Send JSON.")
+    def __init__(self, content_type: str) -> None:
+        super().__init__(f"A body of type {content_type or 'nothing at all'} is not read here.", remedy="Send JSON.")
 
 
 class UpgradeRequired(AtlasError):
@@ -252,7 +252,9 @@ async def problem_response(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> set[str]:
     """All methods of the address: the router names only those of the first route that matches."""
     path = request.url.path
-    first = next((one.path for one in request.app.routes if isinstance(one, Route) and one.path_regex.match(path)), "")
+    first = next(
+        (route.path for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(path)), ""
+    )
     return {
         method
         for route in request.app.routes
@@ -270,7 +272,7 @@ def response_of(problem: _Problem, request_id: str | None = None) -> Response:
         "status": problem.status,
         "detail": problem.detail,
         "remedy": problem.remedy or None,
-        "errors": [{"field": one.field, "reason": one.reason} for one in problem.errors],
+        "errors": [{"field": error.field, "reason": error.reason} for error in problem.errors],
         "request_id": request_id,
     }
     return Response(orjson.dumps(document), problem.status, problem.headers, MEDIA_TYPE)
@@ -283,7 +285,7 @@ def problem_of(error: BaseException) -> _Problem:
             return _of_atlas(error)
         case RequestValidationError():
             errors = fields_of(error.errors(), getattr(error, "model", None), error.body)
-            return _Problem(422, "invalid-input", f"The request is not valid: {_shown(errors)}.", errors)
+            return _Problem(422, "invalid-input", f"The request is not valid: {_reasons(errors)}.", errors)
         case HTTPException():
             return _of_http(error)
         case ClientDisconnect():
@@ -332,5 +334,5 @@ def _of_http(error: HTTPException) -> _Problem:
     return _Problem(error.status_code, kind, detail, headers=headers)
 
 
-def _shown(errors: Sequence[FieldError]) -> str:
+def _reasons(errors: Sequence[FieldError]) -> str:
     return "; ".join(str(error) for error in errors[:5])

@@ -134,11 +134,11 @@ async def open_call(
     """The context of a request. An operator may choose any `?tenant=`, everyone else only their own."""
     tenant_id = caller.tenant_id
     if request.scope["query_string"]:
-        wanted = request.query_params.getlist("tenant")
-        if len(wanted) > 1:
+        tenants = request.query_params.getlist("tenant")
+        if len(tenants) > 1:
             raise InvalidInput("The request", [FieldError("query.tenant", "was sent several times")])
-        if wanted:
-            tenant_id = await named_tenant(api, caller, wanted[0])
+        if tenants:
+            tenant_id = await named_tenant(api, caller, tenants[0])
     if tenant_id is not None and request.method not in READING and not request.scope["path"].startswith(STAYS_OPEN):
         await _require_here(api, tenant_id)
     address = await api.addresses.commitment(caller.tenant_id, address_of(request)) if leaves_event else None

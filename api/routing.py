@@ -20,7 +20,7 @@ from starlette.routing import compile_path
 
 from atlas.api.access.authentication import require_own_page
 from atlas.api.app_state import AppState
-from atlas.api.field_errors import LONGEST_NAME, unknown_name
+from atlas.api.field_errors import MAX_NAME_LENGTH, unknown_name
 from atlas.api.http.headers import header
 from atlas.api.idempotency import respond_once
 from atlas.api.problems import BodyTooLarge, BodyTooSlow, Forbidden, UnsupportedMedia
@@ -29,7 +29,7 @@ from atlas.api.request_context import READING, RequestContext, open_call
 from atlas.engine.access.tokens import ROLES
 from atlas.engine.synonyms import SynonymConflict, by_own_names, synonyms_of
 from atlas.errors import FieldError, InvalidInput
-from atlas.strict_json import MOST_NODES, read_json
+from atlas.strict_json import MAX_NODES, read_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +52,7 @@ class RouteRules:
 
     roles: frozenset[str] = frozenset()
     body_limit: int = BODY_LIMIT
-    most_nodes: int = MOST_NODES
+    max_nodes: int = MAX_NODES
     # Takes `?tenant=`.
     by_tenant: bool = True
     # About the installation: not for callers that belong to a tenant, whatever their role.
@@ -229,13 +229,13 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
 
 def query_names(dependant: Dependant, rules: RouteRules) -> frozenset[str]:
     """The names that a route takes in its query."""
-    names = {one.alias for part in _parts(dependant) for one in part.query_params}
+    names = {param.alias for part in _parts(dependant) for param in part.query_params}
     return frozenset(names | ({"tenant"} if rules.by_tenant else set()))
 
 
 def header_names(dependant: Dependant) -> frozenset[str]:
     """The names of the headers that a route's function takes."""
-    return frozenset(one.alias for part in _parts(dependant) for one in part.header_params)
+    return frozenset(param.alias for part in _parts(dependant) for param in part.header_params)
 
 
 def _parts(dependant: Dependant) -> Iterator[Dependant]:
@@ -256,7 +256,7 @@ def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
         raise InvalidInput(
             "The request",
             [
-                FieldError(f"query.{name[:LONGEST_NAME]}", unknown_name(name, names))
+                FieldError(f"query.{name[:MAX_NAME_LENGTH]}", unknown_name(name, names))
                 for name in sorted(unknown)[:MAX_UNKNOWN]
             ],
         )
@@ -264,9 +264,9 @@ def check_query(request: HTTPConnection, names: Collection[str] | None) -> None:
 
 def _take_synonyms(request: HTTPConnection, names: Collection[str]) -> None:
     """Replace the query by one under Atlas's own names, which FastAPI reads afterwards."""
-    given = {name: request.query_params.getlist(name) for name in request.query_params}
+    query = {name: request.query_params.getlist(name) for name in request.query_params}
     try:
-        own = by_own_names(given, synonyms_of(names))
+        own = by_own_names(query, synonyms_of(names))
     except SynonymConflict as conflict:
         raise InvalidInput("The request", [FieldError(f"query.{conflict.name}", str(conflict))]) from None
     request._query_params = QueryParams([(name, value) for name, values in own.items() for value in values])
@@ -283,7 +283,7 @@ async def read_body(request: Request, rules: RouteRules) -> Any:
     if not body and not rules.raw:
         request._body = body  # FastAPI decides whether the route needs one.
         return None
-    value = read_json(body, most_nodes=rules.most_nodes)
+    value = read_json(body, max_nodes=rules.max_nodes)
     # FastAPI finds the body here and does not read and parse it again.
     request._body = body
     request._json = value

@@ -120,8 +120,8 @@ class InvalidInput(AtlasError):
     """The input is not valid; `errors` has each field and reason."""
 
     def __init__(self, what: str, errors: Sequence[FieldError], *, remedy: str = "") -> None:
-        shown = "; ".join(str(error) for error in errors[:MAX_NAMED_ERRORS])
-        super().__init__(f"{what} is not valid: {shown}.", remedy=remedy)
+        text = "; ".join(str(error) for error in errors[:MAX_NAMED_ERRORS])
+        super().__init__(f"{what} is not valid: {text}.", remedy=remedy)
         self.errors = tuple(errors)
 
 

@@ -118,8 +118,8 @@ def _inner(address: IpAddress) -> IpAddress:
 
 
 def _look_up(host: str) -> list[IpAddress]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(ip_address(str(one[4][0])) for one in found))
+    addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(ip_address(str(entry[4][0])) for entry in addresses))
 
 
 def _to(address: IpAddress, request: httpx.Request) -> httpx.Request:

@@ -25,7 +25,7 @@ RESPONSE_SECONDS = 30.0
 # Servers close idle connections after a minute or more. We close them earlier, so that none is found closed.
 KEEP_SECONDS = 20.0
 MAX_RESPONSE_LENGTH = 8 * 1024 * 1024
-LONGEST_WAIT = 7 * 24 * 3600.0
+MAX_WAIT = 7 * 24 * 3600.0
 
 # The server has certainly not received the request.
 NEVER_SENT = (
@@ -73,16 +73,16 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     A date is compared with the response's own date, because this machine's clock may be wrong.
     """
-    found = {name.lower(): value for name, value in headers.items()}
-    asked = found.get("retry-after", "").strip()
+    fields = {name.lower(): value for name, value in headers.items()}
+    asked = fields.get("retry-after", "").strip()
     if not asked:
         return None
     if asked.isascii() and asked.replace(".", "", 1).isdigit():
-        return min(float(asked), LONGEST_WAIT)
-    until, now = _date(asked), _date(found.get("date", "")) or datetime.now(UTC)
+        return min(float(asked), MAX_WAIT)
+    until, now = _date(asked), _date(fields.get("date", "")) or datetime.now(UTC)
     if until is None:
         return None
-    return min(max(0.0, (until - now).total_seconds()), LONGEST_WAIT)
+    return min(max(0.0, (until - now).total_seconds()), MAX_WAIT)
 
 
 def tls_context() -> ssl.SSLContext:
@@ -130,7 +130,7 @@ def _options() -> dict[str, Any]:
 
 def _date(text: str) -> datetime | None:
     try:
-        found = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(text)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -27,8 +27,10 @@ def new_id() -> UUID:
     # Milliseconds, and 4096ths of one.
     tick = (time.time_ns() << 12) // 1_000_000
     _last = tick if tick > _last else _last + 1
-    made: UUID = FastUUID(_halves(_last >> 12 << 16 | 0x7 << 12 | _last & 0xFFF, 0b10 << 62 | _random.getrandbits(62)))
-    return made
+    identifier: UUID = FastUUID(
+        _halves(_last >> 12 << 16 | 0x7 << 12 | _last & 0xFFF, 0b10 << 62 | _random.getrandbits(62))
+    )
+    return identifier
 
 
 def first_id(at: datetime) -> UUID:

@@ -68,7 +68,7 @@ class StderrHandler(UnlockedHandler, logging.StreamHandler[TextIO]):
             return
         if self._left_out:
             count, self._left_out = self._left_out, 0
-            log.warning("%d lines were left out, because nobody read stderr", count)
+            log.warning("%d lines were left out, because no one read stderr", count)
 
     def _open(self) -> None:
         """Find out what the stream writes to. It may be something in memory instead of a file."""

@@ -105,10 +105,10 @@ def _providers(text: str) -> tuple[str, ...]:
     return names
 
 
-def _one_of(*known: str) -> Callable[[str], str]:
+def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if text.lower() not in known:
-            raise ValueError(f"must be {', '.join(known[:-1])} or {known[-1]}")
+        if text.lower() not in choices:
+            raise ValueError(f"must be {', '.join(choices[:-1])} or {choices[-1]}")
         return text.lower()
 
     return read
@@ -277,20 +277,22 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings. Raises SettingsError with the variable that is wrong."""
-    given: dict[str, Any] = {**_variables(), **overrides}
-    return Settings(**{one.name: _value(one.name, given[one.name]) for one in fields(Settings) if one.name in given})
+    values: dict[str, Any] = {**_variables(), **overrides}
+    return Settings(
+        **{field.name: _value(field.name, values[field.name]) for field in fields(Settings) if field.name in values}
+    )
 
 
-def _value(name: str, given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
+def _value(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     variable = name.upper()
     try:
-        return _READERS.get(name, str)(given)
+        return _READERS.get(name, str)(value)
     except ValueError as error:
-        shown = "" if _SECRET.search(variable) else f" = {given!r}"
+        text = "" if _SECRET.search(variable) else f" = {value!r}"
         raise SettingsError(
-            f"{variable}{shown} cannot be used: {error}.",
+            f"{variable}{text} cannot be used: {error}.",
             remedy=f"Correct {variable} in the environment or in .env, or unset it.",
         ) from None
 
@@ -300,11 +302,11 @@ def _variables() -> dict[str, Any]:
 
     Blanks around a value are removed: secrets that are mounted as files often end with a line break.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for source in (_dotenv(), os.environ):
-        found |= {name.lower(): text.strip() for name, text in source.items() if text and text.strip()}
-    senders = {name.removeprefix(AGENT).upper(): text for name, text in found.items() if name.startswith(AGENT)}
-    return {**found, "agent_emails": senders}
+        variables |= {name.lower(): text.strip() for name, text in source.items() if text and text.strip()}
+    senders = {name.removeprefix(AGENT).upper(): text for name, text in variables.items() if name.startswith(AGENT)}
+    return {**variables, "agent_emails": senders}
 
 
 def _dotenv() -> dict[str, str | None]:

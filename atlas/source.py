@@ -49,10 +49,10 @@ def name_command(text: str) -> str:
     return _QUOTED.sub(lambda quoted: _COMMAND.sub(atlas_command(), quoted[0]), text)
 
 
-def _runs_this(found: str | None) -> bool:
+def _runs_this(address: str | None) -> bool:
     """Whether a script of that path runs in this environment: its beginning names the interpreter."""
-    if found is None:
+    if address is None:
         return False
-    with suppress(OSError), open(found, "rb") as script:
+    with suppress(OSError), open(address, "rb") as script:
         return os.fsencode(sys.prefix) in script.read(1000)
     return False

@@ -13,17 +13,17 @@ import orjson
 from atlas.errors import FieldError, InvalidInput
 
 DEEPEST = 32
-MOST_NODES = 10_000
+MAX_NODES = 10_000
 _LARGEST = 2**63
 
 
-def read_json(body: bytes, *, most_nodes: int = MOST_NODES) -> Any:
+def read_json(body: bytes, *, max_nodes: int = MAX_NODES) -> Any:
     """The value of a body. Raises InvalidInput with what is wrong."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _refused(f"is not JSON: {error.msg} at character {error.pos}") from None
-    keys, rounded = _walk(value, most_nodes)
+    keys, rounded = _walk(value, max_nodes)
     # Colons in strings count too, so more colons than keys may still be right.
     if rounded or body.count(b":") != keys:
         _read_slowly(body)
@@ -32,7 +32,7 @@ def read_json(body: bytes, *, most_nodes: int = MOST_NODES) -> Any:
     return value
 
 
-def _walk(value: Any, most_nodes: int) -> tuple[int, bool]:
+def _walk(value: Any, max_nodes: int) -> tuple[int, bool]:
     """How many keys there are, and whether a number is so large that it may have been rounded."""
     keys = nodes = 0
     rounded = False
@@ -51,8 +51,8 @@ def _walk(value: Any, most_nodes: int) -> tuple[int, bool]:
             elif kind is float and not -_LARGEST < item < _LARGEST:
                 rounded = True
         nodes += len(level)
-        if nodes > most_nodes:
-            raise _refused(f"holds more than {most_nodes:,} values")
+        if nodes > max_nodes:
+            raise _refused(f"holds more than {max_nodes:,} values")
         if not below:
             return keys, rounded
         level = below

@@ -125,7 +125,7 @@ class TestDatabases:
 
     def stop(self) -> None:
         """Stop using the server, once all databases are dropped."""
-        self._drops += [self._admin.run(self._drop(made.result())) for made in self._next.values()]
+        self._drops += [self._admin.run(self._drop(database.result())) for database in self._next.values()]
         self._drops += [self._admin.run(self._drop(name)) for name in self._templates]
         for drop in self._drops:
             drop.result()
@@ -148,9 +148,9 @@ class TestDatabases:
     @asynccontextmanager
     async def copy(self, template: str) -> AsyncIterator[str]:
         """The address of a copy of another database, which is dropped after the block."""
-        made = self._next.get(template) or self._order(template)
+        database = self._next.get(template) or self._order(template)
         self._next[template] = self._order(template)
-        name = await asyncio.wrap_future(made)
+        name = await asyncio.wrap_future(database)
         try:
             yield self.url(name)
         finally:

@@ -88,9 +88,9 @@ def fail_span(opened: Any, message: str, *, kind: str = "", stack: str = "") -> 
 
 def _context(trace: Any, parent: str | None) -> Any | None:
     """The context below a `traceparent`; None is the present one."""
-    found = None if parent is None else _TRACEPARENT.fullmatch(parent)
-    if found is None:
+    match = None if parent is None else _TRACEPARENT.fullmatch(parent)
+    if match is None:
         return None
-    trace_id, span_id, flags = (int(part, 16) for part in found.groups())
+    trace_id, span_id, flags = (int(part, 16) for part in match.groups())
     place = trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=trace.TraceFlags(flags))
     return trace.set_span_in_context(trace.NonRecordingSpan(place))

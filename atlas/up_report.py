@@ -100,12 +100,12 @@ def reporting(home: Path, names: Sequence[str], *, address: str | None = None) -
 
 def read_programs(home: Path) -> list[ProgramState]:
     """The programs of the `atlas up` that runs with this home, if one does."""
-    return [_state_of(one) for one in _read(home).get("programs", [])]
+    return [_state_of(program) for program in _read(home).get("programs", [])]
 
 
 def api_address(home: Path) -> str | None:
     """Where the API of that `atlas up` is, if it runs."""
-    is_running = any(one.name == "api" and one.pid is not None for one in read_programs(home))
+    is_running = any(program.name == "api" and program.pid is not None for program in read_programs(home))
     address: str | None = _read(home).get("address") if is_running else None
     return address
 
@@ -124,5 +124,5 @@ def _read(home: Path) -> dict[str, Any]:
 
 def _state_of(state: Mapping[str, object]) -> ProgramState:
     started_at = state["started_at"]
-    known = {**state, "started_at": None if started_at is None else datetime.fromisoformat(str(started_at))}
-    return ProgramState(**known)  # type: ignore[arg-type]  # written by the class above
+    fields = {**state, "started_at": None if started_at is None else datetime.fromisoformat(str(started_at))}
+    return ProgramState(**fields)  # type: ignore[arg-type]  # written by the class above

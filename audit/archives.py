@@ -55,8 +55,8 @@ def read_archive(
 def read_receipt(document: Any) -> Archive:
     """The archive that `atlas audit verify --export FILE --json` has described on another machine."""
     try:
-        ok, found = document["ok"], document["archive"]
-        archive = Archive(**{field.name: found[field.name] for field in fields(Archive)})
+        ok, archived = document["ok"], document["archive"]
+        archive = Archive(**{field.name: archived[field.name] for field in fields(Archive)})
     except (KeyError, TypeError) as error:
         raise _unreadable("does not describe an archive") from error
     if any(type(value) is not type(of) for value, of in zip(asdict(archive).values(), _SHAPE, strict=True)):

@@ -45,8 +45,10 @@ async def values_of(conn: Connection, kind: str, id: object, tenant_id: UUID | N
     """The columns of an entity as JSON, without mere traces of use; empty where it does not exist."""
     if not has_state(kind, str(id)):
         return {}
-    found: str | None = await fetch_value(conn, VALUES, kind=kind, id=str(id), tenant_id=tenant_id)
-    return {} if found is None else {name: value for name, value in orjson.loads(found).items() if name not in LEFT_OUT}
+    values: str | None = await fetch_value(conn, VALUES, kind=kind, id=str(id), tenant_id=tenant_id)
+    return (
+        {} if values is None else {name: value for name, value in orjson.loads(values).items() if name not in LEFT_OUT}
+    )
 
 
 def changes_between(
@@ -57,13 +59,13 @@ def changes_between(
     Only columns that `before` names are compared.
     """
     compared = {name: after.get(name) for name in before}
-    found = list(_differing(kind, before, compared))
-    if len(found) > MAX_CHANGES:
-        columns = sorted({path.split(".")[0] for path, *_ in found})
-        found = [(name, before[name], compared[name]) for name in columns]
+    differing = list(_differing(kind, before, compared))
+    if len(differing) > MAX_CHANGES:
+        columns = sorted({path.split(".")[0] for path, *_ in differing})
+        differing = [(name, before[name], compared[name]) for name in columns]
     changes: dict[str, Any] = {}
     kept: list[PrivateRow] = []
-    for path, *values in found:
+    for path, *values in differing:
         if _is_in(path, SECRET.get(kind, ())):
             changes[path] = {"secret": True}
         elif _is_in(path, PERSONAL.get(kind, ())):
@@ -72,8 +74,8 @@ def changes_between(
                 changes[path][name], row = _committed(name, value, entity_id)
                 kept += [row] if row is not None else []
         else:
-            shown = [_bounded(bare_url(value) if _is_in(path, URLS.get(kind, ())) else value) for value in values]
-            changes[path] = {"secret": True} if shown[0] == shown[1] else {"before": shown[0], "after": shown[1]}
+            texts = [_bounded(bare_url(value) if _is_in(path, URLS.get(kind, ())) else value) for value in values]
+            changes[path] = {"secret": True} if texts[0] == texts[1] else {"before": texts[0], "after": texts[1]}
     return changes, kept
 
 

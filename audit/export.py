@@ -148,9 +148,9 @@ async def _require_rows(reader: AuditReader, seal: Seal, count: int, pruned: int
 
 async def _range(conn: Connection, reader: AuditReader, extract: Extract) -> tuple[int, int]:
     """The first and the last seal. An export of everything includes seals without rows, a range does not."""
-    found = await fetch_row(conn, RANGE, since=extract.since, until=extract.until)
-    assert found is not None
-    first, last = found["first"], found["last"]
+    row = await fetch_row(conn, RANGE, since=extract.since, until=extract.until)
+    assert row is not None
+    first, last = row["first"], row["last"]
     if extract != Extract(personal=extract.personal) and first is not None:
         first = max(first, reader.state.pruned_through + 1)
     if first is None or last is None or first > last:
@@ -163,14 +163,14 @@ async def _range(conn: Connection, reader: AuditReader, extract: Extract) -> tup
 async def _tenant_seals(
     conn: Connection, reader: AuditReader, tenant_id: UUID, after: int, last: int
 ) -> AsyncIterator[tuple[Seal, int]]:
-    while found := await prisma_on(conn).auditsealtenant.find_many(
+    while seals := await prisma_on(conn).auditsealtenant.find_many(
         100, where={"tenantId": str(tenant_id), "n": {"gt": after, "lte": last}}, order={"n": "asc"}
     ):
-        for row in found:
+        for row in seals:
             seal = await reader.seal(row.n)
             if seal is not None:
                 yield seal, row.firstNumber
-        after = found[-1].n
+        after = seals[-1].n
 
 
 async def _row_lines(
@@ -184,8 +184,8 @@ async def _row_lines(
         if row.differing:
             lines.append(_line({"type": "copies", "id": HEAD.unpack(row.head)[2], "columns": row.differing}))
         if values:
-            found = [values[one] for one in COMMITMENT.findall(row.body) if one in values]
-            lines.extend(_line({"type": "private", **one}) for one in found)
+            private_values = [values[commitment] for commitment in COMMITMENT.findall(row.body) if commitment in values]
+            lines.extend(_line({"type": "private", **private_value}) for private_value in private_values)
     return b"".join(lines)
 
 
@@ -193,9 +193,11 @@ async def _private(conn: Connection, rows: Sequence[Row]) -> dict[bytes, dict[st
     bodies = [row.body for row in rows if COMMITMENT.search(row.body)]
     if not bodies:
         return {}
-    wanted = [one.decode() for body in bodies for one in COMMITMENT.findall(body)]
-    found = await reveal(conn, wanted, of={entity for body in bodies if (entity := entity_of(body)) is not None})
-    return {one["commitment"].encode(): one for one in found}
+    commitments = [commitment.decode() for body in bodies for commitment in COMMITMENT.findall(body)]
+    revealed = await reveal(
+        conn, commitments, of={entity for body in bodies if (entity := entity_of(body)) is not None}
+    )
+    return {row["commitment"].encode(): row for row in revealed}
 
 
 async def _start(conn: Connection, before: Seal) -> dict[str, Any]:

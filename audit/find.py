@@ -103,12 +103,14 @@ async def find(
     conn: Connection, query: Query | None = None, *, limit: int = 50, cursor: str | None = None
 ) -> AuditPage:
     """One page. A page costs what it holds, however far back it lies."""
-    wanted = query or Query()
+    filters = query or Query()
     before = _NEWEST if cursor is None else _read_cursor(cursor)
     size = max(1, min(limit, LARGEST_PAGE))
-    if wanted.entity_id is None and wanted.tenant_id is None:
-        return await _find_all(conn, wanted, before, size)
-    rows = await prisma_on(conn).auditentry.find_many(size + 1, where=_filter(wanted, before[-1]), order={"id": "desc"})
+    if filters.entity_id is None and filters.tenant_id is None:
+        return await _find_all(conn, filters, before, size)
+    rows = await prisma_on(conn).auditentry.find_many(
+        size + 1, where=_filter(filters, before[-1]), order={"id": "desc"}
+    )
     entries = tuple(_typed_entry(row) for row in rows[:size])
     if len(rows) <= size:
         return AuditPage(entries, None)
@@ -116,9 +118,9 @@ async def find(
     return AuditPage(entries, f"{last.epoch}.{last.xid}.{last.id}")
 
 
-async def _find_all(conn: Connection, wanted: Query, before: tuple[int, int, int], size: int) -> AuditPage:
+async def _find_all(conn: Connection, filters: Query, before: tuple[int, int, int], size: int) -> AuditPage:
     epoch, xid, id = before
-    about = {**wanted.filters(), "since": wanted.since, "until": wanted.until}
+    about = {**filters.filters(), "since": filters.since, "until": filters.until}
     rows = await fetch(conn, FIND_ALL, **about, before_epoch=epoch, before_xid=str(xid), before_id=id, limit=size + 1)
     more = f"{rows[size - 1]['epoch']}.{rows[size - 1]['xid']}.{rows[size - 1]['id']}" if len(rows) > size else None
     return AuditPage(tuple(_entry(row) for row in rows[:size]), more)
@@ -145,7 +147,7 @@ async def seals_of(conn: Connection, rows: Sequence[AuditRow]) -> dict[int, int]
 
     The caller sees the seals of the whole installation.
     """
-    found = await fetch(
+    seals = await fetch(
         conn,
         SEALS_OF,
         ids=[row.id for row in rows],
@@ -153,7 +155,7 @@ async def seals_of(conn: Connection, rows: Sequence[AuditRow]) -> dict[int, int]
         xids=[str(row.xid) for row in rows],
         times=[row.created_at for row in rows],
     )
-    return {row["id"]: row["n"] for row in found}
+    return {row["id"]: row["n"] for row in seals}
 
 
 async def find_new(
@@ -189,31 +191,31 @@ async def follow(
         await asyncio.sleep(every.total_seconds())
 
 
-def _filter(wanted: Query, before_id: int) -> "AuditEntryWhereInput":
+def _filter(filters: Query, before_id: int) -> "AuditEntryWhereInput":
     where: AuditEntryWhereInput = {"id": {"lt": before_id}}
-    if wanted.entity_id is not None:
-        where["entityId"] = wanted.entity_id
-    if wanted.tenant_id is not None:
-        where["tenantId"] = str(wanted.tenant_id)
-    if wanted.actor_id is not None:
-        where["actorId"] = wanted.actor_id
-    if wanted.actor_type is not None:
-        where["actorType"] = cast("enums.ActorType", wanted.actor_type)
-    if wanted.actions is not None:
-        where["action"] = {"in": list(wanted.actions)}
-    if wanted.levels is not None:
-        where["AND"] = [{"OR": [{"level": cast("AuditLevel", level)} for level in wanted.levels]}]
-    if wanted.entity_type is not None:
-        where["entityType"] = wanted.entity_type
+    if filters.entity_id is not None:
+        where["entityId"] = filters.entity_id
+    if filters.tenant_id is not None:
+        where["tenantId"] = str(filters.tenant_id)
+    if filters.actor_id is not None:
+        where["actorId"] = filters.actor_id
+    if filters.actor_type is not None:
+        where["actorType"] = cast("enums.ActorType", filters.actor_type)
+    if filters.actions is not None:
+        where["action"] = {"in": list(filters.actions)}
+    if filters.levels is not None:
+        where["AND"] = [{"OR": [{"level": cast("AuditLevel", level)} for level in filters.levels]}]
+    if filters.entity_type is not None:
+        where["entityType"] = filters.entity_type
     times: DateTimeFilter = {}
-    if wanted.since is not None:
-        times["gte"] = wanted.since
-    if wanted.until is not None:
-        times["lt"] = wanted.until
+    if filters.since is not None:
+        times["gte"] = filters.since
+    if filters.until is not None:
+        times["lt"] = filters.until
     if times:
         where["createdAt"] = times
-    if wanted.text is not None:
-        within: StringFilter = {"contains": wanted.text, "mode": "insensitive"}
+    if filters.text is not None:
+        within: StringFilter = {"contains": filters.text, "mode": "insensitive"}
         where["OR"] = [
             {"action": within},
             {"entityId": within},

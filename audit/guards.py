@@ -56,13 +56,13 @@ async def check_guards(conn: Connection) -> list[Finding]:
     """What is not as Atlas installs it."""
     if not await functions_are_current(conn):
         return [Finding("guard", OTHER_VERSION)]
-    facts, expected, found = await read_guards(conn), expected_guards(), []
+    facts, expected, differences = await read_guards(conn), expected_guards(), []
     if not any(kind == "policy" for kind, _, _ in facts):
-        found += [NOT_SECURED] if any(kind == "role" for kind, _, _ in facts) else []
+        differences += [NOT_SECURED] if any(kind == "role" for kind, _, _ in facts) else []
         facts, expected = _without_roles(facts), _without_roles(expected)
     for key in sorted(expected.keys() | facts.keys()):
-        found += _differences(key, expected, facts)
-    return [Finding("guard", message) for message in (*found, *await _changed_functions(conn))]
+        differences += _differences(key, expected, facts)
+    return [Finding("guard", message) for message in (*differences, *await _changed_functions(conn))]
 
 
 async def read_guards(conn: Connection) -> Facts:
@@ -83,11 +83,11 @@ def expected_guards() -> Facts:
 @cache
 def files_of_functions() -> dict[str, list[FunctionFile]]:
     """What the files say of the functions of each name."""
-    found = defaultdict(list)
+    files = defaultdict(list)
     for path in function_files():
-        for name, language, terms, body in _FUNCTION.findall(path.read_text(encoding="utf-8")):
-            found[name].append(FunctionFile(language, "set search_path from current" in terms, body or None))
-    return dict(found)
+        for name, language, options, body in _FUNCTION.findall(path.read_text(encoding="utf-8")):
+            files[name].append(FunctionFile(language, "set search_path from current" in options, body or None))
+    return dict(files)
 
 
 def _without_roles(facts: Facts) -> Facts:

@@ -28,16 +28,16 @@ class MissingValues:
 
     async def look_at(self, rows: Sequence[Row]) -> None:
         """Note which of the values that these rows commit to are not there."""
-        wanted = [(row, one.decode()) for row in rows for one in COMMITMENT.findall(row.body)]
-        if not wanted:
+        commitments = [(row, commitment.decode()) for row in rows for commitment in COMMITMENT.findall(row.body)]
+        if not commitments:
             return
-        found = await fetch(
+        stored = await fetch(
             self.conn,
             VALUES,
-            commitments=[bytes.fromhex(commitment) for _, commitment in wanted],
-            entity_ids=[entity_of(row.body) for row, _ in wanted],
+            commitments=[bytes.fromhex(commitment) for _, commitment in commitments],
+            entity_ids=[entity_of(row.body) for row, _ in commitments],
         )
-        self._gone.extend(wanted[one["nth"] - 1] for one in found)
+        self._gone.extend(commitments[stored_row["nth"] - 1] for stored_row in stored)
         if len(self._gone) >= AT_ONCE:
             await self.finish()
 

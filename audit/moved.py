@@ -43,8 +43,8 @@ class AuditPart(BaseModel, frozen=True):
 
 async def kept_parts(conn: Connection, tenant_id: UUID) -> tuple[AuditPart, ...]:
     """What is known of the parts that a tenant brought along, oldest first."""
-    found = await fetch_value(conn, IMPORTED, tenant_id=tenant_id)
-    return () if found is None else tuple(AuditPart.model_validate(one) for one in orjson.loads(found))
+    parts = await fetch_value(conn, IMPORTED, tenant_id=tenant_id)
+    return () if parts is None else tuple(AuditPart.model_validate(part) for part in orjson.loads(parts))
 
 
 async def read_parts(conn: Connection, tenant_id: UUID) -> AsyncIterator[tuple[int, bytes]]:
@@ -55,8 +55,8 @@ async def read_parts(conn: Connection, tenant_id: UUID) -> AsyncIterator[tuple[i
 
 async def last_part(conn: Connection, tenant_id: UUID) -> int:
     """The number of the last part that is kept; 0 without any."""
-    found: int = await fetch_value(conn, LAST, tenant_id=tenant_id)
-    return found
+    part: int = await fetch_value(conn, LAST, tenant_id=tenant_id)
+    return part
 
 
 async def keep_piece(conn: Connection, tenant_id: UUID, part: int, piece: int, lines: bytes) -> None:

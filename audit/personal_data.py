@@ -48,11 +48,11 @@ def conceal(personal: Personal, *, entity_id: str | None = None) -> tuple[dict[s
         return shape
 
     meta: dict[str, Any] = {}
-    for field, given in personal.items():
-        if isinstance(given, str):
-            meta[field] = committed(field, given)
+    for field, text in personal.items():
+        if isinstance(text, str):
+            meta[field] = committed(field, text)
         else:
-            meta[field] = [committed(field, value) for value in given]
+            meta[field] = [committed(field, value) for value in text]
     return meta, kept
 
 
@@ -71,8 +71,8 @@ async def reveal(conn: Connection, commitments: Iterable[str], *, of: Iterable[s
 
     `of` names the entities of their events, to which the values belong.
     """
-    wanted = [bytes.fromhex(commitment) for commitment in commitments]
-    return [dict(row) for row in await fetch(conn, REVEAL, commitments=wanted, entity_ids=list(of))]
+    digests = [bytes.fromhex(commitment) for commitment in commitments]
+    return [dict(row) for row in await fetch(conn, REVEAL, commitments=digests, entity_ids=list(of))]
 
 
 async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID | None = None) -> int:

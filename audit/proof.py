@@ -96,12 +96,12 @@ async def prove_consistency(conn: Connection, first: int, second: int | None = N
 
 
 async def _checkpoint(conn: Connection, size: int) -> Any:
-    found = await fetch_row(conn, CHECKPOINT_AT, size=size) if size in STORABLE else None
-    if found is None:
+    row = await fetch_row(conn, CHECKPOINT_AT, size=size) if size in STORABLE else None
+    if row is None:
         raise NotFound(
             "checkpoint of size", size, remedy="Checkpoints are listed in the files of ATLAS_CHECKPOINT_DIR."
         )
-    return found
+    return row
 
 
 async def _position(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
@@ -113,7 +113,7 @@ async def _position(conn: Connection, head: bytes) -> tuple[Seal, int, int]:
     reader = await AuditReader.open(conn)
     before, seal = await reader.seal(n - 1), await reader.seal(n)
     assert seal is not None
-    number = {UUID(one).bytes: first for one, first, _ in seal.tenants}.get(tenant, 1)
+    number = {UUID(tenant).bytes: first for tenant, first, _ in seal.tenants}.get(tenant, 1)
     position = 0
     async for rows in reader.rows(seal, before):
         for row in rows:
@@ -131,7 +131,7 @@ async def _seal_of(conn: Connection, epoch: int, xid: int, id: int) -> int | Non
         return None
     low, rest, end = bounds["first"], bounds["rest"], bounds["last"]
     last = end if rest is None else rest - 1
-    found: int | None = None
+    row: int | None = None
     if last >= low and id <= bounds["boundary"] and await fetch_value(conn, SHOWS, n=last, xid=str(xid)):
         high = last
         while low < high:
@@ -140,7 +140,7 @@ async def _seal_of(conn: Connection, epoch: int, xid: int, id: int) -> int | Non
                 high = middle
             else:
                 low = middle + 1
-        found = await fetch_value(conn, BATCH, first=low, last=last, xid=str(xid), id=id)
-    if found is None and rest is not None:
-        found = await fetch_value(conn, BATCH, first=rest, last=end, xid=str(xid), id=id)
-    return found
+        row = await fetch_value(conn, BATCH, first=low, last=last, xid=str(xid), id=id)
+    if row is None and rest is not None:
+        row = await fetch_value(conn, BATCH, first=rest, last=end, xid=str(xid), id=id)
+    return row

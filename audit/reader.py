@@ -32,7 +32,7 @@ NO_NUMBER = -1
 NO_SNAPSHOT = "2:2:"
 NO_TENANT = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 NO_TIME = -(2**63)
-_COLUMNS = {name: one for name, one in Seal.__dataclass_fields__.items() if name not in ("tenants", "to_xid")}
+_COLUMNS = {name: field for name, field in Seal.__dataclass_fields__.items() if name not in ("tenants", "to_xid")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class AuditReader:
     async def seals(self, *, after: int = 0, last: int | None = None) -> AsyncIterator[Seal]:
         """The seals after one and up to another."""
         while after < (end := self.state.last if last is None else last):
-            found = await fetch(self._conn, SEALS, after=after, last=end, limit=SEALS_AT_ONCE)
-            if not found:
+            rows = await fetch(self._conn, SEALS, after=after, last=end, limit=SEALS_AT_ONCE)
+            if not rows:
                 return
-            for row in found:
+            for row in rows:
                 yield seal_from(row)
-            after = found[-1]["n"]
+            after = rows[-1]["n"]
 
     async def seal(self, n: int) -> Seal | None:
         """One seal."""
@@ -190,8 +190,8 @@ class AuditReader:
         """Pages of rows, a statement each. Rows that share a key, as only a forger makes them, stay together."""
         limit = ROWS_AT_ONCE
         while True:
-            found = await fetch(self._conn, query, **bounds, limit=limit)
-            rows = [Row(head, body, differing(body, copies)) for head, body, copies in found]
+            fetched = await fetch(self._conn, query, **bounds, limit=limit)
+            rows = [Row(head, body, differing(body, copies)) for head, body, copies in fetched]
             if len(rows) < limit:
                 yield rows
                 return
@@ -205,22 +205,24 @@ class AuditReader:
 
 
 async def _standing(conn: Connection) -> tuple[State, dict[int, EpochEnd]]:
-    found = await fetch_row(conn, STATE)
-    assert found is not None
+    state = await fetch_row(conn, STATE)
+    assert state is not None
     ends = {
         row["epoch"]: EpochEnd(row["max_id"], row["closes"], row["to_xid"], row["to_id"])
         if row["to_xid"]
         else EpochEnd()
         for row in await fetch(conn, EPOCHS)
     }
-    return State(**{**found, "last": found["last"] or 0}), ends
+    return State(**{**state, "last": state["last"] or 0}), ends
 
 
 def seal_from(row: Any) -> Seal:
     """A seal from its columns. A null that someone put there is read as a value that no sealer writes."""
-    facts = {name: _stored(row[name], one.type) for name, one in _COLUMNS.items()}
+    facts = {name: _stored(row[name], column.type) for name, column in _COLUMNS.items()}
     facts |= {name: text_of_time(number_of_time(row[name])) for name in ("epoch_at", "snap_at", "sealed_at")}
-    tenants = tuple((one[0] or NO_TENANT, _stored(one[1], int), _stored(one[2], int)) for one in row["tenants"] or ())
+    tenants = tuple(
+        (tenant[0] or NO_TENANT, _stored(tenant[1], int), _stored(tenant[2], int)) for tenant in row["tenants"] or ()
+    )
     return Seal(**facts, to_xid=int(_stored(row["to_xid"], int)), tenants=tenants)
 
 

@@ -26,7 +26,7 @@ NEW_EPOCH = statement("audit/sql/new_epoch.sql")
 LOCK_TIMEOUT = statement("audit/sql/lock_timeout.sql")
 
 # Everyone who writes waits behind it for as long.
-LONGEST_WAIT = timedelta(seconds=5)
+MAX_WAIT = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ async def new_epoch(
     reason: str,
     actor: Actor,
     facts: Mapping[str, Any] | None = None,
-    timeout: timedelta = LONGEST_WAIT,
+    timeout: timedelta = MAX_WAIT,
 ) -> int:
     """Begin the next epoch in this cluster and return its number. Writers wait briefly while it begins.
 

@@ -41,7 +41,7 @@ BATCH = 4096
 # With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.
 HEARTBEAT = timedelta(seconds=60)
 # Of the transactions that began while a batch was read, so many are named as running: a seal stays small.
-MOST_NAMED = 10_000
+MAX_NAMED = 10_000
 _HEAD_AND_DIGEST = HEAD.size + HASH
 
 
@@ -204,7 +204,7 @@ async def complete(conn: Connection, seal: Seal, *, is_new: bool) -> Seal:
 def widened(snapshot: str, until: int) -> str:
     """The same snapshot up to a later transaction; those between had not ended, so they are named as running."""
     xmin, xmax, running = snapshot.split(":")
-    later = range(int(xmax), until)[:MOST_NAMED]
+    later = range(int(xmax), until)[:MAX_NAMED]
     return f"{xmin}:{int(xmax) + len(later)}:{','.join(filter(None, [running, *map(str, later)]))}"
 
 
@@ -223,7 +223,9 @@ async def add_seal(conn: Connection, seal: Seal, heads: bytes, tree: Frontier) -
     header = seal.written_header()
     leaves.append(header_leaf(header))
     tree.extend(leaves)
-    tenants = tuple((str(UUID(bytes=one)), before[one] + 1, reached[one] - before[one]) for one in reached)
+    tenants = tuple(
+        (str(UUID(bytes=tenant)), before[tenant] + 1, reached[tenant] - before[tenant]) for tenant in reached
+    )
     hashes = b"".join(leaves)
     seal = replace(seal, header=header, leaf_hashes=hashes, frontier=tree.packed(), root=tree.root(), tenants=tenants)
     await fetch_value(conn, INSERT, **_columns(seal))

@@ -10,10 +10,10 @@ from atlas.models.rows import from_row
 STATUS = statement("audit/sql/seal_status.sql")
 
 # More are not counted.
-MOST_UNSEALED = 10_000
+MAX_UNSEALED = 10_000
 
 
-async def seal_status(conn: Connection, *, tenant_id: UUID | None = None, most: int = MOST_UNSEALED) -> SealStatus:
+async def seal_status(conn: Connection, *, tenant_id: UUID | None = None, most: int = MAX_UNSEALED) -> SealStatus:
     """How far sealing is, of a tenant's rows or of all. The connection sees all tenants."""
     row = await fetch_row(conn, STATUS, tenant_id=tenant_id, most=most)
     assert row is not None

@@ -29,7 +29,7 @@ SEAL_SECONDS = 1.0
 SIGN_EVERY = 5.0
 # A refusal is an alarm, but the same one every second helps no one.
 REPEAT_ALARM = 60.0
-LONGEST_LAG = 60.0
+MAX_LAG = 60.0
 # A scheduler seals and signs within a second; one that is refused tries again each second.
 EPOCH_TRIES = 50
 EPOCH_PAUSE = 0.2
@@ -119,7 +119,7 @@ async def _pass(pool: Pool, settings: Settings, key: SigningKey | None) -> None:
             await fetch_value(conn, NAME_KEY, key=(await named_as_log(conn, key)).public)
         await seal(conn)
         lag = await seal_lag(conn)
-        if lag > LONGEST_LAG:
+        if lag > MAX_LAG:
             log.warning("rows wait to be sealed", seconds=round(lag))
         if key is not None:
             # A lost key may still be in memory here: the key that replaces it begins the next epoch.

@@ -18,7 +18,7 @@ LEAVES = statement("audit/sql/tree_leaves.sql")
 
 # Subtrees up to this height are made from their leaves, which come in one read.
 BLOCK = 8
-MOST_NODES = 50_000
+MAX_NODES = 50_000
 
 
 class DamagedTree(AtlasError):
@@ -86,7 +86,7 @@ class TreeNodes:
     async def _node(self, low: int, height: int) -> bytes:
         """The root of a perfect subtree."""
         if (low, height) not in self._nodes:
-            if len(self._nodes) > MOST_NODES:
+            if len(self._nodes) > MAX_NODES:
                 self._nodes.clear()
             if height <= BLOCK:
                 await self._read_block(low >> BLOCK)

@@ -40,9 +40,9 @@ def _chosen_names(chosen: argparse.Namespace) -> list[str]:
 
 
 def _options(name: str, chosen: argparse.Namespace) -> list[str]:
-    known = {"jobs": ("quick", "gate", "store"), "peers": ("quick",)}.get(name, ())
+    options = {"jobs": ("quick", "gate", "store"), "peers": ("quick",)}.get(name, ())
     parts = [text for part in chosen.only or () for text in ("--only", part)] if name == "jobs" else []
-    return [*(f"--{option}" for option in known if getattr(chosen, option)), *parts]
+    return [*(f"--{option}" for option in options if getattr(chosen, option)), *parts]
 
 
 if __name__ == "__main__":

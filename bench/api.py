@@ -80,9 +80,9 @@ class Clock:
         self.spent: dict[str, list[float]] = {name: [] for name in programs}
 
     def read(self) -> dict[str, float]:
-        found = {name: _seconds(one) for name, one in self._programs.items()}
-        found["postgres"] += sum(map(_seconds, self._programs["postgres"].children()))
-        return found
+        seconds = {name: _seconds(program) for name, program in self._programs.items()}
+        seconds["postgres"] += sum(map(_seconds, self._programs["postgres"].children()))
+        return seconds
 
     def note(self, before: dict[str, float], requests: float) -> None:
         """Keep what a request cost since then, in microseconds."""
@@ -112,7 +112,7 @@ async def measure(url: str, options: argparse.Namespace, watched: dict[str, psut
     """For each size of a body both rates in turn, so that what else happens on the machine touches both."""
     pool = await open_pool(url, size=1)
     [token] = await add_enqueuers(pool, "bench")
-    found = {}
+    figures = {}
     for jobs in options.jobs:
         load = {"connections": options.connections, "jobs": jobs}
         for path in (PARSE, ENQUEUE):
@@ -128,7 +128,7 @@ async def measure(url: str, options: argparse.Namespace, watched: dict[str, psut
                 clock.note(before, pair[-1] * options.seconds)
             pairs.append((pair[0], pair[1]))
         ratios = [enqueue / parse for parse, enqueue in pairs]
-        found[f"{jobs} in a body"] = {
+        figures[f"{jobs} in a body"] = {
             "parse_per_second": round(statistics.median(parse for parse, _ in pairs)),
             "enqueue_per_second": round(statistics.median(enqueue for _, enqueue in pairs)),
             "ratio": round(statistics.median(ratios), 3),
@@ -136,7 +136,7 @@ async def measure(url: str, options: argparse.Namespace, watched: dict[str, psut
             "cpu_us_per_request": {"parse": clocks[PARSE].medians, "enqueue": clocks[ENQUEUE].medians},
         }
     await pool.close()
-    return found
+    return figures
 
 
 async def main(options: argparse.Namespace) -> dict[str, Any]:
@@ -158,5 +158,5 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100], help="how many jobs a body holds")
     parser.add_argument("--summary", type=int, metavar="ROWS", help="time GET /jobs/summary over so many jobs instead")
     with contextlib.suppress(KeyboardInterrupt):
-        found = uvloop.run(main(parser.parse_args()))
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        figures = uvloop.run(main(parser.parse_args()))
+        sys.stdout.write(json.dumps(figures, indent=2) + "\n")

@@ -59,9 +59,9 @@ async def measure_summary(url: str, rows: int) -> dict[str, Any]:
         await owner.execute(HISTORY, mine.id, other.id, done, rows)
     await owner.execute("vacuum analyze atlas.jobs")
     await owner.close()
-    made = time.perf_counter() - began
+    took = time.perf_counter() - began
     transport = httpx.ASGITransport(create_app(load_settings(), pool, url, rates=Rates(token=1e9, tenant=1e9)))
-    found: dict[str, Any] = {"rows": rows, "made_in_seconds": round(made)}
+    figures: dict[str, Any] = {"rows": rows, "made_in_seconds": round(took)}
     async with httpx.AsyncClient(transport=transport, base_url="http://bench/api/v1") as client:
         for who, token in (("operator", operator), ("tenant", tenant)):
             times, summary = [], {}
@@ -70,11 +70,11 @@ async def measure_summary(url: str, rows: int) -> dict[str, Any]:
                 got = await client.get("/jobs/summary", headers={"Authorization": f"Bearer {token}"})
                 times.append((time.perf_counter() - began) * 1000)
                 summary = got.raise_for_status().json()
-            found[who] = {
+            figures[who] = {
                 "median_ms": round(statistics.median(times), 1),
                 "slowest_ms": round(max(times), 1),
                 "counts": summary["counts"],
                 "estimated": summary["estimated"],
             }
     await pool.close()
-    return found
+    return figures

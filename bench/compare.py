@@ -54,8 +54,8 @@ def main() -> int:
 
 def _both(name: str, other: Path, scale: int, *, swap: bool) -> tuple[dict[str, float], dict[str, float]]:
     """One round here and there, in this order or the other."""
-    found = {checkout: _one_round(name, checkout, scale) for checkout in ((other, HERE) if swap else (HERE, other))}
-    return found[HERE], found[other]
+    figures = {checkout: _one_round(name, checkout, scale) for checkout in ((other, HERE) if swap else (HERE, other))}
+    return figures[HERE], figures[other]
 
 
 def _one_round(name: str, checkout: Path, scale: int) -> dict[str, float]:

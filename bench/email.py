@@ -105,12 +105,12 @@ async def _main(arguments: argparse.Namespace) -> dict[str, Any]:
             async with pool.acquire() as conn:
                 await switch(conn, online=True, actor=ACTOR)
             relax_garbage_collection()  # as `atlas worker` does
-            found = await run(pool, server.url("postgres"), home, jobs=arguments.jobs, rounds=arguments.rounds)
+            figures = await run(pool, server.url("postgres"), home, jobs=arguments.jobs, rounds=arguments.rounds)
             written = len(list_mails(outbox_folder(home), limit=10**9))
             assert written == arguments.jobs * (arguments.rounds + 1), f"{written} files"
             await pool.close()
             await mailer.close()
-            return found
+            return figures
         finally:
             server.release()
             await _until_stopped(home)
@@ -130,9 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        found = runner.run(_main(parser.parse_args(argv)))
-    print(json.dumps(found, indent=2))
-    return 0 if found["ratio"] >= LIMIT_RATIO else 1
+        figures = runner.run(_main(parser.parse_args(argv)))
+    print(json.dumps(figures, indent=2))
+    return 0 if figures["ratio"] >= LIMIT_RATIO else 1
 
 
 if __name__ == "__main__":

@@ -133,11 +133,11 @@ async def peer_beside(server: str, name: str, backlog: int, *, jobs: int) -> lis
 async def shares(server: str, seconds: float, *, fair: bool) -> dict[str, float]:
     """The part of the worker seconds that each of three tenants got, by weight 1, 2 and 4."""
     async with ground(server, "fair") as (pool, url):
-        for slug, (weight, each) in WEIGHTS.items():
+        for slug, (weight, share) in WEIGHTS.items():
             tenant = await add_tenant(pool, slug, weight)
             # More than ten slots can do in the time.
             await fill(
-                pool, tenant, min(100_000, int(12 * seconds / (each + 0.001))), {"seconds": each, "tenant": slug}
+                pool, tenant, min(100_000, int(12 * seconds / (share + 0.001))), {"seconds": share, "tenant": slug}
             )
         await settle(url)
         worker = Worker(pool, url, WorkerOptions(["bench.mark"], concurrency=10, is_fair=fair))
@@ -167,7 +167,7 @@ async def turn_ms(server: str, tenants: int, *, jobs: int, slots: int, fair: boo
             turn = await finish_and_claim(conn, claimant, slots=slots)
             took = []
             for _ in range(100):
-                done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
+                done = [succeed(job, worker, None, "JOB_SUCCEEDED") for job in turn.claimed]
                 began = time.perf_counter()
                 turn = await finish_and_claim(conn, claimant, done, slots=slots, after=turn.after)
                 took.append((time.perf_counter() - began) * 1000)
@@ -198,7 +198,7 @@ async def blocked_ms(server: str, held: int, keys: int) -> float:
             turn = await finish_and_claim(conn, claimant, slots=1)
             took = []
             for _ in range(500):
-                done = [succeed(one, worker, None, "JOB_SUCCEEDED") for one in turn.claimed]
+                done = [succeed(job, worker, None, "JOB_SUCCEEDED") for job in turn.claimed]
                 began = time.perf_counter()
                 turn = await finish_and_claim(conn, claimant, done, slots=1)
                 took.append((time.perf_counter() - began) * 1000)
@@ -212,34 +212,39 @@ async def measure(server: str, options: argparse.Namespace) -> None:
     alone = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
     waits.add_row("alone", f"{alone[49]:.2f}", f"{alone[94]:.2f}", "1")
     with busy_processors():
-        found = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
-    waits.add_row("alone, processors busy", f"{found[49]:.2f}", f"{found[94]:.2f}", f"{found[94] / alone[94]:.1f}")
+        figures = quantiles(await light_beside(server, 0, fair=True, jobs=options.light, rate=5), n=100)
+    waits.add_row(
+        "alone, processors busy", f"{figures[49]:.2f}", f"{figures[94]:.2f}", f"{figures[94] / alone[94]:.1f}"
+    )
     for name, fair in (("fair", True), ("off", False)):
-        found = quantiles(await light_beside(server, options.heavy, fair=fair, jobs=options.light, rate=5), n=100)
+        figures = quantiles(await light_beside(server, options.heavy, fair=fair, jobs=options.light, rate=5), n=100)
         waits.add_row(
-            f"beside {options.heavy:,}, {name}", f"{found[49]:.2f}", f"{found[94]:.2f}", f"{found[94] / alone[94]:.1f}"
+            f"beside {options.heavy:,}, {name}",
+            f"{figures[49]:.2f}",
+            f"{figures[94]:.2f}",
+            f"{figures[94] / alone[94]:.1f}",
         )
     for name in options.peers:
         try:
-            found = quantiles(await peer_beside(server, name, options.heavy, jobs=options.light), n=100)
+            figures = quantiles(await peer_beside(server, name, options.heavy, jobs=options.light), n=100)
         except NotMeasured as error:
             waits.add_row(name, escape(str(error)), "", "")
         else:
-            ratio = f"{found[94] / alone[94]:.1f}"
-            waits.add_row(f"{name} behind {options.heavy:,}", f"{found[49]:.2f}", f"{found[94]:.2f}", ratio)
+            ratio = f"{figures[94] / alone[94]:.1f}"
+            waits.add_row(f"{name} behind {options.heavy:,}", f"{figures[49]:.2f}", f"{figures[94]:.2f}", ratio)
     console.print(waits)
 
-    table = Table("worker seconds", *(f"weight {weight}, {1000 * each:.0f} ms" for weight, each in WEIGHTS.values()))
+    table = Table("worker seconds", *(f"weight {weight}, {1000 * share:.0f} ms" for weight, share in WEIGHTS.values()))
     table.add_row("should be", *(f"{weight / 7:.3f}" for weight, _ in WEIGHTS.values()))
     for name, fair in (("fair", True), ("off", False)):
         table.add_row(name, *(f"{part:.3f}" for part in (await shares(server, options.seconds, fair=fair)).values()))
     console.print(table)
 
     cost = Table("turn of 50 jobs", "ms", "ratio")
-    one = await turn_ms(server, 1, jobs=50_000, slots=50)
+    milliseconds = await turn_ms(server, 1, jobs=50_000, slots=50)
     for tenants in (1, 2, 64, options.tenants):
-        took = one if tenants == 1 else await turn_ms(server, tenants, jobs=50_000, slots=50)
-        cost.add_row(f"{tenants:,} tenants", f"{took:.2f}", f"{took / one:.2f}")
+        took = milliseconds if tenants == 1 else await turn_ms(server, tenants, jobs=50_000, slots=50)
+        cost.add_row(f"{tenants:,} tenants", f"{took:.2f}", f"{took / milliseconds:.2f}")
     console.print(cost)
 
     blocked = Table("turn of one job", "ms", "ratio")

@@ -256,7 +256,7 @@ def _processor_ms(backends: list[int]) -> float:
 
 
 def _shown(calls: list[tuple[float, float]]) -> str:
-    times, processor = (sorted(each) for each in zip(*calls, strict=True))
+    times, processor = (sorted(column) for column in zip(*calls, strict=True))
     last = math.ceil(len(calls) * 0.95) - 1
     return f"{statistics.median(times):.0f} / {times[last]:.0f} ({processor[last]:.0f})"
 
@@ -287,9 +287,9 @@ async def main() -> None:
             for jobs in chosen.jobs:
                 for tenants in chosen.tenants:
                     address = server.url("postgres")
-                    async with history(address, jobs, tenants, keep=chosen.folder is not None) as made:
+                    async with history(address, jobs, tenants, keep=chosen.folder is not None) as past:
                         bounds = {"calls": chosen.calls, "page_cost": chosen.page_cost, "part": chosen.filters}
-                        times = await measure(made, **bounds)
+                        times = await measure(past, **bounds)
                         measured[f"{jobs:,} jobs, {tenants} tenants"] = times
         finally:
             server.release()

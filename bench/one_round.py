@@ -31,8 +31,8 @@ async def measure(name: str, url: str, scale: int) -> dict[str, float]:
         case "variants":
             from bench.jobs import shapes, variants
 
-            found = await variants.measure(url, jobs=20_000 // scale, shapes=(shapes.ONE, shapes.Shape(20, 50)))
-            return {f"{shape}, {how}, jobs/s": rate for shape, row in found.items() for how, rate in row.items()}
+            measured = await variants.measure(url, jobs=20_000 // scale, shapes=(shapes.ONE, shapes.Shape(20, 50)))
+            return {f"{shape}, {how}, jobs/s": rate for shape, row in measured.items() for how, rate in row.items()}
         case "enqueue":
             rates = await enqueue.measure(url, singly=10_000 // scale, bulk=100_000 // scale, repeats=1)
             return {"enqueue singly, jobs/s": rates.single[0], "enqueue in bulk, jobs/s": rates.bulk[0]}

@@ -47,7 +47,7 @@ async def drain(server: str, *, kept: int, processes: int, jobs: int) -> float:
             await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.scale", "--drain", url)
             for _ in range(processes)
         ]
-        assert await asyncio.gather(*(one.wait() for one in running)) == [0] * processes
+        assert await asyncio.gather(*(process.wait() for process in running)) == [0] * processes
         ended, seconds = await pool.fetchrow(MEASURED)
         assert ended == jobs, f"{ended} of {jobs} jobs have ended"
         return jobs / float(seconds)
@@ -98,11 +98,11 @@ async def _measure(server: str, chosen: argparse.Namespace) -> Table:
             rate = await drain(server, kept=kept, processes=processes, jobs=chosen.jobs)
             table.add_row("drain", f"{kept:,}", f"{processes} worker processes", f"{rate:,.0f}")
         for connections in chosen.connections:
-            shown = f"the server has room for {room}"
+            text = f"the server has room for {room}"
             if connections <= room:
                 jobs = max(10 * connections, chosen.jobs // 10)
-                shown = f"{await enqueue_singly(server, kept=kept, connections=connections, jobs=jobs):,.0f}"
-            table.add_row("enqueue one by one", f"{kept:,}", f"{connections} connections", shown)
+                text = f"{await enqueue_singly(server, kept=kept, connections=connections, jobs=jobs):,.0f}"
+            table.add_row("enqueue one by one", f"{kept:,}", f"{connections} connections", text)
     return table
 
 

@@ -107,10 +107,10 @@ async def _running(pool: Pool, url: str) -> AsyncIterator[TriggerTask]:
 async def _lateness(pool: Pool, minutely: int) -> list[float]:
     """Seconds from a full minute to each of its jobs."""
     await pool.execute(ADD_MINUTELY, minutely)
-    while len(found := await pool.fetch(LATE)) < minutely:
+    while len(rows := await pool.fetch(LATE)) < minutely:
         await asyncio.sleep(0.25)
     await pool.execute("delete from atlas.job_triggers where cron_expr = '* * * * *'")
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 async def _burst(pool: Pool, firing: TriggerTask, triggers: int) -> float:
@@ -133,9 +133,9 @@ async def _main(arguments: argparse.Namespace) -> dict[str, Any]:
             pool = await open_pool(url)
             async with pool.acquire() as conn:
                 await switch(conn, online=True, actor=ACTOR)
-            found = await run(pool, url, triggers=arguments.triggers, minutely=arguments.minutely)
+            figures = await run(pool, url, triggers=arguments.triggers, minutely=arguments.minutely)
             await pool.close()
-            return found
+            return figures
         finally:
             server.release()
 
@@ -147,10 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutely", type=int, default=200)
     configure_logs("warning")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        found = runner.run(_main(parser.parse_args(argv)))
-    print(json.dumps(found, indent=2))
-    is_late = found["lateness_worst_seconds"] >= LATE_LIMIT_SECONDS
-    is_slow = found["start_seconds"] >= START_LIMIT_SECONDS or found["burst_seconds"] >= BURST_LIMIT_SECONDS
+        figures = runner.run(_main(parser.parse_args(argv)))
+    print(json.dumps(figures, indent=2))
+    is_late = figures["lateness_worst_seconds"] >= LATE_LIMIT_SECONDS
+    is_slow = figures["start_seconds"] >= START_LIMIT_SECONDS or figures["burst_seconds"] >= BURST_LIMIT_SECONDS
     return 1 if is_late or is_slow else 0
 
 

@@ -82,8 +82,8 @@ async def main(options: argparse.Namespace) -> None:
         try:
             for _ in range(options.rounds):
                 for job_type in KINDS:
-                    found = await measure(server.url("postgres"), job_type, options.jobs)
-                    best[job_type] = max(best.get(job_type, (0.0, 0.0)), found)
+                    figures = await measure(server.url("postgres"), job_type, options.jobs)
+                    best[job_type] = max(best.get(job_type, (0.0, 0.0)), figures)
         finally:
             server.release()
     table = Table("handler", "jobs/s", "ratio", "worker, µs a job")

@@ -22,7 +22,7 @@ def bench(
     """Measure Atlas on this machine, beside plain SQL and comparable queues."""
     if not (ROOT / "bench" / "__main__.py").exists():
         raise NotFound("folder", ROOT / "bench", remedy="Run it in a checkout of Atlas: the wheel does not contain it.")
-    options = [f"--{name}" for name, wanted in (("peers", peers), ("quick", quick)) if wanted]
+    options = [f"--{name}" for name, is_on in (("peers", peers), ("quick", quick)) if is_on]
     # With --json stdout carries one document, which names the files with the figures.
     out = sys.stderr if json else None
     failed = subprocess.run(

@@ -105,8 +105,8 @@ def _value_name(option: Any, ctx: Any) -> str | None:
     """A word for the value of an option. None, which leaves it to Typer, in a version without names from Python."""
     if not hasattr(option, "display_type"):
         return None
-    shown = option.display_type(ctx).strip("<>")
-    return VALUE_NAMES.get(shown, "PATH" if "path" in shown.lower() else shown)
+    value_name = option.display_type(ctx).strip("<>")
+    return VALUE_NAMES.get(value_name, "PATH" if "path" in value_name.lower() else value_name)
 
 
 class PlainCommand(_PlainOptions, TyperCommand):
@@ -176,15 +176,15 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
 def _load(place: str, name: str) -> TyperCommand | TyperGroup:
     """Import a command from its place, `module:attribute`."""
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, TyperGroup):
-        command: Any = found
-    elif isinstance(found, typer.Typer):
-        _use_plain_options(found)
-        command = typer.main.get_command(found)
+    loaded = getattr(import_module(module), attribute)
+    if isinstance(loaded, TyperGroup):
+        command: Any = loaded
+    elif isinstance(loaded, typer.Typer):
+        _use_plain_options(loaded)
+        command = typer.main.get_command(loaded)
     else:
         single = typer.Typer(add_completion=False)
-        single.command(name, cls=PlainCommand)(found)
+        single.command(name, cls=PlainCommand)(loaded)
         command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand | TyperGroup)
     command.name = name

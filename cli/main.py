@@ -70,8 +70,8 @@ def _check_encoding(arguments: list[str]) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            shown = text.encode(errors="replace").decode()
-            raise typer.BadParameter(f"argument {position}, {shown!r}, is not text in UTF-8.") from None
+            printable = text.encode(errors="replace").decode()
+            raise typer.BadParameter(f"argument {position}, {printable!r}, is not text in UTF-8.") from None
 
 
 def _file_error(error: OSError) -> AtlasError:

@@ -7,7 +7,7 @@ import typer
 
 from atlas.cli.runtime import bring_up_to_date, execute, reach_database
 from atlas.cli.terminal.output import Json, say
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.migrations import LOCK_SECONDS
 from atlas.settings import Settings
 
@@ -29,7 +29,7 @@ def migrate(check: Check = False, json: Json = False) -> None:
         return
     url, applied = execute(_migrate)
     text = "\n".join(f"applied {name}" for name in applied) or "Nothing to do: all migrations are applied."
-    say({"database": shown(url), "applied": applied}, text, json=json)
+    say({"database": public_url(url), "applied": applied}, text, json=json)
 
 
 async def _migrate(settings: Settings) -> tuple[str, list[str]]:
@@ -39,7 +39,7 @@ async def _migrate(settings: Settings) -> tuple[str, list[str]]:
 
 def _check(*, json: bool) -> None:
     url, steps = execute(_plan)
-    document = {"database": shown(url), "pending": steps, "longest_wait_for_a_lock_seconds": LOCK_SECONDS}
+    document = {"database": public_url(url), "pending": steps, "max_lock_wait_seconds": LOCK_SECONDS}
     say(document, _text(steps), json=json)
     if steps:
         raise typer.Exit(1)

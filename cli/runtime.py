@@ -15,7 +15,7 @@ import asyncpg
 from atlas.actors import Actor
 from atlas.cli.connection.needs_database import require_database
 from atlas.db import migrations
-from atlas.db.failures import explained, shown
+from atlas.db.failures import explained, public_url
 from atlas.db.operator_connections import leave_some_free
 from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
@@ -143,7 +143,8 @@ async def _open_atlas(
         if missing := await _missing_migrations(addresses.owner_url if may_migrate else url):
             if not may_migrate:
                 raise MigrationError(
-                    f"The database {shown(url)} lacks {len(missing)} migrations of Atlas; the first is {missing[0]}.",
+                    f"The database {public_url(url)} lacks {len(missing)} migrations of Atlas; "
+                    f"the first is {missing[0]}.",
                     remedy="Run `atlas migrate`.",
                 )
             await bring_up_to_date(addresses.owner_url)
@@ -257,7 +258,7 @@ async def _failures_explained(url: str) -> AsyncIterator[None]:
             raise
         if isinstance(failure, TimeoutError):
             raise DatabaseUnreachable(
-                f"Postgres at {shown(url)} is connected and does not respond.",
+                f"Postgres at {public_url(url)} is connected and does not respond.",
                 remedy="Look at the server and its disk. Whether the command was carried out is not known: look before"
                 " you repeat it.",
             ) from error
@@ -277,7 +278,7 @@ async def _look_closer(url: str, failure: BaseException, explanation: DatabaseEr
                 if isinstance(failure, asyncpg.LockNotAvailableError):
                     _name_holder(explanation, await fetch_row(conn, LOCK_HOLDERS, schema=schema_name()))
                 elif await conn.fetchval("select pg_is_in_recovery()"):
-                    explanation.message = f"Postgres at {shown(url)} is a standby, which is read-only."
+                    explanation.message = f"Postgres at {public_url(url)} is a standby, which is read-only."
                     explanation.remedy = "Set DATABASE_URL to the primary, or promote this server."
             finally:
                 await conn.close()

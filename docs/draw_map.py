@@ -39,7 +39,7 @@ def draw() -> str:
 def _imports() -> set[tuple[str, str]]:
     """Which folder imports which."""
     names = {name for row in ROWS for name in row}
-    found = set()
+    imports = set()
     for folder in names:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path == ROOT / "atlas" / "__init__.py":  # the public names come from everywhere, when they are used
@@ -47,8 +47,8 @@ def _imports() -> set[tuple[str, str]]:
             for parts in _modules(path):
                 target = parts[1] if len(parts) > 1 and parts[1] in names else "atlas"
                 if parts[0] == "atlas" and target != folder:
-                    found.add((folder, target))
-    return found
+                    imports.add((folder, target))
+    return imports
 
 
 def _modules(path: Path) -> Iterator[list[str]]:
@@ -63,12 +63,12 @@ def _needed(imports: set[tuple[str, str]]) -> list[tuple[str, str]]:
     """Without those that a longer way implies."""
 
     def reaches(source: str, target: str) -> bool:
-        return any(one == source and (to == target or reaches(to, target)) for one, to in imports)
+        return any(importer == source and (to == target or reaches(to, target)) for importer, to in imports)
 
     return sorted(
         (source, target)
         for source, target in imports
-        if not any(one == source and to != target and reaches(to, target) for one, to in imports)
+        if not any(importer == source and to != target and reaches(to, target) for importer, to in imports)
     )
 
 

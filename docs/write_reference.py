@@ -103,7 +103,7 @@ def http_api() -> str:
 
 
 def _route(description: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> str:
-    query = [f"`{one['name']}`" for one in operation.get("parameters", ()) if one["in"] == "query"]
+    query = [f"`{parameter['name']}`" for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
     body = [f"`{name}`" for name in _body_fields(description, operation)]
     summary = _cell(operation["summary"])
     return f"| `{method.upper()} {path}` | {summary} | {', '.join(query)} | {', '.join(body)} |"
@@ -112,11 +112,11 @@ def _route(description: dict[str, Any], method: str, path: str, operation: dict[
 def _body_fields(description: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     """The fields of a body that is a JSON object; required ones end with an asterisk."""
     content = operation.get("requestBody", {}).get("content", {})
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for schema in _objects(description, content.get("application/json", {}).get("schema", {})):
         required = schema.get("required", ())
-        found |= {name: f"{name}*" if name in required else name for name in schema.get("properties", {})}
-    return list(found.values())
+        fields |= {name: f"{name}*" if name in required else name for name in schema.get("properties", {})}
+    return list(fields.values())
 
 
 def _objects(description: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

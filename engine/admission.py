@@ -63,41 +63,41 @@ async def load_admission(conn: Connection, job_type: str, tenant_id: UUID) -> Ad
     return _admission(key, row)
 
 
-async def load_admissions(conn: Connection, wanted: Iterable[tuple[str, UUID]]) -> dict[tuple[str, UUID], Admission]:
+async def load_admissions(conn: Connection, types: Iterable[tuple[str, UUID]]) -> dict[tuple[str, UUID], Admission]:
     """Load what is published about many (type, tenant) pairs. A tenant that does not exist has no entry.
 
     For callers that allow unknown types: it looks for no similar names.
     """
-    asked = {(canonical(job_type), tenant_id): (job_type, tenant_id) for job_type, tenant_id in wanted}
+    asked = {(canonical(job_type), tenant_id): (job_type, tenant_id) for job_type, tenant_id in types}
     rows = await fetch(conn, ADMIT_MANY, keys=[key for key, _ in asked], tenants=[tenant_id for _, tenant_id in asked])
     return {asked[row["key"], row["tenant_id"]]: _admission(row["key"], row) for row in rows}
 
 
 def _admission(key: str, row: Any) -> Admission:
     schema, argv, env = (orjson.loads(row[name] or empty) for name, empty in _EMPTY.items())
-    known = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]), row["near"])
-    return Admission(key, row["slug"], schema, has_secrets(schema), *known)
+    definition = (row["definition_id"], bool(row["is_active"]), argv, env, bool(row["audit_content"]), row["near"])
+    return Admission(key, row["slug"], schema, has_secrets(schema), *definition)
 
 
-def admitted(job: NewJob, terms: Admission) -> NewJob:
+def admitted(job: NewJob, admission: Admission) -> NewJob:
     """Return the job ready to enqueue, or raise the reason why it is refused."""
-    if terms.key == ENGINE_RUN:
+    if admission.key == ENGINE_RUN:
         raise InvalidInput("The job", [FieldError("job_type", f"{ENGINE_RUN} {NOT_A_JOB}")], remedy=REQUEST_RUN)
-    known = registered().get(terms.key)
-    if terms.near is not None and known is None and not (job.allow_unknown or job.needs_host):
-        raise unknown_name("The job", "job_type", terms.key, terms.near)
-    text = input_text(terms.key, job.input)
-    if known is None or not known.is_command:
-        check_input(terms.key, text)
-    is_command = terms.definition_id is not None
-    if terms.schema:
-        require_fit(terms.schema, job.input, what=f"The input of {terms.key}", has_formats=is_command)
+    job_type = registered().get(admission.key)
+    if admission.near is not None and job_type is None and not (job.allow_unknown or job.needs_host):
+        raise unknown_name("The job", "job_type", admission.key, admission.near)
+    text = input_text(admission.key, job.input)
+    if job_type is None or not job_type.is_command:
+        check_input(admission.key, text)
+    is_command = admission.definition_id is not None
+    if admission.schema:
+        require_fit(admission.schema, job.input, what=f"The input of {admission.key}", has_formats=is_command)
     if is_command:
-        _check_command(job, terms)
-        job = replace(job, definition_id=terms.definition_id)
-    audited = job.audit_content or terms.audit_content
+        _check_command(job, admission)
+        job = replace(job, definition_id=admission.definition_id)
+    audited = job.audit_content or admission.audit_content
     # A type of Atlas's own has secrets also before a worker has published it.
-    schema = terms.schema if terms.has_secrets else secret_schema(terms.key)
+    schema = admission.schema if admission.has_secrets else secret_schema(admission.key)
     if schema is None:
         return replace(job, secrets=(), input_json=text, audit_content=audited)
     public, secrets = split_secrets(schema, job.input, job.tenant_id, secret_key())
@@ -125,10 +125,10 @@ async def enqueue_definition(
     return await enqueue(conn, job, actor=actor, coalesce=coalesce)
 
 
-def _check_command(job: NewJob, terms: Admission) -> None:
+def _check_command(job: NewJob, admission: Admission) -> None:
     """Fill the template once now, so that a wrong argument is refused before the job runs."""
-    if not terms.is_active:
-        raise Refused(f"The definition {terms.key} is disabled.", remedy="An operator can make it active again.")
-    facts = Facts(job.tenant_id, terms.tenant_slug, job.id)
-    fill_argv(terms.argv, job.input, facts)
-    fill_env(terms.env, job.input, facts, {})
+    if not admission.is_active:
+        raise Refused(f"The definition {admission.key} is disabled.", remedy="An operator can make it active again.")
+    facts = Facts(job.tenant_id, admission.tenant_slug, job.id)
+    fill_argv(admission.argv, job.input, facts)
+    fill_env(admission.env, job.input, facts, {})

@@ -53,12 +53,12 @@ async def find_alerts(conn: Connection) -> list[Alert]:
 
 async def save_findings(conn: Connection, findings: list[Alert], *, by: str) -> None:
     """Store the findings for every process to read; writes only if they differ from the stored ones."""
-    found = orjson.dumps({"findings": [dict(finding) for finding in findings]}).decode()
-    await fetch(conn, SAVE, value=found, by=by)
+    document = orjson.dumps({"findings": [dict(finding) for finding in findings]}).decode()
+    await fetch(conn, SAVE, value=document, by=by)
 
 
 async def read_findings(conn: Connection) -> list[Alert]:
     """The findings that a scheduler stored last."""
     row = await prisma_on(conn).systemstate.find_unique({"key": "watchdog"})
     stored = {} if row is None else cast("dict[str, Any]", row.value)
-    return [Alert(**one) for one in stored.get("findings", [])]
+    return [Alert(**finding) for finding in stored.get("findings", [])]

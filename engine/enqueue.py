@@ -53,7 +53,7 @@ async def enqueue_group(
     jobs ends at once. A job whose dedupe key is held by another is not a member. The tenant is that of the jobs.
     """
     owners = [tenant_id, *(job.tenant_id for job in jobs[:1]), None if then is None else then.tenant_id]
-    owner = next((one for one in owners if one is not None), SYSTEM_TENANT)
+    owner = next((owner for owner in owners if owner is not None), SYSTEM_TENANT)
     ready = jobs if all(map(_is_known, jobs)) else await _admit_all(conn, jobs)
     if then is not None:
         then = await _admit_then(conn, then, len(jobs))

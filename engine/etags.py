@@ -1,4 +1,4 @@
-"""Preconditions of an edit: an entity tag, which names one state, or a date since which nobody has edited.
+"""Preconditions of an edit: an entity tag, which names one state, or a date since which no one has edited.
 
 A tag is a hash of what an edit can change. What Atlas itself writes, when a trigger fires, say, changes no tag and no
 date of the last edit.

@@ -16,7 +16,7 @@ IdKind = Literal[
 KINDS = tuple(kind for kind in get_args(IdKind) if kind != "any")
 
 # Of those that begin alike, how many are named.
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 def prefix_bounds(prefix: str) -> tuple[UUID, UUID]:
@@ -38,6 +38,6 @@ async def ids_between(
 
     A kind that is not `among` these has none, and `any` looks through these alone.
     """
-    kinds = [each for each in among if kind in (each, "any")]
-    found = await fetch(conn, IDS, kinds=kinds, low=low, high=high, tenant_id=tenant_id, most=MOST_NAMED + 1)
-    return [row["id"] for row in found]
+    kinds = [allowed for allowed in among if kind in (allowed, "any")]
+    rows = await fetch(conn, IDS, kinds=kinds, low=low, high=high, tenant_id=tenant_id, most=MAX_NAMED + 1)
+    return [row["id"] for row in rows]

@@ -36,14 +36,14 @@ def list_mails(
     folder: Path, *, tenant: str | None = None, limit: int = 50, before: MailPosition | None = None
 ) -> list[OutboxMail]:
     """The newest mails first, of one tenant or all, or those before one; a file that cannot be read is listed too."""
-    found = []
+    mails = []
     for path in _paths(folder, tenant):
         # The file may be gone by now, or be a link to one that is.
         with suppress(FileNotFoundError):
             position = _time(path.lstat()), stored_text(path.stem)
             if before is None or position < before:
-                found.append((position, path))
-    return [_summary(path, position[0]) for position, path in nlargest(limit, found)]
+                mails.append((position, path))
+    return [_summary(path, position[0]) for position, path in nlargest(limit, mails)]
 
 
 def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple[OutboxMail, EmailMessage, bytes]:
@@ -90,9 +90,9 @@ def _paths(folder: Path, tenant: str | None) -> Iterator[Path]:
         tenants = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
         raise _unreadable(folder, error) from error
-    for one in tenants:
-        if one.is_dir() and (tenant is None or one.name == tenant):
-            yield from one.glob(f"*{ENDING}")
+    for slug in tenants:
+        if slug.is_dir() and (tenant is None or slug.name == tenant):
+            yield from slug.glob(f"*{ENDING}")
 
 
 def _summary(path: Path, written_at: datetime) -> OutboxMail:

@@ -110,9 +110,9 @@ class JobsRepository:
     async def mark_success(self, conn: Connection, job_id: UUID, output: Any = None) -> None:
         """running → succeeded."""
         job = self._held_job(job_id)
-        known = registered().get(canonical(job.job_type))
-        text = dump_output(output, limit=LARGEST_OUTPUT if known is None else known.max_output)
-        action = "JOB_SUCCEEDED" if known is None else known.success_action
+        registered_type = registered().get(canonical(job.job_type))
+        text = dump_output(output, limit=LARGEST_OUTPUT if registered_type is None else registered_type.max_output)
+        action = "JOB_SUCCEEDED" if registered_type is None else registered_type.success_action
         await self._finish(conn, job, succeed(job, self.claimant.id, text, action))
 
     async def mark_failure(self, conn: Connection, job_id: UUID, error: BaseException | str) -> None:
@@ -126,10 +126,10 @@ class JobsRepository:
         return await get_job(conn, job_id)
 
     async def list(
-        self, conn: Connection, wanted: JobFilter | None = None, *, before: UUID | None = None, limit: int = 50
+        self, conn: Connection, job_filter: JobFilter | None = None, *, before: UUID | None = None, limit: int = 50
     ) -> list[JobRow]:
         """A page of jobs, newest first."""
-        return await list_jobs(conn, wanted, before=before, limit=limit)
+        return await list_jobs(conn, job_filter, before=before, limit=limit)
 
     def _held_job(self, job_id: UUID) -> ClaimedJob:
         if job_id not in self._held:
@@ -151,11 +151,17 @@ class JobsRepository:
 
     async def _retries_of(self, conn: Connection, job: ClaimedJob) -> int:
         """Those of the repository's own policy, else of the job's handler in this process, else as published."""
-        known = registered().get(canonical(job.job_type))
+        registered_type = registered().get(canonical(job.job_type))
         if self._policy is not None:
             return policy_of(self._policy).max_retries
-        return int(await fetch_value(conn, RETRIES, job_id=job.id)) if known is None else known.max_retries
+        return (
+            int(await fetch_value(conn, RETRIES, job_id=job.id))
+            if registered_type is None
+            else registered_type.max_retries
+        )
 
     def _policy_of(self, job: ClaimedJob) -> RetryPolicy:
-        known = registered().get(canonical(job.job_type))
-        return policy_of(self._policy) if known is None or self._policy is not None else known.policy
+        registered_type = registered().get(canonical(job.job_type))
+        return (
+            policy_of(self._policy) if registered_type is None or self._policy is not None else registered_type.policy
+        )

@@ -43,10 +43,10 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
         return [FieldError(field, f"is not plain JSON: {error}")]
     if len(text) > MAX_SCHEMA_SIZE:
         return [FieldError(field, f"is larger than {MAX_SCHEMA_SIZE // 1024} KiB")]
-    found = list(_forbidden(schema, field, depth=0))
-    if not found and _parts(text)[0] > MAX_PARTS:
-        found = [FieldError(field, f"has more than {MAX_PARTS:,} parts, where a reference is all that it refers to")]
-    if not found:
+    errors = list(_forbidden(schema, field, depth=0))
+    if not errors and _parts(text)[0] > MAX_PARTS:
+        errors = [FieldError(field, f"has more than {MAX_PARTS:,} parts, where a reference is all that it refers to")]
+    if not errors:
         import jsonschema_rs
 
         try:
@@ -60,10 +60,10 @@ def check_schema(schema: Mapping[str, Any], *, field: str) -> list[FieldError]:
                 if unknown
                 else f"is not JSON Schema: {error.message}"
             )
-            found.append(FieldError(path, reason))
+            errors.append(FieldError(path, reason))
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            found.append(FieldError(field, f"is not JSON Schema: {_first_line(error)}"))
-    return found
+            errors.append(FieldError(field, f"is not JSON Schema: {_first_line(error)}"))
+    return errors
 
 
 def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_formats: bool = True) -> list[FieldError]:
@@ -74,15 +74,15 @@ def schema_errors(schema: Mapping[str, Any], value: Mapping[str, Any], *, has_fo
     """
     if not schema:
         return []
-    text, given = orjson.dumps(schema), dict(value)
+    text, values = orjson.dumps(schema), dict(value)
     validator = validator_of(text, has_formats)
-    if validator.is_valid(given):
+    if validator.is_valid(values):
         return []
-    if text.count(b"{") * orjson.dumps(given).count(b",") > MAX_DESCRIBED:
-        found = [_first_error(validator, given)]
+    if text.count(b"{") * orjson.dumps(values).count(b",") > MAX_DESCRIBED:
+        errors = [_first_error(validator, values)]
     else:
-        found = list(islice(validator.iter_errors(given), MAX_ERRORS))
-    return [FieldError(".".join(str(part) for part in error.instance_path), error.message) for error in found]
+        errors = list(islice(validator.iter_errors(values), MAX_ERRORS))
+    return [FieldError(".".join(str(part) for part in error.instance_path), error.message) for error in errors]
 
 
 def _first_error(validator: Any, value: dict[str, Any]) -> Any:
@@ -108,7 +108,7 @@ def is_quick(schema: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
 def _parts(text: bytes) -> tuple[int, bool]:
     """How many parts a schema has, where a reference is all that it refers to; and whether one refers to itself."""
     schema = orjson.loads(text)
-    known: dict[str, int] = {}
+    counts: dict[str, int] = {}
     within: set[str] = set()
     is_recursive = False
 
@@ -127,11 +127,11 @@ def _parts(text: bytes) -> tuple[int, bool]:
         if reference in within:
             is_recursive = True
             return 1
-        if reference not in known:
+        if reference not in counts:
             within.add(reference)
-            known[reference] = count(_referred(schema, reference))
+            counts[reference] = count(_referred(schema, reference))
             within.remove(reference)
-        return known[reference]
+        return counts[reference]
 
     try:
         return count(schema), is_recursive
@@ -158,14 +158,14 @@ def template_errors(
     text = orjson.dumps(schema)
     if not is_constant(template) and any(word in text for word in _CONDITIONS):
         return []
-    found = []
+    errors = []
     for error in validator_of(text, has_formats).iter_errors(dict(template)):
         part: Any = template
         for step in error.instance_path:
             part = part[step]
         if is_constant(part) or error.kind.name in _OF_NAMES:
-            found.append(FieldError(".".join(str(step) for step in error.instance_path), error.message))
-    return found[:MAX_ERRORS]
+            errors.append(FieldError(".".join(str(step) for step in error.instance_path), error.message))
+    return errors[:MAX_ERRORS]
 
 
 def require_fit(schema: Mapping[str, Any], value: Mapping[str, Any], *, what: str, has_formats: bool = True) -> None:

@@ -46,20 +46,20 @@ class SynonymConflict(ValueError):
 def synonyms_of(fields: Iterable[str], model: str = "") -> dict[str, str]:
     """The synonyms of these fields, each with the field it stands for. A field's own name is never a synonym."""
     own = dict.fromkeys(fields)
-    found = {name: field for field in own for name in (*FIELDS.get(field, ()), *FIELDS.get(f"{model}.{field}", ()))}
-    return {name: field for name, field in found.items() if name not in own}
+    synonyms = {name: field for field in own for name in (*FIELDS.get(field, ()), *FIELDS.get(f"{model}.{field}", ()))}
+    return {name: field for name, field in synonyms.items() if name not in own}
 
 
 def by_own_names(values: Mapping[str, Any], synonyms: Mapping[str, str]) -> dict[str, Any]:
     """The values under Atlas's names. Raises SynonymConflict where two names of a field have different values."""
-    found = {name: value for name, value in values.items() if name not in synonyms}
+    renamed = {name: value for name, value in values.items() if name not in synonyms}
     for name, value in values.items():
         if name in synonyms:
             field = synonyms[name]
             meant = value - 1 if name in ONE_MORE and type(value) in (int, float) else value
-            if found.setdefault(field, meant) != meant:
+            if renamed.setdefault(field, meant) != meant:
                 raise SynonymConflict(name, field)
-    return found
+    return renamed
 
 
 def own_statuses(statuses: Collection[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class TriggerTask:
         self._kinds = Quarantine(fire_due), Quarantine(fire_due_events)
         self._timeout = TRANSACTION_SECONDS
         self._failed = RepeatedWarning(log, "firing failed and is repeated")
-        # Without jitter: the interval is how late a due time may be that nobody knew of.
+        # Without jitter: the interval is how late a due time may be that no one knew of.
         self.task = tasks.add(POLL_SECONDS, self.fire, jitter=0.0)
         leader.on_change(self.task.wake)
 
@@ -48,7 +48,7 @@ class TriggerTask:
             return POLL_SECONDS
         self._timeout = TRANSACTION_SECONDS
         self._log(polled)
-        waits = [one.next_in for one in polled if one.next_in is not None and not one.closed]
+        waits = [result.next_in for result in polled if result.next_in is not None and not result.closed]
         return min([POLL_SECONDS, *(max(0.0, wait) for wait in waits)])
 
     def _slow_down(self) -> None:
@@ -58,6 +58,6 @@ class TriggerTask:
             kind.fire_singly()
 
     def _log(self, polled: list[Polled]) -> None:
-        fired = sum(one.fired for one in polled)
+        fired = sum(result.fired for result in polled)
         if fired:
             log.info("triggers fired", firings=fired, leads=self._leader.leads)

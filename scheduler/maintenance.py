@@ -79,7 +79,7 @@ class Maintenance:
         self._pool = pool
         self._stop = stop
         self._name = new_worker_id()
-        self._known: set[Alert] = set()
+        self._alerts: set[Alert] = set()
 
     def add_to(self, tasks: TaskScheduler) -> None:
         """Have all of it run. What goes on in batches ends after the batch during which the stop event is set."""
@@ -111,13 +111,13 @@ class Maintenance:
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             findings = await find_alerts(conn)
             await save_findings(conn, findings, by=self._name)
-        for new in set(findings) - self._known:
+        for new in set(findings) - self._alerts:
             log.warning(new.message, kind=new.kind, subject=new.subject)
-        kinds = {(one.kind, one.subject) for one in findings}
-        for over in self._known:
+        kinds = {(finding.kind, finding.subject) for finding in findings}
+        for over in self._alerts:
             if (over.kind, over.subject) not in kinds:
                 log.info("an alert is over", kind=over.kind, subject=over.subject)
-        self._known = set(findings)
+        self._alerts = set(findings)
 
     async def meter(self) -> None:
         """Add what happened to usage, counts, totals and series, and count the jobs anew where that is due."""

@@ -41,15 +41,15 @@ class Quarantine:
         if self._singly:
             options["limit"] = 1
         try:
-            found = await self._fire(conn, late_by=late_by, **options)
+            result = await self._fire(conn, late_by=late_by, **options)
         except Unfired as error:
             self._learn(error.held)
             raise
         self._repeats = False
-        if not found.closed:
-            self._out = {id: one for id, one in self._out.items() if one[0] > now}
-        self._singly = max(0, self._singly - 1) if found.next_in == 0.0 else 0
-        return found
+        if not result.closed:
+            self._out = {id: failure for id, failure in self._out.items() if failure[0] > now}
+        self._singly = max(0, self._singly - 1) if result.next_in == 0.0 else 0
+        return result
 
     def fire_singly(self) -> None:
         """After a timeout, fire one by one for a while, so that some of it is done."""
@@ -57,7 +57,7 @@ class Quarantine:
 
     def _learn(self, held: Sequence[UUID]) -> None:
         now = asyncio.get_running_loop().time()
-        self._out = {id: one for id, one in self._out.items() if one[0] + MAX_SECONDS > now}
+        self._out = {id: failure for id, failure in self._out.items() if failure[0] + MAX_SECONDS > now}
         before = [id for id in held if id in self._out]
         if not before and not self._repeats:
             self._repeats = True

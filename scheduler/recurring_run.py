@@ -66,8 +66,8 @@ class RecurringContext:
 def check_function(function: Function) -> list[FieldError]:
     """What is wrong with a function's parameters."""
     required = _required(function)
-    if len(required) > 1 or any(one.kind is inspect.Parameter.KEYWORD_ONLY for one in required):
-        names = ", ".join(one.name for one in required)
+    if len(required) > 1 or any(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in required):
+        names = ", ".join(parameter.name for parameter in required)
         return [FieldError("fn", f"requires {names}; it may take its context, or nothing")]
     return []
 
@@ -126,10 +126,14 @@ def _required(function: Function) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         # Some functions written in C do not tell.
         return []
-    return [one for one in parameters if one.default is one.empty and one.kind not in _VARIADIC]
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in _VARIADIC
+    ]
 
 
 def _failed(error: BaseException) -> tuple[Outcome, str]:
     kind, message = type(error).__name__, str(error).strip()
-    shown = message if isinstance(error, AtlasError) and message else f"{kind}: {message}" if message else kind
-    return "failed", stored_text(shown)[:MAX_ERROR_LENGTH]
+    text = message if isinstance(error, AtlasError) and message else f"{kind}: {message}" if message else kind
+    return "failed", stored_text(text)[:MAX_ERROR_LENGTH]

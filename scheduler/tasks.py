@@ -26,7 +26,7 @@ from atlas.waiting import wait_for
 Work = Callable[[], Awaitable[float | None]]
 
 JITTER = 0.1
-# How often the machine's clock is compared with one that nobody sets, and how far they may drift apart meanwhile.
+# How often the machine's clock is compared with one that no one sets, and how far they may drift apart meanwhile.
 CLOCK_SECONDS = 1.0
 
 log = get_logger("scheduler")

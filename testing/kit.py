@@ -90,10 +90,10 @@ class AtlasKit:
 
     async def job(self, job_id: UUID) -> JobRow:
         """The job as it is now."""
-        found = await get_job(self.pool, job_id)
-        if found is None:
+        job = await get_job(self.pool, job_id)
+        if job is None:
             raise NotFound("job", job_id)
-        return found
+        return job
 
     async def attempts(self, job_id: UUID) -> list[Mapping[str, Any]]:
         """Every attempt of a job, the first one first."""
@@ -183,7 +183,7 @@ class AtlasKit:
 
     def _worker(self, limit: int | None, concurrency: int) -> Worker:
         served = sorted(registered())
-        options = WorkerOptions(served, concurrency=concurrency, lease=LEASE_SECONDS, drain=True, most_jobs=limit)
+        options = WorkerOptions(served, concurrency=concurrency, lease=LEASE_SECONDS, drain=True, max_jobs=limit)
         worker = Worker(self.pool, self.url, options, listen=self._listens)
         worker.override_lifespans(self._provided)
         if self._loses_lease:
@@ -237,9 +237,9 @@ class AtlasKit:
 
     async def _decide(self, run_id: UUID, step: str | None, comment: str | None, *, approve: bool) -> None:
         pending = await list_approvals(self.pool, run_id=run_id, status="pending")
-        asked = [one for one in pending if step in (None, one.step)]
+        asked = [approval for approval in pending if step in (None, approval.step)]
         if len(asked) != 1:
-            names = ", ".join(str(one.step) for one in pending) or "nothing"
+            names = ", ".join(str(approval.step) for approval in pending) or "nothing"
             raise Conflict(
                 f"Run {run_id} asks for {names}; exactly one question can be decided.",
                 remedy="Name its step, or let the run get there with `run_due_jobs`.",

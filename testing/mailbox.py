@@ -36,8 +36,8 @@ class Mailbox:
 
     def all(self, tenant: str | None) -> list[EmailMessage]:
         """The mails of a tenant, or of all, the oldest first."""
-        found = list_mails(self._folder, tenant=tenant, limit=sys.maxsize)
-        return [self.of(UUID(one.job_id)) for one in reversed(found)]
+        mails = list_mails(self._folder, tenant=tenant, limit=sys.maxsize)
+        return [self.of(UUID(mail.job_id)) for mail in reversed(mails)]
 
     def of(self, job_id: UUID) -> EmailMessage:
         """The mail of one job, or NotFound."""

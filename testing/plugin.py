@@ -70,9 +70,9 @@ def atlas_template(atlas_databases: TestDatabases, atlas_tables: MakeTables | No
     async def fill(url: str) -> None:
         assert atlas_tables is not None
         # A plain function may run an event loop of its own, as Alembic does.
-        made = await asyncio.to_thread(atlas_tables, url)
-        if made is not None:
-            await made
+        result = await asyncio.to_thread(atlas_tables, url)
+        if result is not None:
+            await result
 
     return None if atlas_tables is None else asyncio.run(atlas_databases.add_template(fill))
 

@@ -72,7 +72,7 @@ async def watch_loop(holds: list[float]) -> None:
         before = now
 
 
-async def longest_hold(work: Awaitable[Any]) -> float:
+async def max_hold(work: Awaitable[Any]) -> float:
     """Do something, and return how long it held the loop at most."""
     holds: list[float] = []
     watching = asyncio.create_task(watch_loop(holds))

@@ -100,8 +100,8 @@ def ensure_packages(*, for_running: bool = False) -> None:
     The tools of its developers are left out `for_running`, unless they are there already.
     """
     always = ["all", "generate"] if has_node() else ["all", "generate", "node"]
-    wanted = _packages_hash(["dev", *always])
-    enough = {wanted, _packages_hash(always)} if for_running else {wanted}
+    digest = _packages_hash(["dev", *always])
+    enough = {digest, _packages_hash(always)} if for_running else {digest}
     if _read(PACKAGES_MARK) in enough:
         return
     extras = always if for_running else ["dev", *always]
@@ -131,13 +131,13 @@ def ensure_node_packages(*, for_linting: bool = False) -> None:
     mark = WEB / "node_modules" / NODE_PACKAGES_MARK
     with_linters = for_linting or (_read(mark) or "").endswith(LINTERS)
     locked = _sha256(b"".join((WEB / name).read_bytes() for name in ("package.json", "package-lock.json", ".npmrc")))
-    wanted = locked + LINTERS if with_linters else locked
-    if _read(mark) == wanted:
+    packages = locked + LINTERS if with_linters else locked
+    if _read(mark) == packages:
         return
     doing = "installing the packages of the web pages" + (" and their linters" if with_linters else "")
     npm = ["npm", "ci", "--loglevel=http", *([] if with_linters else ["--omit=dev"])]
     run_step(doing, npm, cwd=WEB, env=_node_environment())
-    mark.write_text(wanted)
+    mark.write_text(packages)
 
 
 def ensure_pages() -> None:
@@ -164,18 +164,18 @@ def _pages_hash() -> str:
 
 def ensure_type_links() -> None:
     """Links under the import names, for type checkers and editors: they do not follow the map of `setup.py`."""
-    wanted = {path.name: path for path in (ROOT / "atlas").iterdir() if path.suffix in ("", ".py", ".typed")}
-    wanted |= {floor: ROOT / floor for floor in FLOORS} | {"generated": GENERATED}
-    _link_all(TYPES / "atlas", wanted)
+    links = {path.name: path for path in (ROOT / "atlas").iterdir() if path.suffix in ("", ".py", ".typed")}
+    links |= {floor: ROOT / floor for floor in FLOORS} | {"generated": GENERATED}
+    _link_all(TYPES / "atlas", links)
     _link_all(TYPES, {"bench": ROOT / "bench", "tools": ROOT / "tools"})
 
 
-def _link_all(folder: Path, wanted: dict[str, Path]) -> None:
+def _link_all(folder: Path, links: dict[str, Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for link in folder.iterdir():
-        if link.is_symlink() and wanted.get(link.name) != link.readlink():
+        if link.is_symlink() and links.get(link.name) != link.readlink():
             link.unlink()
-    for name, target in wanted.items():
+    for name, target in links.items():
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(target)
 

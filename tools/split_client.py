@@ -38,35 +38,39 @@ def split(file: Path) -> None:
     text = file.read_text()
     lines = text.splitlines()
     statements = ast.parse(text).body
-    classes = [one for one in statements if isinstance(one, ast.ClassDef) and not one.name.startswith("_")]
-    before = [one for one in statements if one.lineno < classes[0].lineno]
-    after = [one for one in statements if one.lineno > classes[-1].lineno]
-    imports = [one for one in after if isinstance(one, ast.Import | ast.ImportFrom)]
-    private = [one for one in (*before, *after) if isinstance(one, ast.ClassDef | ast.FunctionDef)]
-    head = [
-        *_texts(lines, (one for one in before if one not in private)),
-        *(f"from .{file.stem} import {one.name}" for one in private),
+    classes = [
+        statement
+        for statement in statements
+        if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_")
     ]
-    for one in classes:
-        part = file.with_name(f"{file.stem}_{one.name}.py")
-        part.write_text("\n".join([*head, *_texts(lines, [one, *imports])]) + "\n")
-    shared = [*before, *(one for one in after if one in private), *imports]
-    typed = "\n".join(f"    from .{file.stem}_{one.name} import {one.name} as {one.name}" for one in classes)
+    before = [statement for statement in statements if statement.lineno < classes[0].lineno]
+    after = [statement for statement in statements if statement.lineno > classes[-1].lineno]
+    imports = [statement for statement in after if isinstance(statement, ast.Import | ast.ImportFrom)]
+    private = [statement for statement in (*before, *after) if isinstance(statement, ast.ClassDef | ast.FunctionDef)]
+    head = [
+        *_texts(lines, (statement for statement in before if statement not in private)),
+        *(f"from .{file.stem} import {statement.name}" for statement in private),
+    ]
+    for node in classes:
+        part = file.with_name(f"{file.stem}_{node.name}.py")
+        part.write_text("\n".join([*head, *_texts(lines, [node, *imports])]) + "\n")
+    shared = [*before, *(statement for statement in after if statement in private), *imports]
+    typed = "\n".join(f"    from .{file.stem}_{node.name} import {node.name} as {node.name}" for node in classes)
     file.write_text("\n".join([*_texts(lines, shared), FACE.format(imports=typed)]))
 
 
 def take_plain_inputs(file: Path) -> None:
     """Type the input of a new job as what `job.create` takes: Json, or a plain dict."""
     lines = file.read_text().splitlines()
-    for one in ast.parse("\n".join(lines)).body:
-        if isinstance(one, ast.ClassDef) and one.name in NEW_JOBS:
-            line = lines.index("    input: 'fields.Json'", one.lineno)
+    for statement in ast.parse("\n".join(lines)).body:
+        if isinstance(statement, ast.ClassDef) and statement.name in NEW_JOBS:
+            line = lines.index("    input: 'fields.Json'", statement.lineno)
             lines[line] = "    input: Union['fields.Json', Mapping[str, Any]]"
     file.write_text("\n".join(lines) + "\n")
 
 
 def _texts(lines: list[str], statements: Iterable[ast.stmt]) -> list[str]:
-    return ["\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in statements]
+    return ["\n".join(lines[statement.lineno - 1 : statement.end_lineno]) for statement in statements]
 
 
 if __name__ == "__main__":

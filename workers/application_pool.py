@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import asyncpg
 
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.pool import Connection, Pool, open_own_login
 from atlas.db.schema import schema_name
 from atlas.db.statements import statement
@@ -55,7 +55,7 @@ async def _open_checked(url: str, size: int) -> Pool:
     await pool.close()
     if row is None:
         raise SettingsError(
-            f"The database at {shown(url)} holds no schema {schema_name()} with the function commit_attempt.",
+            f"The database at {public_url(url)} holds no schema {schema_name()} with the function commit_attempt.",
             remedy="Let ATLAS_APPLICATION_DATABASE_URL lead to the database of DATABASE_URL, and run `atlas migrate`.",
         )
     raise Refused(

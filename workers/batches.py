@@ -131,9 +131,9 @@ def outcomes_of(job_type: JobType, returned: Any, count: int) -> Sequence[Any]:
     if returned is None:
         return [None] * count
     if not isinstance(returned, Sequence) or len(returned) != count:
-        found = f"{len(returned)}" if isinstance(returned, Sequence) else type(returned).__name__
+        size = f"{len(returned)}" if isinstance(returned, Sequence) else type(returned).__name__
         raise PermanentError(
-            f"The batch handler of {job_type.key} returned {found} for {count} jobs.",
+            f"The batch handler of {job_type.key} returned {size} for {count} jobs.",
             remedy="Return None, or a list with an output or an exception for each job.",
         )
     return returned

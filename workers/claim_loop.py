@@ -195,7 +195,7 @@ class ClaimLoop:
 
     @property
     def _may_claim_ahead(self) -> bool:
-        is_free = self._phase is Phase.CLAIMING and self._drain.most_jobs is None
+        is_free = self._phase is Phase.CLAIMING and self._drain.max_jobs is None
         return is_free and not (self._reconciler.is_due or self._reconciler.is_running)
 
     async def _repeat(self, serve: Callable[[], Awaitable[None]]) -> None:
@@ -324,7 +324,7 @@ class ClaimLoop:
         if turn.claimed:
             self._rights.present.grant(call.asked_at)
         elif turn.closed:
-            self._rights.wanted.set()
+            self._rights.requested.set()
 
     def _settle(self, call: TurnCall, turn: TurnResult) -> None:
         """Drop what was recorded, run what was claimed, and decide whether to ask again."""
@@ -369,7 +369,7 @@ class ClaimLoop:
     def _take(self, turn: TurnResult, *, asked_at: float, first: bool = False) -> None:
         """Hold and run what was claimed, behind what waits for a slot or before it."""
         may_start = self._rights.covers(turn.pauses, asked_at)
-        if may_start and self._drain.most_jobs is not None:
+        if may_start and self._drain.max_jobs is not None:
             self._drain.began(turn.claimed)
         # As from the fast lane: the first job of a tenant does not wait behind what was prefetched for others.
         ahead, rest = self._held.split_newcomers(turn.claimed) if turn.contested and not first else ([], turn.claimed)

@@ -17,18 +17,18 @@ REFUSED_SECONDS = 0.1
 class Drain:
     """`ended` is set when the worker has to end: it was stopped, or it is drained."""
 
-    def __init__(self, *, when_empty: bool, most_jobs: int | None) -> None:
+    def __init__(self, *, when_empty: bool, max_jobs: int | None) -> None:
         self.when_empty = when_empty
         self.ended = asyncio.Event()
         self.found_gate_closed = False
-        self.most_jobs = most_jobs
+        self.max_jobs = max_jobs
         self._begun = 0
         self.begun_types: Counter[str] = Counter()
 
     @property
     def has_begun_all(self) -> bool:
         """True when the worker has begun as many jobs as it may."""
-        return self.most_jobs is not None and self._begun >= self.most_jobs
+        return self.max_jobs is not None and self._begun >= self.max_jobs
 
     async def check_refusal(self, conn: Connection, turn: TurnResult, lease: WorkerLease) -> None:
         """A claim is also refused while the gate is being switched, or when the lease is over: a drain then goes on."""
@@ -41,9 +41,9 @@ class Drain:
 
     def limit(self, request: Request, *, in_flight: int) -> Request:
         """The part of a request that is left to it. With a limit nothing is prefetched."""
-        if self.most_jobs is None:
+        if self.max_jobs is None:
             return request
-        left = min(request.slots, self.most_jobs - self._begun - in_flight)
+        left = min(request.slots, self.max_jobs - self._begun - in_flight)
         return Request(left, 0, request.alone) if left > 0 else NO_JOBS
 
     def began(self, jobs: Sequence[ClaimedJob]) -> None:

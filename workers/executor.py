@@ -93,12 +93,12 @@ class Executor:
             self._queue.extendleft(jobs)
         else:
             self._queue.extend(jobs)
-        wanted = len(self._queue) - before
-        while wanted > 0 and self._idle:
+        count = len(self._queue) - before
+        while count > 0 and self._idle:
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
-                wanted -= 1
+                count -= 1
 
     @property
     def waiting(self) -> int:

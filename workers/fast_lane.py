@@ -46,7 +46,7 @@ class FastLane:
         self._take = take
         # The tenants whose jobs the last two calls of the claim loop brought.
         self._served: tuple[frozenset[UUID], frozenset[UUID]] = (frozenset(), frozenset())
-        self._wanted: tuple[UUID, str] | None = None
+        self._place: tuple[UUID, str] | None = None
         self._new = asyncio.Event()
         # Set once the worker is busy, shares its slots fairly, and has room for jobs ahead of others.
         self._is_needed = asyncio.Event()
@@ -79,14 +79,14 @@ class FastLane:
         tenant_id, job_type, _ = job
         if any(tenant_id in tenants for tenants in self._served) or not self._demand.has_room_ahead:
             return False
-        if not self.idle.is_set() and self._wanted == (tenant_id, job_type):
+        if not self.idle.is_set() and self._place == (tenant_id, job_type):
             # Heard twice: from this process and from the server.
             return True
         serves_it = claimant.job_types is None or job_type in claimant.job_types
         now = time.monotonic()
         if not (serves_it and self.idle.is_set()) or now < self._rests_until:
             return False
-        self._wanted = (tenant_id, job_type)
+        self._place = (tenant_id, job_type)
         self._goes_first_until = now + GOES_FIRST_SECONDS
         self.idle.clear()
         self._new.set()
@@ -121,24 +121,24 @@ class FastLane:
             await claim_of_tenant(conn, claimant, NO_TENANT, "", within=self._lease.seconds)
 
     async def _claim(self, conn: Connection) -> None:
-        claimant, wanted = self._lease.claimant, self._wanted
-        if claimant is None or wanted is None:
+        claimant, place = self._lease.claimant, self._place
+        if claimant is None or place is None:
             return
         began = time.monotonic()
         asked_at = boot_seconds()
         self._demand.in_flight.sent(ONE_AHEAD, finishes=0)
         try:
-            turn = await claim_of_tenant(conn, claimant, *wanted, within=self._lease.seconds)
+            turn = await claim_of_tenant(conn, claimant, *place, within=self._lease.seconds)
         finally:
             self._demand.in_flight.returned(ONE_AHEAD, finishes=0)
         now = time.monotonic()
-        self._rest = self._next_rest(now - began, found=bool(turn.claimed))
+        self._rest = self._next_rest(now - began, has_jobs=bool(turn.claimed))
         self._rests_until = now + self._rest
         self._take(turn, claimant, asked_at)
 
-    def _next_rest(self, took: float, *, found: bool) -> float:
+    def _next_rest(self, took: float, *, has_jobs: bool) -> float:
         least = min(MAX_REST_SECONDS, RESTS * took)
-        return least if found else min(MAX_REST_AFTER_NOTHING_SECONDS, max(least, 2 * self._rest))
+        return least if has_jobs else min(MAX_REST_AFTER_NOTHING_SECONDS, max(least, 2 * self._rest))
 
 
 @lru_cache(maxsize=1024)

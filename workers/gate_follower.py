@@ -31,7 +31,7 @@ class GateFollower:
         """If these pauses are new, start nothing that was claimed before, and give it back."""
         if version > self.rights.version:
             self.rights.renew(version)
-            self.rights.wanted.set()
+            self.rights.requested.set()
             self._given_back += self.give_back()
 
     def give_back(self) -> list[ClaimedJob]:

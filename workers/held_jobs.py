@@ -125,13 +125,13 @@ class HeldJobs:
         if turn.canceled or turn.lost:
             for job_id, attempt in turn.lost:
                 job = self._jobs.get(job_id)
-                known = {} if job is None else job.log_facts(worker)
-                facts = {**known, "job_id": str(job_id), "attempt_no": attempt, "worker_id": worker}
+                log_facts = {} if job is None else job.log_facts(worker)
+                facts = {**log_facts, "job_id": str(job_id), "attempt_no": attempt, "worker_id": worker}
                 log.warning("outcome refused: already recorded, or lease lost", **facts)
             lost = {job_id for job_id, _ in turn.lost}
-            self._drop_attempts(one for one in finishes if one.job_id in lost)
+            self._drop_attempts(finish for finish in finishes if finish.job_id in lost)
             kept = lost | {job_id for job_id, _ in turn.canceled}
-            recorded = [one for one in finishes if one.job_id not in kept]
+            recorded = [finish for finish in finishes if finish.job_id not in kept]
         self._drop_attempts(recorded)
         self._were_dropped()
         return recorded
@@ -139,10 +139,10 @@ class HeldJobs:
     def _drop_attempts(self, finishes: Iterable[Finish]) -> None:
         """Drop these, unless they are held as a later attempt: the worker's other connection may have claimed it."""
         jobs = self._jobs
-        for one in finishes:
-            job = jobs.get(one.job_id)
-            if job is not None and job.attempt == one.attempt:
-                del jobs[one.job_id]
+        for finish in finishes:
+            job = jobs.get(finish.job_id)
+            if job is not None and job.attempt == finish.attempt:
+                del jobs[finish.job_id]
 
     def clear(self) -> None:
         """Hold nothing any more, and record nothing of what was held."""

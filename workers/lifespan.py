@@ -52,10 +52,17 @@ def lifespan(function: F) -> F:
     if untyped:
         raise LifespanError(f"The lifespan {name} takes {', '.join(untyped)}.", remedy="Annotate it with its type.")
     for kind in provides:
-        other = next((one.name for one in _registry.values() if kind in one.provides and one.name != name), None)
+        other = next(
+            (
+                candidate.name
+                for candidate in _registry.values()
+                if kind in candidate.provides and candidate.name != name
+            ),
+            None,
+        )
         if other is not None:
             raise LifespanError(
-                f"The lifespans {other} and {name} both yield {_shown(kind)}.",
+                f"The lifespans {other} and {name} both yield {_type_name(kind)}.",
                 remedy="Let one of them yield a class of its own, such as a subclass.",
             )
     _registry[name] = Lifespan(name, asynccontextmanager(function), provides, needs)
@@ -80,11 +87,11 @@ class Resources:
         """Open what these handlers want, and the lifespans that yield nothing, for as long as the block."""
         self._values.update(self.overrides)
         try:
-            for one in [one for one in _registry.values() if not one.provides]:
-                await self._open(one)
+            for candidate in [candidate for candidate in _registry.values() if not candidate.provides]:
+                await self._open(candidate)
             for job_type in job_types:
-                wanted = job_type.signature.dependencies
-                self._arguments[job_type.key] = await self._find(wanted, f"The handler of {job_type.key}")
+                dependencies = job_type.signature.dependencies
+                self._arguments[job_type.key] = await self._find(dependencies, f"The handler of {job_type.key}")
             yield
         finally:
             while self._opened:
@@ -95,39 +102,41 @@ class Resources:
 
     def arguments(self, job_type: JobType, context: AttemptContext | Sequence[AttemptContext]) -> dict[str, Any]:
         """What a handler gets besides its input."""
-        found = dict(self._arguments.get(job_type.key, {}))
+        values = dict(self._arguments.get(job_type.key, {}))
         if job_type.signature.context is not None:
-            found[job_type.signature.context] = context
-        return found
+            values[job_type.signature.context] = context
+        return values
 
-    async def _find(self, wanted: Mapping[str, Any], who: str) -> dict[str, Any]:
+    async def _find(self, kinds: Mapping[str, Any], who: str) -> dict[str, Any]:
         """The arguments for these parameters. Opens what is not open yet."""
-        for parameter, kind in wanted.items():
+        for parameter, kind in kinds.items():
             if kind in self._values:
                 continue
-            one = next((one for one in _registry.values() if kind in one.provides), None)
-            if one is None:
+            provider = next((candidate for candidate in _registry.values() if kind in candidate.provides), None)
+            if provider is None:
                 raise LifespanError(
-                    f"{who} takes {parameter}: {_shown(kind)}, which nothing yields.",
+                    f"{who} takes {parameter}: {_type_name(kind)}, which nothing yields.",
                     remedy="Register an async generator that yields it with @lifespan, in a module that --app names.",
                 )
-            await self._open(one)
-        return {parameter: self._values[kind] for parameter, kind in wanted.items()}
+            await self._open(provider)
+        return {parameter: self._values[kind] for parameter, kind in kinds.items()}
 
-    async def _open(self, one: Lifespan) -> None:
-        if one.name in self._begun:
-            raise LifespanError(f"The lifespan {one.name} needs what itself yields.", remedy="Break the circle.")
-        self._begun.add(one.name)
-        opened = one.open(**await self._find(one.needs, f"The lifespan {one.name}"))
+    async def _open(self, provider: Lifespan) -> None:
+        if provider.name in self._begun:
+            raise LifespanError(f"The lifespan {provider.name} needs what itself yields.", remedy="Break the circle.")
+        self._begun.add(provider.name)
+        opened = provider.open(**await self._find(provider.needs, f"The lifespan {provider.name}"))
         try:
             value = await opened.__aenter__()
         except Exception as error:
-            log.error("a lifespan failed at its start", lifespan=one.name, exc_info=error)
+            log.error("a lifespan failed at its start", lifespan=provider.name, exc_info=error)
             raise LifespanError(
-                f"The lifespan {one.name} failed at its start: {describe(error)}.", remedy="The log has its stack."
+                f"The lifespan {provider.name} failed at its start: {describe(error)}.", remedy="The log has its stack."
             ) from error
-        self._opened.append((one.name, opened))
-        self._values.update(zip(one.provides, value if len(one.provides) > 1 else (value,), strict=bool(one.provides)))
+        self._opened.append((provider.name, opened))
+        self._values.update(
+            zip(provider.provides, value if len(provider.provides) > 1 else (value,), strict=bool(provider.provides))
+        )
         self._values.update(self.overrides)
 
 
@@ -156,5 +165,5 @@ def _yielded(name: str, function: Callable[..., Any], returns: Any) -> tuple[Any
     return typing.get_args(kind) if typing.get_origin(kind) is tuple else (kind,)
 
 
-def _shown(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     return kind.__qualname__ if isinstance(kind, type) else str(kind)

@@ -22,8 +22,8 @@ async def record_one_by_one(
     """Record these after they were refused together. What cannot be stored of a held job becomes a failure."""
     log.error("outcomes are recorded one by one", worker_id=claimant.id, jobs=len(finishes), reason=str(reason))
     together = TurnResult(again=True)
-    for one in finishes:
-        turn = await _record_one(conn, claimant, one, held, within)
+    for finish in finishes:
+        turn = await _record_one(conn, claimant, finish, held, within)
         together.lost += turn.lost
         together.canceled += turn.canceled
     return together

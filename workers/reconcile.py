@@ -89,8 +89,8 @@ class Reconciler:
         in_database: Sequence[tuple[UUID, int]],
     ) -> None:
         """Stop the jobs whose claim a failover undid. They are queued again."""
-        known = set(in_database)
-        missing = [job for job in held_before if (job.id, job.attempt) not in known]
+        ids = set(in_database)
+        missing = [job for job in held_before if (job.id, job.attempt) not in ids]
         if not missing:
             return
         undone = await record_undone(conn, claimant.id, [(job.id, job.attempt) for job in missing])
@@ -106,11 +106,11 @@ class Reconciler:
     ) -> None:
         """Release the jobs whose claim never reached this worker."""
         # By attempt: when one call requeued a job and claimed it again, the attempt before is still held.
-        known = {(job.id, job.attempt) for job in self._held.jobs}
-        unknown = [attempt for attempt in in_database if attempt not in known]
+        pairs = {(job.id, job.attempt) for job in self._held.jobs}
+        unknown = [attempt for attempt in in_database if attempt not in pairs]
         if unknown:
             log.warning("claims whose response was lost are released", worker_id=claimant.id, jobs=len(unknown))
-            turn = await finish_and_claim(conn, claimant, [release_attempt(*one) for one in unknown])
+            turn = await finish_and_claim(conn, claimant, [release_attempt(*attempt) for attempt in unknown])
             if turn.canceled:
                 # A job that was asked to stop is not requeued.
-                await finish_and_claim(conn, claimant, [cancel_attempt(*one) for one in turn.canceled])
+                await finish_and_claim(conn, claimant, [cancel_attempt(*attempt) for attempt in turn.canceled])

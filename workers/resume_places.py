@@ -151,9 +151,9 @@ class ResumePlaces:
             if whole in sent.since and not found_too_few:
                 # Jobs of a lower priority may be left, whose place is not known.
                 continue
-            before, known = sent.since.get(key), self._since.get(key)
+            before, current = sent.since.get(key), self._since.get(key)
             # Unless an older job was found after this claim was sent.
-            if before is None or known is None or known >= before:
+            if before is None or current is None or current >= before:
                 self._since[key] = newest - late
         if turn.due_until is not None:
             self._due_since = turn.due_until - late
@@ -210,14 +210,14 @@ class ResumePlaces:
     def _saw_all(self, sent: Resume, until: float) -> None:
         """These places had no more jobs than were claimed: go on with what was created from then on."""
         for key, before in sent.since.items():
-            known = self._since.get(key, until)
+            reached = self._since.get(key, until)
             if key[2] is None:
                 # Of its other priorities new jobs are heard of, or found by a look.
                 if self._since.pop(key, until) is None:
                     self._since.setdefault((key[0], key[1], 0), until)
                     new = [other for other, since in self._since.items() if not since and _whole(other) == key]
                     self._since.update(dict.fromkeys(new, until))
-            elif before is not None and known == before and before < until:
+            elif before is not None and reached == before and before < until:
                 self._since[key] = until
 
     def comes_back(self, job: ClaimedJob) -> None:
@@ -273,8 +273,8 @@ class ResumePlaces:
             if is_limited:
                 self._limited[key] = min(first, self._limited.get(key, first))
                 continue
-            known = self._since.get(key)
-            self._since[key] = first if known is None else min(first, known)
+            since = self._since.get(key)
+            self._since[key] = first if since is None else min(first, since)
             self._since.pop(_whole(key), None)
         self.are_used = True
         self._looked()

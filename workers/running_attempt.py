@@ -17,7 +17,7 @@ from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import LOG_TAIL
 from atlas.logs import JOB_LOGGER, KeepingHandler
 from atlas.programs.runner import Stream
-from atlas.workers.commands.output import shown
+from atlas.workers.commands.output import stored_text_of
 
 # Returns the attempt, or None between two.
 FindAttempt = Callable[[], AttemptContext | None]
@@ -131,4 +131,4 @@ def note_log(attempt: AttemptContext) -> None:
         attempt.kept_log = None
         log.keep_waiting()
         stream = Stream(log.capture.head, log.capture.tail, log.capture.total)
-        attempt.notes.detail[LOG_TAIL] = shown(stream, attempt.redactor)
+        attempt.notes.detail[LOG_TAIL] = stored_text_of(stream, attempt.redactor)

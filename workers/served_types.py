@@ -33,7 +33,7 @@ class ServedTypes:
         """Load the types anew. Returns whether other keys are served from now on."""
         if self._load is None:
             return False
-        loaded = [one.key for one in await self._load(pool) if self._add(one)]
+        loaded = [job_type.key for job_type in await self._load(pool) if self._add(job_type)]
         keys = [*self._fixed, *(key for key in loaded if key not in self._fixed)]
         changed = keys != self.keys
         self.keys[:] = keys

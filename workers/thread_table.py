@@ -1,6 +1,6 @@
 """Which thread runs which job, in memory that the watchdog's process reads.
 
-A plain function that keeps the interpreter's lock, in a thread, stops every other thread: nobody in the worker can be
+A plain function that keeps the interpreter's lock, in a thread, stops every other thread: no one in the worker can be
 asked then. So each thread writes down which job it begins. Nothing is written in a process without a watchdog.
 """
 

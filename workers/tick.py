@@ -56,11 +56,11 @@ async def tick(
 ) -> TickCounts:
     """Run up to `limit` due jobs of the registered types and of commands, and wait for their end."""
     options = WorkerOptions(
-        sorted(key for key, one in registered().items() if not one.is_command),
+        sorted(key for key, job_type in registered().items() if not job_type.is_command),
         concurrency=concurrency,
         lease=TICK_LEASE_SECONDS,
         drain=True,
-        most_jobs=limit,
+        max_jobs=limit,
         load_types=load_command_types,
         application_url=application_url,
     )

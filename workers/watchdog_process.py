@@ -174,9 +174,9 @@ class Watchdog:
         begins = [place for place, line in enumerate(self._stack) if line.startswith(title)]
         if not begins:
             return "\n".join(self._stack) or None
-        shown = self._stack[begins[0] :]
-        ends = [place for place, line in enumerate(shown) if place and not line.startswith(" ")]
-        return "\n".join(shown[: ends[0]] if ends else shown)
+        stack = self._stack[begins[0] :]
+        ends = [place for place, line in enumerate(stack) if place and not line.startswith(" ")]
+        return "\n".join(stack[: ends[0]] if ends else stack)
 
     def _find_busy(self) -> BusyThread | None:
         """The thread of a plain function that has run the longest since then, and longer than the event loop's."""

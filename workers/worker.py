@@ -14,7 +14,7 @@ from functools import partial
 
 import asyncpg
 
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.notifications import Listener
 from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Pool, borrow, open_aside
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
@@ -69,7 +69,7 @@ class WorkerOptions:
     lease: float = 30.0
     grace: float = 25.0
     drain: bool = False
-    most_jobs: int | None = None
+    max_jobs: int | None = None
     # Whether tenants share it. If not, priority and age order the jobs of all.
     is_fair: bool = True
     # Types that come and go while it runs, beside those above.
@@ -95,7 +95,7 @@ class Worker:
         self._lease = WorkerLease(options.lease, self._served.keys, metadata, is_fair=options.is_fair)
         self._held = HeldJobs()
         self._demand = Demand(options.concurrency, options.batch, self._held)
-        self._drain = Drain(when_empty=options.drain, most_jobs=options.most_jobs)
+        self._drain = Drain(when_empty=options.drain, max_jobs=options.max_jobs)
         self._rights = StartRights()
         self._heartbeat_failed = RepeatedWarning(log, "heartbeat failed")
         application = ApplicationPool(options.application_url or url, min(options.concurrency, MAX_TRANSACTIONS))
@@ -173,7 +173,7 @@ class Worker:
             worker_id=self.id,
             job_types=self._served.keys,
             concurrency=self._options.concurrency,
-            database=shown(self._url),
+            database=public_url(self._url),
         )
         self._claim_loop.start()
         if self._listens:
@@ -208,7 +208,7 @@ class Worker:
         options = self._options
         tasks = [
             self._repeat("heartbeat", partial(self._heartbeat, own_pool), options.lease / 3, self._lease.heartbeat_now),
-            self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._rights.wanted),
+            self._repeat("gate", partial(self._gate.follow, own_pool), options.lease / 3, self._rights.requested),
             self._repeat("sweep", self._sweep, min(10.0, max(0.25, options.lease / 3))),
             self._repeat("poll", self._poll, options.poll),
             self._repeat("cancellation", self._pass_on_cancels, options.poll, self._cancel_now),
@@ -356,7 +356,7 @@ class Worker:
                 self._lease.heartbeat_now.set()
         else:
             if channel == "gate":
-                self._rights.wanted.set()
+                self._rights.requested.set()
             self._claim_loop.new_job(payload if channel == "jobs" else "")
 
     async def _report(self, job: ClaimedJob, percent: float | None, message: str | None) -> None:

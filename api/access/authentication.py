@@ -87,21 +87,23 @@ class Callers:
 
     def __init__(self, db: Database, rates: Rates) -> None:
         self._db = db
-        self._known: TtlCache[bytes, Caller] = TtlCache(CACHED_SECONDS, until=lambda caller: caller.valid_until)
+        self._callers_by_credential: TtlCache[bytes, Caller] = TtlCache(
+            CACHED_SECONDS, until=lambda caller: caller.valid_until
+        )
         self._failures = FailedSignIns(rates)
         self.refused = RefusedCredentials()
 
     async def identify(self, request: HTTPConnection) -> Caller:
         """The caller of a request. A browser's request that changes something is checked for forgery."""
-        given = header(request.scope, b"authorization")
+        authorization = header(request.scope, b"authorization")
         cookie = request.cookies.get(cookie_name(request)) if b"cookie" in request.scope["atlas.headers"] else None
-        if given is not None and cookie is not None:
+        if authorization is not None and cookie is not None:
             raise Unauthenticated("A token and a session came together; send one of them.")
         address = address_of(request)
-        if given is not None:
+        if authorization is not None:
             if [name for name, _ in request.scope["headers"]].count(b"authorization") > 1:
                 raise Unauthenticated("Several Authorization headers came; send one of them.")
-            scheme, _, clear = given.partition(" ")
+            scheme, _, clear = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise Unauthenticated()
             caller = await self.by_token(clear.strip(), address)
@@ -134,33 +136,33 @@ class Callers:
 
     def forget(self) -> None:
         """Empty the cache: a credential has changed."""
-        self._known.forget()
+        self._callers_by_credential.forget()
 
     async def _cached(
         self, key: bytes, clear: str, address: str | None, find: Callable[[str], Awaitable[Caller | None]]
     ) -> Caller:
-        known = self._known.peek(key)
-        if known is not None:
-            return known
+        entry = self._callers_by_credential.peek(key)
+        if entry is not None:
+            return entry
 
         async def again() -> Caller:
             return await self._cached(key, clear, address, find)
 
         async def look_up() -> Caller:
             async with self._failures.lookup(address):
-                found = await find(clear) if 0 < len(clear) <= MAX_CREDENTIAL_LENGTH else None
-            if found is None:
+                caller = await find(clear) if 0 < len(clear) <= MAX_CREDENTIAL_LENGTH else None
+            if caller is None:
                 self.refused.count(address)
                 raise self._failures.count(address)
-            return replace(found, again=again)
+            return replace(caller, again=again)
 
-        return await self._known.get(key, look_up)
+        return await self._callers_by_credential.get(key, look_up)
 
     async def _find_token(self, clear: str) -> Caller | None:
         async with self._db.connection(within=READ_SECONDS) as conn:
             began = time.monotonic()
-            found = await valid_token(conn, clear)
-        return None if found is None else Caller(found[0], valid_until=began + found[1])
+            token = await valid_token(conn, clear)
+        return None if token is None else Caller(token[0], valid_until=began + token[1])
 
     async def _find_session(self, clear: str) -> Caller | None:
         async with self._db.connection(within=READ_SECONDS) as conn:

@@ -23,7 +23,7 @@ _SYSTEMS = (
 def browser_name(user_agent: str) -> str | None:
     """`Firefox 131 on Linux`; None for what is no browser that is known."""
     for name, pattern in _BROWSERS:
-        if found := re.search(pattern, user_agent):
+        if match := re.search(pattern, user_agent):
             system = next((system for system, mark in _SYSTEMS if re.search(mark, user_agent)), None)
-            return f"{name} {found[1][:4]}" + ("" if system is None else f" on {system}")
+            return f"{name} {match[1][:4]}" + ("" if system is None else f" on {system}")
     return None

@@ -33,8 +33,8 @@ class RefusedCredentials:
             return
         events = []
         for address, count in sorted(counts.items()):
-            known = address not in (OTHERS, UNKNOWN)
-            commitment = await addresses.commitment(None, address) if known else None
+            has_address = address not in (OTHERS, UNKNOWN)
+            commitment = await addresses.commitment(None, address) if has_address else None
             actor = Actor("system", "api", commitment)
             named = commitment or address
             events.append(Event("CREDENTIALS_REFUSED", "address", named, actor, level="warn", meta={"count": count}))

@@ -22,19 +22,19 @@ class TtlCache(Generic[K, V]):
         self._seconds = seconds
         self._most = most
         self._until = until
-        self._known: dict[K, tuple[float, V]] = {}
+        self._entries: dict[K, tuple[float, V]] = {}
         self._looking: dict[K, asyncio.Task[V]] = {}
 
     def peek(self, key: K) -> V | None:
         """The value, if it is cached and has not expired."""
-        known = self._known.get(key)
-        return known[1] if known is not None and known[0] > time.monotonic() else None
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and entry[0] > time.monotonic() else None
 
     async def get(self, key: K, look_up: Callable[[], Awaitable[V]]) -> V:
         """The value, looked up if it is not cached; an error of `look_up` is not cached."""
-        known = self.peek(key)
-        if known is not None:
-            return known
+        entry = self.peek(key)
+        if entry is not None:
+            return entry
         task = self._looking.get(key)
         if task is None:
             task = self._looking[key] = asyncio.create_task(self._look(key, look_up))
@@ -43,7 +43,7 @@ class TtlCache(Generic[K, V]):
 
     def forget(self) -> None:
         """Empty the cache; lookups in progress are not stored either."""
-        self._known.clear()
+        self._entries.clear()
         self._looking.clear()
 
     async def _look(self, key: K, look_up: Callable[[], Awaitable[V]]) -> V:
@@ -51,9 +51,9 @@ class TtlCache(Generic[K, V]):
         try:
             value = await look_up()
             if self._looking.get(key) is me:
-                if len(self._known) >= self._most:
-                    self._known.clear()
-                self._known[key] = (min(time.monotonic() + self._seconds, self._until(value)), value)
+                if len(self._entries) >= self._most:
+                    self._entries.clear()
+                self._entries[key] = (min(time.monotonic() + self._seconds, self._until(value)), value)
             return value
         finally:
             if self._looking.get(key) is me:

@@ -56,8 +56,8 @@ class TrustedProxies:
         return plain_address(addresses[0]), len(addresses)
 
     def _look_up(self, address: str) -> bool:
-        found = ip_address(address)
-        return any(found in network for network in self.networks)
+        ip = ip_address(address)
+        return any(ip in network for network in self.networks)
 
 
 def _listed(scope: Scope, header: bytes) -> list[str]:
@@ -70,10 +70,10 @@ def _listed(scope: Scope, header: bytes) -> list[str]:
 def plain_address(text: str) -> str | None:
     """The address in its one spelling, an IPv4 address in an IPv6 one as itself; None if the text is none."""
     try:
-        found = ip_address(text)
+        ip = ip_address(text)
     except ValueError:
         return None
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def holder_of(address: str | None) -> object:

@@ -116,8 +116,8 @@ def _given_id(scope: Scope) -> str | None:
     return value.decode() if value is not None and _REQUEST_ID.fullmatch(value) else None
 
 
-def _headers(scope: Scope, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
-    names = {name for name, _ in given}
+def _headers(scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    names = {name for name, _ in headers}
     # A document that may be framed has a policy of its own: two would both hold.
     added = HEADERS[1:] if b"content-security-policy" in names else [*HEADERS]
     if b"x-request-id" not in names:

@@ -103,8 +103,8 @@ def _file(path: Path, plain: bytes, compressed: Mapping[str, bytes]) -> PageFile
 
 def _respond(request: Request, file: PageFile) -> Response:
     headers = {"ETag": file.etag, "Cache-Control": file.cache_control, "Vary": "Accept-Encoding"}
-    known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
-    if file.etag in known or "*" in known:
+    tags = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
+    if file.etag in tags or "*" in tags:
         return Response(status_code=304, headers=headers)
     accepted = accepted_codings(request.headers.get("accept-encoding", ""))
     coding = next((coding for coding in COMPRESSED if coding in accepted and coding in file.compressed), None)
@@ -117,5 +117,5 @@ def _respond(request: Request, file: PageFile) -> Response:
 
 def accepted_codings(header: str) -> set[str]:
     """The content codings that a client accepts by name; one with a quality of 0 is refused."""
-    parts = [one.replace(" ", "").lower().partition(";") for one in header.split(",")]
+    parts = [coding.replace(" ", "").lower().partition(";") for coding in header.split(",")]
     return {coding for coding, _, quality in parts if not re.fullmatch(r"q=0(\.0*)?", quality)}

@@ -28,7 +28,7 @@ from atlas.api.problems import (
 from atlas.errors import AtlasError
 
 MAX_HEAD = 64 * 1024
-MOST_HEADERS = 100
+MAX_HEADERS = 100
 # Requests that a client may send ahead of their responses. Programs send none, and browsers neither.
 MAX_PIPELINED = 16
 
@@ -92,14 +92,14 @@ class BoundedHttp(HttpToolsProtocol):
         if passed != self._passed:
             self._held = 0
         if self._held > MAX_HEAD:
-            self._refuse(HeadTooLarge(MAX_HEAD, MOST_HEADERS))
+            self._refuse(HeadTooLarge(MAX_HEAD, MAX_HEADERS))
         elif not self._is_serving:
             self.config.clients.await_request(self._connection)
 
     def on_headers_complete(self) -> None:
         # Raised within the parser, this ends it; a head within one read was not counted before.
-        if len(self.headers) > MOST_HEADERS or (self._held > MAX_HEAD and self._head_size() > MAX_HEAD):
-            self._refusal = HeadTooLarge(MAX_HEAD, MOST_HEADERS)
+        if len(self.headers) > MAX_HEADERS or (self._held > MAX_HEAD and self._head_size() > MAX_HEAD):
+            self._refusal = HeadTooLarge(MAX_HEAD, MAX_HEADERS)
             raise self._refusal
         if len(self.pipeline) >= MAX_PIPELINED:
             raise MalformedRequest

@@ -49,7 +49,7 @@ class ClientConnections:
     def __init__(self, proxies: TrustedProxies, *, files: int | None = None) -> None:
         limit = files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.most = min(MOST, int(limit * SHARE_OF_FILES)) if limit > 0 else MOST
-        self.most_each = self.most // 2
+        self.max_each = self.most // 2
         # How often something was refused, by reason.
         self.refused: Counter[str] = Counter()
         self._proxies = proxies
@@ -66,7 +66,7 @@ class ClientConnections:
     def add(self, transport: Transport, address: str | None, expire: Callable[[], None]) -> ClientConnection | None:
         """Count a new connection; None if there are too many that are being served."""
         holder = None if address in self._proxies else holder_of(address)
-        if holder is not None and self._each[holder] >= self.most_each:
+        if holder is not None and self._each[holder] >= self.max_each:
             has_room = self._make_room("connections_of_address", holder)
         else:
             has_room = len(self._open) < self.most or self._make_room("connections", None)
@@ -122,9 +122,9 @@ class ClientConnections:
     def _make_room(self, reason: str, holder: object) -> bool:
         """Close the connection that has waited longest, of this holder or of all, and that has read its responses."""
         self.refused[reason] += 1
-        for one in self._waiting:
-            if holder in (None, one.holder) and not one.transport.get_write_buffer_size():
-                self.remove(one)
-                one.transport.abort()
+        for connection in self._waiting:
+            if holder in (None, connection.holder) and not connection.transport.get_write_buffer_size():
+                self.remove(connection)
+                connection.transport.abort()
                 return True
         return False

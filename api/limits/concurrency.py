@@ -12,16 +12,16 @@ AGAIN_SECONDS = 5.0
 class ConcurrencyLimit:
     """Slots for long requests, in all and by key. A request that finds none free is refused."""
 
-    def __init__(self, whose: str, *, most: int, most_each: int) -> None:
+    def __init__(self, whose: str, *, most: int, max_each: int) -> None:
         self._whose = whose
         self._most = most
-        self._most_each = most_each
+        self._max_each = max_each
         self._taken: Counter[Hashable] = Counter()
 
     @contextmanager
     def taken(self, key: Hashable) -> Iterator[None]:
         """Hold a slot for as long as the block lasts."""
-        if self._taken.total() >= self._most or self._taken[key] >= self._most_each:
+        if self._taken.total() >= self._most or self._taken[key] >= self._max_each:
             raise TooManyRequests(self._whose, AGAIN_SECONDS)
         self._taken[key] += 1
         try:

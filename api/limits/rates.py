@@ -33,7 +33,7 @@ class Rates:
     hook: float = 100.0
     failures: float = 1.0
     burst_seconds: float = 2.0
-    most_failures: float = 20.0
+    max_failures: float = 20.0
 
 
 class Buckets:
@@ -157,7 +157,7 @@ class FailedSignIns:
     @asynccontextmanager
     async def lookup(self, address: str | None) -> AsyncIterator[None]:
         """Hold this while looking up a credential. A good one is accepted, whatever else came from its address."""
-        if not self._buckets.wait(holder_of(address), self._rates.failures, self._rates.most_failures):
+        if not self._buckets.wait(holder_of(address), self._rates.failures, self._rates.max_failures):
             yield
             return
         async with asyncio.timeout(QUEUE_SECONDS):
@@ -169,5 +169,5 @@ class FailedSignIns:
 
     def count(self, address: str | None) -> Unauthenticated | TooManyRequests:
         """Count a wrong credential and return the error to raise."""
-        wait = self._buckets.take(holder_of(address), self._rates.failures, self._rates.most_failures)
+        wait = self._buckets.take(holder_of(address), self._rates.failures, self._rates.max_failures)
         return TooManyRequests("with wrong credentials from this address", wait) if wait else Unauthenticated()

@@ -74,7 +74,7 @@ async def read_place(conn: Connection) -> LogPosition:
     return await log_position(conn)
 
 
-async def read_window(conn: Connection, since: LogPosition, actions: list[str], *, most_each: int) -> JobChanges:
+async def read_window(conn: Connection, since: LogPosition, actions: list[str], *, max_each: int) -> JobChanges:
     """Everything since a place: the newest of each tenant and kind whole, the rest as counts."""
     now = await read_place(conn)
     if since.epoch != now.epoch or since.end > now.end:
@@ -84,10 +84,10 @@ async def read_window(conn: Connection, since: LogPosition, actions: list[str], 
     size = await fetch_value(conn, SIZE, **bounds)
     if size > MAX_ROWS:
         return JobChanges(now, [], None)
-    rows = await fetch(conn, CHANGES, **bounds, actions=actions, most_each=most_each) if size else []
+    rows = await fetch(conn, CHANGES, **bounds, actions=actions, max_each=max_each) if size else []
     more: dict[tuple[UUID | None, str], int] = {}
     for row in rows:
-        hidden = row["of_kind"] - most_each
+        hidden = row["of_kind"] - max_each
         if hidden > 0:
             more[row["tenant_id"], row["action"]] = hidden
     return JobChanges(now, rows, more)
@@ -96,18 +96,18 @@ async def read_window(conn: Connection, since: LogPosition, actions: list[str], 
 async def read_running(conn: Connection, rooms: Collection[Room]) -> dict[Room, RunningJobs]:
     """The jobs that run now, by room: at most some hundred of each, whatever runs in the others."""
     tenants = [room for room in rooms if room is not None]
-    found: dict[Room, dict[UUID, Running]] = {room: {} for room in rooms}
-    bounds = {"most": MAX_RUNNING, "most_runs": MAX_RUNS, "run": RUN}
-    for row in await fetch(conn, RUNNING, tenants=tenants, every=None in found, **bounds):
+    running_jobs: dict[Room, dict[UUID, Running]] = {room: {} for room in rooms}
+    bounds = {"most": MAX_RUNNING, "max_runs": MAX_RUNS, "run": RUN}
+    for row in await fetch(conn, RUNNING, tenants=tenants, every=None in running_jobs, **bounds):
         times = (row["started_at"], row["updated_at"], row["stepped_at"])
         job = Running(row["attempt_count"], row["progress"], *times, row)
-        if row["of_tenant"] <= MAX_RUNNING and row["tenant_id"] in found:
-            found[row["tenant_id"]][row["job_id"]] = job
-        if row["of_all"] <= MAX_RUNNING and None in found:
-            found[None][row["job_id"]] = job
+        if row["of_tenant"] <= MAX_RUNNING and row["tenant_id"] in running_jobs:
+            running_jobs[row["tenant_id"]][row["job_id"]] = job
+        if row["of_all"] <= MAX_RUNNING and None in running_jobs:
+            running_jobs[None][row["job_id"]] = job
     return {
         room: RunningJobs(jobs, min(job.updated_at for job in jobs.values()) if len(jobs) == MAX_RUNNING else None)
-        for room, jobs in found.items()
+        for room, jobs in running_jobs.items()
     }
 
 
@@ -118,12 +118,12 @@ def write_place(place: LogPosition) -> str:
 
 def place_of(text: str) -> LogPosition | None:
     """The place that a client sends back; None if it is not one."""
-    found = re.fullmatch(PLACE, text)
-    if found is None:
+    match = re.fullmatch(PLACE, text)
+    if match is None:
         return None
-    low, high, running = found[2].split(":")
-    ids = [int(one) for one in running.split(",") if one]
-    ordered = sorted(set(ids)) == ids and all(int(low) <= one < int(high) for one in ids)
+    low, high, running = match[2].split(":")
+    ids = [int(part) for part in running.split(",") if part]
+    ordered = sorted(set(ids)) == ids and all(int(low) <= job_id < int(high) for job_id in ids)
     if not 0 < int(low) <= int(high) < 2**63 or not ordered:
         return None
-    return LogPosition(int(found[1]), found[2])
+    return LogPosition(int(match[1]), match[2])

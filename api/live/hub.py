@@ -126,7 +126,7 @@ class Hub:
             return
         before = dict(self._running)
         async with self._api.db.connection() as conn:
-            window = await read_window(conn, since, ACTIONS, most_each=MAX_OF_A_KIND)
+            window = await read_window(conn, since, ACTIONS, max_each=MAX_OF_A_KIND)
             running = await read_running(conn, before)
         if self._place is since:
             self._place = window.place
@@ -156,7 +156,7 @@ class Hub:
         if place is None:
             return refetch()
         try:
-            window = await read_window(conn, place, ACTIONS, most_each=MAX_OF_A_KIND)
+            window = await read_window(conn, place, ACTIONS, max_each=MAX_OF_A_KIND)
         except asyncpg.DataError:
             return refetch()
         missed = next(iter(_frames(window, [], room)), None)
@@ -187,13 +187,13 @@ def _shortened(events: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], 
     kept: list[dict[str, Any]] = []
     seen: dict[str, int] = defaultdict(int)
     cut: dict[str, int] = defaultdict(int)
-    for one in reversed(list(events)):
-        kind = one["event"]
+    for event in reversed(list(events)):
+        kind = event["event"]
         seen[kind] += 1
         if seen[kind] > MAX_OF_A_KIND:
             cut[kind] += 1
         else:
-            kept.append(one)
+            kept.append(event)
     return kept[::-1], cut
 
 
@@ -202,26 +202,26 @@ def _changes(before: RunningJobs, now: RunningJobs) -> list[dict[str, Any]]:
 
     Where more run than are read, a job may come into view that ran before, and leave it while it still runs.
     """
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     for id, job in now.jobs.items():
-        known = before.jobs.get(id)
-        if known is None and not before.may_hold(job.started_at):
+        earlier = before.jobs.get(id)
+        if earlier is None and not before.may_hold(job.started_at):
             is_start, has_moved = False, job.progress is not None and before.may_hold(job.updated_at)
         else:
-            is_start = known is None or known.attempt != job.attempt
-            has_moved = known is not None and known.progress != job.progress
+            is_start = earlier is None or earlier.attempt != job.attempt
+            has_moved = earlier is not None and earlier.progress != job.progress
         if is_start:
-            found.append({"event": "job_run.started", **job_facts(job.row)})
+            events.append({"event": "job_run.started", **job_facts(job.row)})
             if job.row["job_type"] == RUN:
-                found.append({"event": "run.updated", "run_id": id, "status": "running"})
+                events.append({"event": "run.updated", "run_id": id, "status": "running"})
         elif has_moved:
-            found.append({"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)})
-        if known is not None and not is_start and job.stepped_at not in (None, known.stepped_at):
-            found.append({"event": "run.updated", "run_id": id, "status": "steps_changed"})
+            events.append({"event": "job_run.progress", **job_facts(job.row), "progress": _json(job.progress)})
+        if earlier is not None and not is_start and job.stepped_at not in (None, earlier.stepped_at):
+            events.append({"event": "run.updated", "run_id": id, "status": "steps_changed"})
     for id, job in before.jobs.items():
         if id not in now.jobs and job.row["job_type"] == RUN and now.may_hold(job.updated_at):
-            found.append({"event": "run.updated", "run_id": id, "status": "put_down"})
-    return found
+            events.append({"event": "run.updated", "run_id": id, "status": "put_down"})
+    return events
 
 
 def _json(text: str | None) -> Any:

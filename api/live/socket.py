@@ -118,10 +118,10 @@ async def _admitted(api: AppState, socket: WebSocket) -> tuple[Caller, Room]:
     if caller.role not in WATCHERS:
         raise Forbidden(f"The role {caller.role} may not watch.")
     check_query(socket, QUERY)
-    wanted = socket.query_params.get("tenant")
-    if not wanted:
+    tenant = socket.query_params.get("tenant")
+    if not tenant:
         return caller, caller.tenant_id
-    return caller, await named_tenant(api, caller, wanted)
+    return caller, await named_tenant(api, caller, tenant)
 
 
 async def _serve(socket: WebSocket, caller: Caller, watcher: Watcher) -> None:

@@ -45,7 +45,7 @@ CACHED_SECONDS = 3.0
 # Of the meter, for one scrape: after a long pause the next scrapes, or the scheduler, meter the rest.
 MAX_BATCHES = 20
 # Callers may invent job types. This many types and tenants are named at most; the rest is counted together.
-MOST_NAMED = 100
+MAX_NAMED = 100
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -85,7 +85,7 @@ class Metrics(Collector):
     async def _read(self) -> bytes:
         await self._meter()
         async with self._api.db.transaction(None, read_only=True) as conn:
-            self._depth = await fetch(conn, DEPTH, most=MOST_NAMED, slowed=await is_slowed(conn))
+            self._depth = await fetch(conn, DEPTH, most=MAX_NAMED, slowed=await is_slowed(conn))
             self._totals = await fetch(conn, TOTALS)
             self._facts = dict(await fetch_row(conn, FACTS, schema=schema_name()) or {})
             self._facts["oldest"] = await oldest_due(conn)
@@ -170,7 +170,7 @@ class Metrics(Collector):
             "atlas_horizon_held_seconds", "Since when the xmin horizon is held, by what; 0 if not.", labels=["kind"]
         )
         for kind in HOLDER_KINDS:
-            ages = [one.seconds for one in self._facts["holders"] if one.kind == kind]
+            ages = [holder.seconds for holder in self._facts["holders"] if holder.kind == kind]
             held.add_metric([kind], max(ages, default=0.0))
         yield held
         yield _gauge("atlas_dead_rows", "Dead rows in Atlas's tables, by estimate.", self._facts["dead_rows"])

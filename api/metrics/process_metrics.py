@@ -72,7 +72,7 @@ class ApiProcess:
 
     def _read_others(self) -> list[dict[str, list[Sample]]]:
         texts = [file.read_text() for file in self.folder.glob("*.prom") if file != self._file]
-        return [{one.name: one.samples for one in text_string_to_metric_families(text)} for text in texts]
+        return [{family.name: family.samples for family in text_string_to_metric_families(text)} for text in texts]
 
     @property
     def _file(self) -> Path:

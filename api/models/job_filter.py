@@ -52,11 +52,11 @@ class JobFilterBody(SynonymBody):
     finished_before: Timestamp | None = None
     group_id: Id | None = None
 
-    def wanted(self, tenant_id: UUID | None) -> JobFilter:
+    def to_filter(self, tenant_id: UUID | None) -> JobFilter:
         """The filter of the engine's verbs."""
-        given = self.given()
-        statuses = _statuses(given.pop("status", None), include_scheduled=given.pop("include_scheduled", False))
-        return JobFilter(tenant_id, statuses, **given)
+        filters = self.given()
+        statuses = _statuses(filters.pop("status", None), include_scheduled=filters.pop("include_scheduled", False))
+        return JobFilter(tenant_id, statuses, **filters)
 
 
 def _statuses(names: list[str] | None, *, include_scheduled: bool | None) -> tuple[str, ...] | None:
@@ -65,7 +65,7 @@ def _statuses(names: list[str] | None, *, include_scheduled: bool | None) -> tup
     return (*names, "waiting") if include_scheduled and "queued" in names else tuple(names)
 
 
-async def wanted_jobs(
+async def read_job_filter(
     call: Calling,
     status: Annotated[list[Status] | None, Query(max_length=len(NAMES), description=STATUS_RULE)] = None,
     include_scheduled: Annotated[bool, Query(description=SCHEDULED_RULE)] = False,

@@ -64,9 +64,11 @@ class SynonymBody(Body):
 def synonym_of(field: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a synonym: that of its field, or one more."""
     counted = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_RETRIES + 1}, {"type": "null"}]}
-    shown = counted if name in ONE_MORE else {key: schema[key] for key in schema if key not in ("title", "default")}
+    field_schema = (
+        counted if name in ONE_MORE else {key: schema[key] for key in schema if key not in ("title", "default")}
+    )
     about = f"`{field}`, counting the first attempt too." if name in ONE_MORE else f"A synonym of `{field}`."
-    return {**shown, "description": about, "deprecated": True}
+    return {**field_schema, "description": about, "deprecated": True}
 
 
 class NewJobBody(SynonymBody):
@@ -193,8 +195,10 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
     try:
         asked = EngineRunPayload.model_validate(body.payload)
     except ValidationError as error:
-        found = fields_of(error.errors(include_input=False, include_url=False), EngineRunPayload)
-        raise InvalidInput("The payload", [FieldError(f"payload.{one.field}", one.reason) for one in found]) from None
+        problems = fields_of(error.errors(include_input=False, include_url=False), EngineRunPayload)
+        raise InvalidInput(
+            "The payload", [FieldError(f"payload.{problem.field}", problem.reason) for problem in problems]
+        ) from None
     return NewIntent(
         asked.workflow,
         asked.input,
@@ -207,15 +211,15 @@ def _intent_of(body: NewJobBody, correlation_id: str | None) -> NewIntent:
 
 def job_of(row: JobRow) -> Job:
     """A row of the queue under the API's names."""
-    return Job.model_construct(**_shown(row, _SAME_NAMES), payload=row.input)
+    return Job.model_construct(**_values_of(row, _SAME_NAMES), payload=row.input)
 
 
 def listed_job_of(row: JobRow) -> ListedJob:
     """The same without its payload and output."""
-    return ListedJob.model_construct(**_shown(row, _LISTED_NAMES))
+    return ListedJob.model_construct(**_values_of(row, _LISTED_NAMES))
 
 
-def _shown(row: JobRow, names: tuple[str, ...]) -> dict[str, Any]:
+def _values_of(row: JobRow, names: tuple[str, ...]) -> dict[str, Any]:
     return {
         **{name: getattr(row, name) for name in names},
         "status": row.shown_status,

@@ -241,7 +241,7 @@ def _refusals(route: APIRoute, method: str, *, has_body: bool) -> set[int]:
 
 def _synonyms(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The other names that a query may have for its parameters."""
-    by_name = {one["name"]: one for one in parameters if one["in"] == "query"}
+    by_name = {parameter["name"]: parameter for parameter in parameters if parameter["in"] == "query"}
     return [
         {**by_name[field], "name": name, "description": f"A synonym of `{field}`.", "deprecated": True}
         for name, field in sorted(synonyms_of(by_name).items())
@@ -249,11 +249,11 @@ def _synonyms(parameters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _describe_jobs(operation: dict[str, Any]) -> None:
-    one: Mapping[str, Any] = {"$ref": REFERENCE.format(model="NewJobBody")}
-    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_JOBS}
+    body_schema: Mapping[str, Any] = {"$ref": REFERENCE.format(model="NewJobBody")}
+    many = {"type": "array", "items": body_schema, "minItems": 1, "maxItems": MAX_JOBS}
     operation["requestBody"] = {
         "required": True,
-        "content": {"application/json": {"schema": {"anyOf": [one, many]}}},
+        "content": {"application/json": {"schema": {"anyOf": [body_schema, many]}}},
     }
     operation["parameters"] = [CORRELATION_ID, TRACEPARENT, *operation.get("parameters", [])]
 
@@ -269,7 +269,7 @@ def _describe_socket(operation: dict[str, Any]) -> None:
 
 
 def _describe_headers(operation: dict[str, Any]) -> None:
-    named = {one["name"] for one in operation.get("parameters", ())}
+    named = {parameter["name"] for parameter in operation.get("parameters", ())}
     for status, response in operation["responses"].items():
         names = ["X-Request-Id", *([BY_STATUS[int(status)]] if int(status) in BY_STATUS else [])]
         if operation.get("x-roles") and status != "401":
@@ -286,21 +286,21 @@ def _describe_headers(operation: dict[str, Any]) -> None:
 def _describe_parameters(operation: dict[str, Any]) -> None:
     """Describe parameters by their names, where they do not describe themselves."""
     described = []
-    for one in operation.get("parameters", ()):
-        name = one["name"]
-        about = {"description": one.get("description") or DESCRIPTIONS.get(name, "")}
-        has_own = name not in EXAMPLES or one["in"] != "path" or "examples" in one["schema"]
+    for parameter in operation.get("parameters", ()):
+        name = parameter["name"]
+        about = {"description": parameter.get("description") or DESCRIPTIONS.get(name, "")}
+        has_own = name not in EXAMPLES or parameter["in"] != "path" or "examples" in parameter["schema"]
         example = {} if has_own else {"example": EXAMPLES[name]}
-        described.append({**one, **about, **example})
+        described.append({**parameter, **about, **example})
     if described:
         operation["parameters"] = described
 
 
 def _describe_properties(schemas: Mapping[str, Any]) -> None:
     for model, schema in schemas.items():
-        for name, one in schema.get("properties", {}).items():
-            if "description" not in one:
-                one["description"] = DESCRIPTIONS.get(f"{model}.{name}") or DESCRIPTIONS.get(name, "")
+        for name, property_schema in schema.get("properties", {}).items():
+            if "description" not in property_schema:
+                property_schema["description"] = DESCRIPTIONS.get(f"{model}.{name}") or DESCRIPTIONS.get(name, "")
 
 
 def _name_bounds(value: Any) -> None:

@@ -26,7 +26,7 @@ def example_of(schema: Mapping[str, Any], schemas: Mapping[str, Mapping[str, Any
         case {"examples": [first, *_]} | {"const": first} | {"enum": [first, *_]}:
             return first
         case {"properties": properties}:
-            return {each: example_of(one, schemas, each) for each, one in properties.items()}
+            return {key: example_of(subschema, schemas, key) for key, subschema in properties.items()}
         case _ if name in EXAMPLES:
             return EXAMPLES[name]
         case {"anyOf": branches} | {"oneOf": branches}:

@@ -69,7 +69,7 @@ class Replica:
         if not self._samples:
             raise ReplicaUnusable("the primary was not asked lately")
         position = await replayed(replica, self._samples[-1].wal)
-        applied = (one.asked_at for one in reversed(self._samples) if one.wal.position <= position)
+        applied = (sample.asked_at for sample in reversed(self._samples) if sample.wal.position <= position)
         fresh_at = next(applied, 0.0)
         if fresh_at < needed_at:
             sample = await self._ask()

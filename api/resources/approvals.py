@@ -62,10 +62,10 @@ async def show_summary(call: Calling) -> ApprovalSummary:
 async def show_one(approval_id: Id, call: Calling) -> Approval:
     """With the input that a decision holds for, and its hash."""
     async with call.transaction(read_only=True) as conn:
-        found = await _read(conn, caller=call.caller, tenant_id=call.tenant_id, id=approval_id, limit=1)
-    if not found:
+        page = await _read(conn, caller=call.caller, tenant_id=call.tenant_id, id=approval_id, limit=1)
+    if not page:
         raise NotFound("approval", approval_id)
-    return found[0]
+    return page[0]
 
 
 @router.post(

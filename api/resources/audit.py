@@ -83,8 +83,8 @@ async def show_list(
 ) -> Page[AuditEntry]:
     """Of the caller's tenant; those that belong to none are for callers without a tenant."""
     async with call.transaction(read_only=True) as conn:
-        found = await find(conn, replace(filters, since=since, until=until), limit=limit, cursor=cursor)
-    return Page(items=await _shown(call, found.entries), next_cursor=found.cursor)
+        page = await find(conn, replace(filters, since=since, until=until), limit=limit, cursor=cursor)
+    return Page(items=await _entries(call, page.entries), next_cursor=page.cursor)
 
 
 @router.get("/new", operation_id="list_new_audit_rows", summary="What was recorded since a place, to follow the log")
@@ -109,7 +109,7 @@ async def show_new(
         if since is None:
             return NewEntries(items=[], place=write_place(await log_position(conn)), is_cut=False)
         now, rows = await find_new(conn, filters, since=since, most=MAX_NEW)
-    items = await _shown(call, rows or ())
+    items = await _entries(call, rows or ())
     return NewEntries(items=items, place=write_place(now), is_cut=rows is None)
 
 
@@ -168,7 +168,7 @@ async def show_proof(row_id: RowId, call: Calling) -> Document:
         return await prove(conn, row_id, tenant_id=call.tenant_id)
 
 
-async def _shown(call: RequestContext, rows: Sequence[AuditRow]) -> list[AuditEntry]:
+async def _entries(call: RequestContext, rows: Sequence[AuditRow]) -> list[AuditEntry]:
     """The rows with the numbers of their seals, which belong to the installation and hold nothing of their rows."""
     if not rows:
         return []

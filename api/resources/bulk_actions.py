@@ -70,7 +70,7 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     The set holds up to `limit` jobs, the newest that it would change, and at most 100,000.
     It is kept for a day, as long as it is one of the newest 50 of the tenant.
     """
-    wanted = body.filter.wanted(call.tenant_id)
+    wanted = body.filter.to_filter(call.tenant_id)
     write = call.summary_transactions()[2]
     if is_cause(wanted) and write is not None:
         await update_counts(write)
@@ -108,7 +108,7 @@ async def begin(body: NewBulkAction, call: Calling) -> BulkAction:
             body.action,
             actor=call.actor,
             ids=body.ids,
-            wanted=body.filter.wanted(call.tenant_id) if "filter" in body.model_fields_set else None,
+            job_filter=body.filter.to_filter(call.tenant_id) if "filter" in body.model_fields_set else None,
             digest=body.digest,
             tenant_id=call.tenant_id,
             rate_per_second=body.rate_per_second,

@@ -128,7 +128,7 @@ async def create(body: NewDefinition, call: Calling, response: Response) -> Comm
     """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
         program = call.api.settings.atlas_command_program
-        return _shown(await add_definition(conn, body.described(), actor=call.actor, program=program), response)
+        return _with_etag(await add_definition(conn, body.described(), actor=call.actor, program=program), response)
 
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
@@ -136,7 +136,7 @@ async def create(body: NewDefinition, call: Calling, response: Response) -> Comm
 async def show_one(key: Key, call: Calling, response: Response) -> CommandDefinition:
     """By its key, which is the job type of its jobs, or by its id."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await find_definition(conn, await definition_key(conn, key)), response)
+        return _with_etag(await find_definition(conn, await definition_key(conn, key)), response)
 
 
 @router.patch(
@@ -152,7 +152,7 @@ async def edit(
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
         changed = await edit_definition(conn, key, body.described(), actor=call.actor, if_match=if_match)
-    return _shown(changed, response)
+    return _with_etag(changed, response)
 
 
 @router.delete(
@@ -165,10 +165,10 @@ async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch
     """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
-        return _shown(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
+        return _with_etag(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
 
 
-def _shown(definition: Definition, response: Response) -> CommandDefinition:
+def _with_etag(definition: Definition, response: Response) -> CommandDefinition:
     response.headers.update(validators(definition))
     return _document(definition)
 

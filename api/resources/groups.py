@@ -18,7 +18,7 @@ from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.find_groups import find_group, list_groups
-from atlas.engine.jobs.groups import LONGEST_NAME
+from atlas.engine.jobs.groups import MAX_NAME_LENGTH
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import NewJob
 from atlas.errors import FieldError, InvalidInput, NotFound
@@ -33,11 +33,11 @@ class NewGroup(Body):
 
     jobs: Annotated[list[NewJobBody], Field(max_length=MAX_JOBS)]
     then: NewJobBody | None = None
-    name: Annotated[str, StringConstraints(max_length=LONGEST_NAME)] = ""
+    name: Annotated[str, StringConstraints(max_length=MAX_NAME_LENGTH)] = ""
 
 
 @router.post("", operation_id="enqueue_group", status_code=201, summary="Enqueue jobs as one group, all or none")
-@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MAX_VALUES)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, max_nodes=MAX_VALUES)
 async def create(body: NewGroup, request: Request, call: Calling) -> JobGroup:
     """When all jobs have ended, `then` is enqueued once, with their counts under `group` in its input.
 
@@ -50,12 +50,12 @@ async def create(body: NewGroup, request: Request, call: Calling) -> JobGroup:
         await _require_definitions(request.app.state.enqueue_batcher, call, bodies)
         jobs: list[NewJob] = []
         for start, part in chunks(body.jobs):
-            jobs += [_job_of(each, f"jobs.{start + nth}", call) for nth, each in enumerate(part)]
+            jobs += [_job_of(item, f"jobs.{start + nth}", call) for nth, item in enumerate(part)]
             await breathe()
         then = None if body.then is None else _job_of(body.then, "then", call)
         async with call.transaction() as conn:
-            made = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
-            return await find_group(conn, made)
+            group = await enqueue_group(conn, jobs, then=then, name=body.name, tenant_id=call.home, actor=call.actor)
+            return await find_group(conn, group)
 
 
 @router.get("", operation_id="list_groups", summary="List groups of jobs, newest first")
@@ -100,7 +100,7 @@ async def _begin(call: RequestContext, verb: BulkVerb, group_id: Id) -> BulkActi
 
 
 async def _require_definitions(batcher: EnqueueBatcher, call: RequestContext, bodies: list[NewJobBody]) -> None:
-    for key in {one.definition_key for one in bodies if one.definition_key}:
+    for key in {body.definition_key for body in bodies if body.definition_key}:
         if (await batcher.admission(call, key, call.home)).definition_id is None:
             raise NotFound("definition", key)
 

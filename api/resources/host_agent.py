@@ -37,7 +37,7 @@ from atlas.waiting import wait_for
 
 router = APIRouter(prefix=f"{PREFIX}/agent/hosts", route_class=GuardedRoute, tags=["agent"])
 
-LONGEST_WAIT = 60
+MAX_WAIT = 60
 MAX_AGENT_LENGTH = 100
 # Why a report takes no Idempotency-Key.
 FENCED = "its lease fences the call, which may be repeated without one"
@@ -109,8 +109,8 @@ class ResultRecorded(ApiModel):
 async def show_hosts(call: Calling) -> Listed[Host]:
     """One host: the one that the token's scope names."""
     async with call.transaction(read_only=True) as conn:
-        found = await list_hosts(conn, tenant_id=call.tenant_id, id=_own_host(call), limit=1)
-    return Listed(items=found)
+        hosts = await list_hosts(conn, tenant_id=call.tenant_id, id=_own_host(call), limit=1)
+    return Listed(items=hosts)
 
 
 @router.get(
@@ -125,7 +125,7 @@ async def fetch_next(
     request: Request,
     host_id: Id,
     call: Calling,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for one.")] = 25,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT, description="Seconds to wait for one.")] = 25,
 ) -> Any:
     """A host has one job at a time. A job that could not be delivered returns to the queue unchanged."""
     await _require(call, host_id)
@@ -139,13 +139,13 @@ async def fetch_next(
             await call.recheck()
             lease = call.api.settings.atlas_lease_seconds
             async with call.connection() as conn:
-                found = await claim_for_host(conn, host_id, lease=lease, agent=agent)
-            if found is not None:
+                job = await claim_for_host(conn, host_id, lease=lease, agent=agent)
+            if job is not None:
                 is_gone = await request.is_disconnected()
-                if not found.is_late and not is_gone:
-                    return _shown(host_id, found, lease)
+                if not job.is_late and not is_gone:
+                    return _agent_job(host_id, job, lease)
                 async with call.connection() as conn:
-                    await give_back(conn, found.lease)
+                    await give_back(conn, job.lease)
             left = end - time.monotonic()
             if left <= 0 or signals.closing or await request.is_disconnected():
                 return Response(status_code=204)
@@ -218,16 +218,16 @@ def _lease(host_id: UUID, job_id: UUID, body: LeaseBody) -> JobLease:
     return JobLease(host_holder(host_id), job_id, body.lease)
 
 
-def _shown(host_id: UUID, found: LeasedJob, lease: float) -> AgentJob:
+def _agent_job(host_id: UUID, job: LeasedJob, lease: float) -> AgentJob:
     return AgentJob(
-        job_id=found.job.id,
-        job_run_id=found.job_run_id,
+        job_id=job.job.id,
+        job_run_id=job.job_run_id,
         host_id=host_id,
-        server_instance_id=found.server_instance_id,
-        type=found.job.job_type,
-        payload=found.payload,
-        lease=found.job.attempt,
+        server_instance_id=job.server_instance_id,
+        type=job.job.job_type,
+        payload=job.payload,
+        lease=job.job.attempt,
         lease_seconds=lease,
-        timeout_seconds=found.job.timeout_seconds,
-        correlation_id=found.job.correlation_id,
+        timeout_seconds=job.job.timeout_seconds,
+        correlation_id=job.job.correlation_id,
     )

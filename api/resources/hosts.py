@@ -75,7 +75,7 @@ async def create(body: NewName, call: Calling, response: Response) -> Host:
 async def show_one(host_id: Id, call: Calling, response: Response) -> Host:
     """With the names of its servers, and when it was seen last."""
     async with call.transaction(read_only=True) as conn:
-        return await _shown(conn, await _find(conn, host_id, call), response)
+        return await _host_with_etag(conn, await _find(conn, host_id, call), response)
 
 
 @router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not, or rename it")
@@ -87,7 +87,7 @@ async def edit(host_id: Id, body: HostChange, call: Calling, response: Response,
         changed = await edit_host(
             conn, host, is_active=body.is_active, name=body.name, actor=call.actor, if_match=if_match
         )
-        return await _shown(conn, changed, response)
+        return await _host_with_etag(conn, changed, response)
 
 
 @router.delete(
@@ -126,7 +126,7 @@ async def add_instance(host_id: Id, body: NewName, call: Calling, response: Resp
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         added = await add_server_instance(conn, host, name=body.name, actor=call.actor)
-    return _shown_instance(added, response)
+    return _instance_with_etag(added, response)
 
 
 @router.get("/{host_id:uuid}/instances/{instance_id:uuid}", operation_id="get_server", summary="One server of a host")
@@ -134,7 +134,7 @@ async def add_instance(host_id: Id, body: NewName, call: Calling, response: Resp
 async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: Response) -> ServerInstance:
     """404 if it is on another host."""
     async with call.transaction(read_only=True) as conn:
-        return _shown_instance(await _find_instance(conn, host_id, instance_id, call), response)
+        return _instance_with_etag(await _find_instance(conn, host_id, instance_id, call), response)
 
 
 @router.patch(
@@ -148,11 +148,11 @@ async def edit_instance(
 ) -> ServerInstance:
     """Its queued jobs move with it. While one of its jobs runs, a move is 409."""
     async with call.transaction() as conn:
-        found = await _find_instance(conn, host_id, instance_id, call)
+        instance = await _find_instance(conn, host_id, instance_id, call)
         changed = await edit_server_instance(
-            conn, found, name=body.name, host_id=body.host_id, actor=call.actor, if_match=if_match
+            conn, instance, name=body.name, host_id=body.host_id, actor=call.actor, if_match=if_match
         )
-    return _shown_instance(changed, response)
+    return _instance_with_etag(changed, response)
 
 
 @router.delete(
@@ -165,8 +165,8 @@ async def edit_instance(
 async def remove_instance(host_id: Id, instance_id: Id, call: Calling, if_match: IfMatch) -> None:
     """While jobs of it are queued or run it is 409. Those that have ended stay, and cannot be retried."""
     async with call.transaction() as conn:
-        found = await _find_instance(conn, host_id, instance_id, call)
-        await remove_server_instance(conn, found, actor=call.actor, if_match=if_match)
+        instance = await _find_instance(conn, host_id, instance_id, call)
+        await remove_server_instance(conn, instance, actor=call.actor, if_match=if_match)
 
 
 async def _find(conn: Connection, host_id: UUID, call: RequestContext) -> Host:
@@ -177,11 +177,11 @@ async def _find_instance(conn: Connection, host_id: UUID, instance_id: UUID, cal
     return await find_server_instance(conn, str(instance_id), tenant_id=call.tenant_id, host_id=host_id)
 
 
-def _shown_instance(instance: ServerInstance, response: Response) -> ServerInstance:
+def _instance_with_etag(instance: ServerInstance, response: Response) -> ServerInstance:
     response.headers.update(validators(instance))
     return instance
 
 
-async def _shown(conn: Connection, host: Host, response: Response) -> Host:
+async def _host_with_etag(conn: Connection, host: Host, response: Response) -> Host:
     response.headers.update(validators(host))
     return (await list_hosts(conn, id=host.id, limit=1))[0]

@@ -30,7 +30,7 @@ async def find(
 
     Nothing is found of a kind that the caller may not list, and `any` looks through the others.
     """
-    among = [each for each in KINDS if call.caller.role in _ROLES.get(each, READERS)]
+    among = [allowed_kind for allowed_kind in KINDS if call.caller.role in _ROLES.get(allowed_kind, READERS)]
     async with call.transaction(read_only=True) as conn:
-        found = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id, among=among)
-    return MatchingIds(ids=found)
+        ids = await ids_between(conn, kind, *prefix_bounds(prefix), tenant_id=call.tenant_id, among=among)
+    return MatchingIds(ids=ids)

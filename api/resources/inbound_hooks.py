@@ -17,7 +17,7 @@ from atlas.api.resources.webhooks import Rotation
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import LARGEST_INPUT
 from atlas.engine.webhooks.inbound import (
-    LONGEST_ID,
+    MAX_ID_LENGTH,
     accept_message,
     add_hook,
     check_signature,
@@ -110,7 +110,7 @@ _MESSAGE = {"requestBody": {"required": True, "content": {"application/json": {"
 async def receive(
     request: Request,
     key: Annotated[str, Path(pattern="^[A-Za-z0-9_-]{20,64}$", examples=["fJ2kqW8n0cY5sT1vXb7LrA9e"])],
-    webhook_id: Annotated[str, Header(max_length=LONGEST_ID, description="Names the message.")],
+    webhook_id: Annotated[str, Header(max_length=MAX_ID_LENGTH, description="Names the message.")],
     webhook_timestamp: Annotated[str, Header(max_length=20, description="Seconds since 1970.")],
     webhook_signature: Annotated[str, Header(max_length=1000, description="`v1,` and the HMAC, in base64.")],
     idempotency_key: Annotated[str | None, Header(description="Not used: `webhook-id` names the message.")] = None,

@@ -42,18 +42,18 @@ async def _read_query(
     return InsightsQuery(call.tenant_id, start, end, step, job_type, by, call.api.settings.atlas_currency)
 
 
-Wanted = Annotated[InsightsQuery, Depends(_read_query)]
+InsightsFilter = Annotated[InsightsQuery, Depends(_read_query)]
 
 
 @router.get("", operation_id="get_insights", summary="Usage, outcomes, times and cost over hours and days")
 @requires(*READERS, replica=True)
-async def show_insights(call: Calling, wanted: Wanted) -> Insights:
+async def show_insights(call: Calling, query: InsightsFilter) -> Insights:
     """Sums, with those of the time before, each step, and the 100 busiest job types or tenants.
 
     An operator who names no tenant sees all of them. What happens appears within seconds.
     """
     async with call.transaction(read_only=True) as conn:
-        return await read_insights(conn, wanted)
+        return await read_insights(conn, query)
 
 
 @router.get("/steps", operation_id="get_step_times", summary="The steps of workflows that took the most time")
@@ -86,19 +86,19 @@ async def show_step_times(
     },
 )
 @requires(*READERS, own_pages=True, replica=True)
-async def export_insights(request: Request, call: Calling, wanted: Wanted) -> Response:
+async def export_insights(request: Request, call: Calling, query: InsightsFilter) -> Response:
     """Steps in which nothing happened have no row. Text that a spreadsheet would run as a formula begins with `'`."""
-    name = await csv_name(lambda: read_on(call), wanted)
+    name = await csv_name(lambda: read_on(call), query)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if request.method == "HEAD":
         return Response(headers=headers, media_type="text/csv")
-    lines = _lines(call, wanted)
+    lines = _lines(call, query)
     # The first line before the response begins, so that a refusal still has its own status.
     first = await anext(lines)
     return Export(first, lines, headers, media_type="text/csv")
 
 
-async def _lines(call: RequestContext, wanted: InsightsQuery) -> AsyncGenerator[bytes, None]:
+async def _lines(call: RequestContext, query: InsightsQuery) -> AsyncGenerator[bytes, None]:
     with call.api.exports.taken(call.caller.share):
-        async for line in csv_lines(lambda: read_on(call), wanted):
+        async for line in csv_lines(lambda: read_on(call), query):
             yield line

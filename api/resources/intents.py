@@ -81,7 +81,7 @@ async def show_intents(
 async def show_intent(intent_id: Id, call: Calling) -> Intent:
     """With what policy decided, and by which rule."""
     async with call.transaction(read_only=True) as conn:
-        found = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
-    if not found:
+        page = await list_intents(conn, tenant_id=call.tenant_id, id=intent_id, limit=1)
+    if not page:
         raise NotFound("intent", intent_id)
-    return found[0]
+    return page[0]

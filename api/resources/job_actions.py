@@ -134,8 +134,8 @@ async def enqueue_again(job_id: Id, call: Calling) -> EnqueuedJob:
         tenant_id, start = await read_again(conn, job_id, tenant_id=call.tenant_id)
     async with call.transaction() as conn:
         admitted = await admit(conn, start) if isinstance(start, NewJob) else start
-        [made] = await make_starts(conn, call, [admitted], tenant_id)
-    return EnqueuedJob.model_validate(made)
+        [created] = await make_starts(conn, call, [admitted], tenant_id)
+    return EnqueuedJob.model_validate(created)
 
 
 @router.delete(

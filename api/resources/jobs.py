@@ -10,11 +10,11 @@ from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from atlas.api.access.roles import JOB_MAKERS, JOB_READERS
-from atlas.api.enqueue_batcher import EnqueueBatcher, Made, is_plain, make
+from atlas.api.enqueue_batcher import AcceptedJob, EnqueueBatcher, is_plain, make
 from atlas.api.field_errors import fields_of
 from atlas.api.http.headers import header
 from atlas.api.limits.batches import ROWS, breathe, chunks
-from atlas.api.models.job_filter import wanted_jobs
+from atlas.api.models.job_filter import read_job_filter
 from atlas.api.models.jobs import MAX_JOBS, NewJobBody, Start, job_of, listed_job_of, start_of
 from atlas.api.newest_window import read_in_window
 from atlas.api.paging import MAX_PAGE_BYTES, Cursor, Limit, read_cursor, write_cursor
@@ -36,7 +36,7 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["jobs"])
 
 FARTHEST_OFFSET = 10_000
 
-Wanted = Annotated[JobFilter, Depends(wanted_jobs)]
+JobFilters = Annotated[JobFilter, Depends(read_job_filter)]
 Order = Annotated[
     Literal["created", "ended"],
     Query(description="`ended` lists dead letters, failed and canceled jobs by finish time, newest first."),
@@ -67,7 +67,7 @@ _MANY = TypeAdapter(list[NewJobBody])
     response_model=EnqueuedJob | list[EnqueuedJob],
     summary="Enqueue one job, or a list of jobs, all or none",
 )
-@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, most_nodes=MAX_VALUES, raw=True)
+@requires(*JOB_MAKERS, body_limit=4 * 1024 * 1024, max_nodes=MAX_VALUES, raw=True)
 async def create(request: Request) -> Response:
     """A response of 201 means that the job is committed.
 
@@ -81,12 +81,12 @@ async def create(request: Request) -> Response:
     [job] = await _admit(request, call, [_body(value)])
     if not call.is_joined and isinstance(job, NewJob) and is_plain(job):
         batcher: EnqueueBatcher = request.app.state.enqueue_batcher
-        one = await batcher.enqueue(call, job)
-        request.scope["atlas.facts"] = {"job_id": str(one.id)}
-        return json_response(json_bytes(one), 201)
+        enqueued = await batcher.enqueue(call, job)
+        request.scope["atlas.facts"] = {"job_id": str(enqueued.id)}
+        return json_response(json_bytes(enqueued), 201)
     async with call.transaction() as conn:
-        made = await make_starts(conn, call, [job], call.home)
-    return json_response(json_bytes(made[0]), 201)
+        created = await make_starts(conn, call, [job], call.home)
+    return json_response(json_bytes(created[0]), 201)
 
 
 async def _create_batch(request: Request, call: RequestContext, values: list[Any]) -> Response:
@@ -102,8 +102,8 @@ async def _create_batch(request: Request, call: RequestContext, values: list[Any
             jobs += await _admit(request, call, part)
             await breathe()
         async with call.transaction() as conn:
-            made = await make_starts(conn, call, jobs, call.home)
-    return json_response(json_bytes(made), 201)
+            created = await make_starts(conn, call, jobs, call.home)
+    return json_response(json_bytes(created), 201)
 
 
 CREATE_RULES: RouteRules = rules_of(create)
@@ -113,7 +113,7 @@ CREATE_RULES: RouteRules = rules_of(create)
 @requires(*JOB_READERS, replica=True)
 async def show_list(
     call: Calling,
-    wanted: Wanted,
+    filters: JobFilters,
     order: Order = "created",
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -125,47 +125,47 @@ async def show_list(
     error, and may then be empty: `searched_back_to` says how far it looked, and `next_cursor` goes on from there. Ids,
     correlation ids and parent runs are found immediately.
     """
-    page = await _read_list(call, wanted, order, limit, cursor, offset, whole=True)
-    return _shown(page, [job_of(job) for job in page.jobs])
+    page = await _read_list(call, filters, order, limit, cursor, offset, whole=True)
+    return _searched_page(page, [job_of(job) for job in page.jobs])
 
 
 @router.get("/jobs/brief", operation_id="list_jobs_briefly", summary="List jobs without payloads and outputs")
 @requires(*JOB_READERS, replica=True)
 async def show_brief_list(
     call: Calling,
-    wanted: Wanted,
+    filters: JobFilters,
     order: Order = "created",
     limit: Limit = 50,
     cursor: Cursor = None,
     offset: Offset = 0,
 ) -> SearchedPage[ListedJob]:
     """The same list for tables: of an error it has the beginning of the message and the type."""
-    page = await _read_list(call, wanted, order, limit, cursor, offset, whole=False)
-    return _shown(page, [listed_job_of(job) for job in page.jobs])
+    page = await _read_list(call, filters, order, limit, cursor, offset, whole=False)
+    return _searched_page(page, [listed_job_of(job) for job in page.jobs])
 
 
 async def _read_list(
-    call: RequestContext, wanted: JobFilter, order: str, limit: int, cursor: str | None, offset: int, *, whole: bool
+    call: RequestContext, filters: JobFilter, order: str, limit: int, cursor: str | None, offset: int, *, whole: bool
 ) -> JobPage | EndedPage:
     if order == "ended":
         if offset:
             raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
         before = read_cursor(cursor, ENDED_POSITION)
         async with call.transaction(read_only=True) as conn:
-            return await list_ended(conn, wanted, before=before, limit=limit, whole=whole)
+            return await list_ended(conn, filters, before=before, limit=limit, whole=whole)
     before_id, offset = _read_position(cursor, offset)
-    bounds: dict[str, Any] = {"limit": limit, "offset": offset, "most_bytes": MAX_PAGE_BYTES, "whole": whole}
-    if not wanted.has_active:
+    bounds: dict[str, Any] = {"limit": limit, "offset": offset, "max_bytes": MAX_PAGE_BYTES, "whole": whole}
+    if not filters.has_active:
         async with call.transaction(read_only=True) as conn:
-            return await list_page(conn, wanted, before=before_id, **bounds)
+            return await list_page(conn, filters, before=before_id, **bounds)
     return await read_in_window(
         call,
-        lambda conn, window: list_page(conn, wanted, before=before_id, window=window, **bounds),
+        lambda conn, window: list_page(conn, filters, before=before_id, window=window, **bounds),
         before=before_id,
     )
 
 
-def _shown(page: JobPage | EndedPage, items: list[T]) -> SearchedPage[T]:
+def _searched_page(page: JobPage | EndedPage, items: list[T]) -> SearchedPage[T]:
     position: Any = page.next_before
     if isinstance(page, JobPage) and page.next_offset is not None:
         position = (page.next_before, page.next_offset)
@@ -201,8 +201,8 @@ def _body(value: Any) -> NewJobBody:
     try:
         return _ONE.validate_python(value)
     except ValidationError as error:
-        found = fields_of(error.errors(include_input=False, include_url=False), NewJobBody, value)
-        raise InvalidInput("The job", found) from None
+        problems = fields_of(error.errors(include_input=False, include_url=False), NewJobBody, value)
+        raise InvalidInput("The job", problems) from None
 
 
 async def _batch_bodies(values: list[Any]) -> list[NewJobBody]:
@@ -212,9 +212,9 @@ async def _batch_bodies(values: list[Any]) -> list[NewJobBody]:
         try:
             bodies += _MANY.validate_python(part)
         except ValidationError as error:
-            for each in error.errors(include_input=False, include_url=False):
-                nth, *rest = each["loc"]
-                errors.append({**each, "loc": (int(nth) + start, *rest)})
+            for problem in error.errors(include_input=False, include_url=False):
+                nth, *rest = problem["loc"]
+                errors.append({**problem, "loc": (int(nth) + start, *rest)})
         await breathe()
     if errors:
         raise InvalidInput("The job", fields_of(errors, NewJobBody, values))
@@ -227,33 +227,35 @@ async def _admit(request: Request, call: RequestContext, bodies: Sequence[NewJob
     if correlation_id is None:
         correlation_id = given_traceparent(header(request.scope, b"traceparent"))
     batcher: EnqueueBatcher = request.app.state.enqueue_batcher
-    found: list[Start] = []
+    starts: list[Start] = []
     for body in bodies:
         start = start_of(body, call.home, correlation_id)
         if isinstance(start, NewJob):
             start = admitted(start, await batcher.admission(call, start.job_type, start.tenant_id))
             if body.definition_key and start.definition_id is None:
                 raise NotFound("definition", body.definition_key)
-        found.append(start)
-    return found
+        starts.append(start)
+    return starts
 
 
-async def make_starts(conn: Connection, call: RequestContext, starts: Sequence[Start], tenant_id: UUID) -> list[Made]:
+async def make_starts(
+    conn: Connection, call: RequestContext, starts: Sequence[Start], tenant_id: UUID
+) -> list[AcceptedJob]:
     """Enqueue admitted jobs, and request workflows for a tenant, all or none."""
-    jobs = [one for one in starts if isinstance(one, NewJob)]
-    intents = [one for one in starts if isinstance(one, NewIntent)]
-    rows: list[Made] = []
+    jobs = [start for start in starts if isinstance(start, NewJob)]
+    intents = [start for start in starts if isinstance(start, NewIntent)]
+    rows: list[AcceptedJob] = []
     for _, part in chunks(jobs, ROWS):
         if len(jobs) > ROWS:
             await call.api.batch_slots.give_way()
         rows += await make(conn, part, call.actor)
-    made = iter(rows)
+    created = iter(rows)
     if intents:
         await request_workflows(conn, tenant_id, intents, requested_by=call.actor)
     now: Any = await conn.fetchval("select clock_timestamp()") if intents else None
     return [
-        next(made)
-        if isinstance(one, NewJob)
-        else Made(one.id, tenant_id, "queued", "ENGINE_RUN", None, now, deduplicated=False)
-        for one in starts
+        next(created)
+        if isinstance(start, NewJob)
+        else AcceptedJob(start.id, tenant_id, "queued", "ENGINE_RUN", None, now, deduplicated=False)
+        for start in starts
     ]

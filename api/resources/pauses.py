@@ -60,7 +60,7 @@ async def pause_target(body: PauseBody, call: Calling) -> Pause:
     until = None if body.for_seconds is None else timedelta(seconds=body.for_seconds)
     await _unblock(call)
     async with call.transaction() as conn:
-        made = await pause(
+        paused = await pause(
             conn,
             body.kind,
             body.target,
@@ -70,7 +70,7 @@ async def pause_target(body: PauseBody, call: Calling) -> Pause:
             until=until,
         )
     async with call.connection() as conn:
-        return await wait_until_paused(conn, made)
+        return await wait_until_paused(conn, paused)
 
 
 @router.delete("/{pause_id:uuid}", operation_id="resume", status_code=204, summary="End a pause")
@@ -88,5 +88,5 @@ async def _unblock(call: RequestContext) -> None:
         await unblock_gate(conn, actor=call.actor)
 
 
-def _position(one: Pause) -> tuple[datetime, UUID]:
-    return one.since, one.id
+def _position(pause: Pause) -> tuple[datetime, UUID]:
+    return pause.since, pause.id

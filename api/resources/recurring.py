@@ -60,7 +60,7 @@ async def show_one(recurring_id: RecurringId, call: Calling) -> RecurringFunctio
     """With when it runs next, and how its last run ended. An operator names the tenant where several have this id."""
     async with call.transaction(read_only=True) as conn:
         owner = await find_owner(conn, recurring_id, tenant_id=call.tenant_id)
-        found = await list_recurring(conn, tenant_id=owner, id=recurring_id)
-    if not found:
+        functions = await list_recurring(conn, tenant_id=owner, id=recurring_id)
+    if not functions:
         raise NotFound("recurring function", recurring_id, remedy="It is no longer registered; /runs has its history.")
-    return RecurringFunction.model_validate(found[0])
+    return RecurringFunction.model_validate(functions[0])

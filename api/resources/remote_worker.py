@@ -106,18 +106,18 @@ async def claim(body: ClaimBody, call: Calling) -> Listed[RemoteJob]:
     foreign = [] if allowed is None else sorted(set(body.job_types) - set(allowed))
     if foreign:
         raise Forbidden(f"This token may not serve {', '.join(foreign)}.", remedy="See the token's scopes.")
-    if RUNS in {canonical(one) for one in body.job_types}:
+    if RUNS in {canonical(job_type) for job_type in body.job_types}:
         raise Forbidden("Runs of workflows are executed by Atlas's own workers.")
     lease = call.api.settings.atlas_lease_seconds
     async with call.connection() as conn:
         token = call.caller.token.id
-        found = await claim_for_worker(conn, token, call.home, body.job_types, limit=body.limit, lease=lease)
-    if any(one.is_late for one in found):
+        jobs = await claim_for_worker(conn, token, call.home, body.job_types, limit=body.limit, lease=lease)
+    if any(job.is_late for job in jobs):
         async with call.connection() as conn:
-            for one in found:
-                await leased_jobs.give_back(conn, one.lease)
-        found = []
-    return Listed(items=[_shown(one, lease) for one in found])
+            for job in jobs:
+                await leased_jobs.give_back(conn, job.lease)
+        jobs = []
+    return Listed(items=[_remote_job(job, lease) for job in jobs])
 
 
 @router.post("/{job_id:uuid}/heartbeat", operation_id="renew_job_lease", summary="Keep a job's lease")
@@ -177,13 +177,13 @@ def _ended(job_id: UUID, status: str) -> Ended:
     return Ended.model_validate({"job_id": job_id, "status": status})
 
 
-def _shown(one: LeasedJob, lease: float) -> RemoteJob:
-    job = one.job
+def _remote_job(leased: LeasedJob, lease: float) -> RemoteJob:
+    job = leased.job
     return RemoteJob(
         job_id=job.id,
-        job_run_id=one.job_run_id,
+        job_run_id=leased.job_run_id,
         job_type=job.job_type,
-        payload=one.payload,
+        payload=leased.payload,
         attempt=job.attempt,
         retry_count=job.retry_count,
         max_retries=job.retries,

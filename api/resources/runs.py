@@ -80,8 +80,8 @@ async def show_list(
 async def summarize(call: Calling) -> Listed[RunCounts]:
     """Of the newest 1,000 runs. A version that none of them is of is not in the list; those in code have version 0."""
     async with call.transaction(read_only=True) as conn:
-        found = await summarize_runs(conn, tenant_id=call.tenant_id)
-    return Listed(items=found)
+        counts = await summarize_runs(conn, tenant_id=call.tenant_id)
+    return Listed(items=counts)
 
 
 @router.get("/runs/{run_id:uuid}", operation_id="get_run", summary="One run")
@@ -109,7 +109,7 @@ async def show_steps(
         key=key,
         limit=limit,
         cursor=cursor,
-        contents=lambda one: (one.input, one.output, one.error, one.event_match),
+        contents=lambda run: (run.input, run.output, run.error, run.event_match),
     )
 
 

@@ -35,6 +35,6 @@ async def show_series(
     What happens appears within seconds; `metered_until` says how far it is. A transaction that commits late is added to
     the minute in which its change was made.
     """
-    wanted = SeriesQuery(call.tenant_id, step, start, end, job_type, by_type, with_points)
+    query = SeriesQuery(call.tenant_id, step, start, end, job_type, by_type, with_points)
     async with call.transaction(read_only=True) as conn:
-        return await read_series(conn, wanted)
+        return await read_series(conn, query)

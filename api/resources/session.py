@@ -73,14 +73,14 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Current
     response.set_cookie(
         cookie_name(request), clear, max_age=lifetime, path="/", secure=secure, httponly=True, samesite="lax"
     )
-    return await _shown(api, Caller(caller.token, session, csrf_token(clear)))
+    return await _current_session(api, Caller(caller.token, session, csrf_token(clear)))
 
 
 @router.get("", operation_id="get_session", summary="Who is signed in")
 @requires(*ROLES, by_tenant=False)
 async def show(call: Calling) -> CurrentSession:
     """Also for a token, which then has no `csrf_token`."""
-    return await _shown(call.api, call.caller)
+    return await _current_session(call.api, call.caller)
 
 
 @router.delete("", operation_id="sign_out", status_code=204, summary="Sign out")
@@ -118,7 +118,7 @@ def _refuse_other_sites(request: Request) -> None:
         raise Forbidden("Signing in works from Atlas's own pages only.")
 
 
-async def _shown(api: AppState, caller: Caller) -> CurrentSession:
+async def _current_session(api: AppState, caller: Caller) -> CurrentSession:
     tenant = None if caller.tenant_id is None else (await api.tenants.find(caller.tenant_id)).slug
     return CurrentSession(
         subject=caller.subject,

@@ -36,10 +36,10 @@ async def end(session_id: Id, call: Calling) -> None:
     """At once in this process, within 10 seconds in the others. Its token stays valid until it is revoked."""
     tenant_id, subject = _visible(call)
     async with call.transaction(all_tenants=True) as conn:
-        found = await list_sessions(conn, tenant_id=tenant_id, subject=subject, id=session_id, limit=1)
-        if not found:
+        sessions = await list_sessions(conn, tenant_id=tenant_id, subject=subject, id=session_id, limit=1)
+        if not sessions:
             raise NotFound("session", session_id)
-        await end_other_session(conn, found[0], actor=call.actor)
+        await end_other_session(conn, sessions[0], actor=call.actor)
     call.after_commit(call.api.callers.forget)
 
 

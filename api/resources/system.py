@@ -161,9 +161,9 @@ async def show_status(call: Calling) -> SystemStatus:
         queue=queue,
         workers=from_rows(WorkerStatus, workers),
         engine=EngineStatus.model_validate(engine),
-        programs=[ProgramStatus.model_validate(one) for one in read_programs(call.api.settings.home)],
+        programs=[ProgramStatus.model_validate(program) for program in read_programs(call.api.settings.home)],
         audit_lost_end=lost,
-        versions=[VersionStatus(**asdict(one)) for one in versions],
+        versions=[VersionStatus(**asdict(version)) for version in versions],
     )
 
 

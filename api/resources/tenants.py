@@ -75,10 +75,10 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
 async def create(body: NewTenant, call: Calling, response: Response) -> Tenant:
     """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
-        made = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
+        tenant = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
     # The slug may have been that of a tenant that was removed.
     call.after_commit(call.api.tenants.forget)
-    return _shown(made, response)
+    return _with_etag(tenant, response)
 
 
 @router.get("/{slug_or_id}", operation_id="get_tenant", summary="One tenant")
@@ -86,7 +86,7 @@ async def create(body: NewTenant, call: Calling, response: Response) -> Tenant:
 async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> Tenant:
     """By its slug or its id."""
     async with call.transaction(read_only=True) as conn:
-        return _shown(await _find(conn, slug_or_id, call), response)
+        return _with_etag(await _find(conn, slug_or_id, call), response)
 
 
 @router.patch(
@@ -101,7 +101,7 @@ async def edit(
         tenant = await _find(conn, slug_or_id, call)
         changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor, if_match=if_match)
     call.after_commit(call.api.tenants.forget)
-    return _shown(changed, response)
+    return _with_etag(changed, response)
 
 
 @router.delete(
@@ -161,13 +161,13 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
     return last, True
 
 
-def _shown(tenant: Tenant, response: Response) -> Tenant:
+def _with_etag(tenant: Tenant, response: Response) -> Tenant:
     response.headers.update(validators(tenant))
     return tenant
 
 
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:
-    found = await find_tenant(conn, slug_or_id)
-    if call.tenant_id not in (None, found.id):
+    tenant = await find_tenant(conn, slug_or_id)
+    if call.tenant_id not in (None, tenant.id):
         raise no_tenant(slug_or_id)
-    return found
+    return tenant

@@ -106,8 +106,8 @@ async def show_one(token_id: Id, call: Calling) -> Token:
 async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False) -> RevokedToken:
     """It is refused everywhere within 30 seconds, mostly at once, on open WebSockets too."""
     async with call.transaction() as conn:
-        found = await find_token(conn, token_id, tenant_id=call.tenant_id)
-        revoked = await revoke_token(conn, str(found.id), actor=call.actor)
+        token = await find_token(conn, token_id, tenant_id=call.tenant_id)
+        revoked = await revoke_token(conn, str(token.id), actor=call.actor)
         created = await revoke_created_tokens(conn, revoked, actor=call.actor) if with_created else []
         hooks = await replace_known_secrets(conn, revoked.id, actor=call.actor) if with_created else []
     call.after_commit(call.api.callers.forget)
@@ -115,8 +115,8 @@ async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False)
     return RevokedToken(**dict(revoked), created=created, hooks=[hook.id for hook in hooks])
 
 
-async def _require_host(conn: Connection, call: RequestContext, given: Any) -> None:
+async def _require_host(conn: Connection, call: RequestContext, host: Any) -> None:
     """A host's token is valid for one machine only, so that a stolen one opens no other."""
-    id = as_id(str(given))
+    id = as_id(str(host))
     if id is None or not await list_hosts(conn, tenant_id=call.home, id=id, limit=1):
         raise InvalidInput("The token", [FieldError("scopes.host_id", "must be the id of a host of the tenant")])

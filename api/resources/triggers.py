@@ -104,9 +104,9 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger:
     """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
-        made = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
-    response.headers.update(validators(made))
-    return made
+        trigger = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
+    response.headers.update(validators(trigger))
+    return trigger
 
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
@@ -219,5 +219,5 @@ def _before(start: datetime | None) -> datetime | None:
 
 async def _occurrences(call: RequestContext, cron: Cron, now: datetime, count: int) -> Listed[Occurrence]:
     async with call.helper() as run:
-        found: list[Occurrence] = await run(preview, cron, now, count=count)
-    return Listed(items=found)
+        times: list[Occurrence] = await run(preview, cron, now, count=count)
+    return Listed(items=times)

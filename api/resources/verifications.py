@@ -68,10 +68,10 @@ async def start(request: Request, call: Calling) -> AuditVerification:
             await verification.keep(conn)
             subject = str(verification.id)
             await record(conn, Event("AUDIT_VERIFICATION", "verification", subject, call.actor, call.tenant_id))
-            shown = await _find(conn, verification.key)
+            view = await _find(conn, verification.key)
         background: BackgroundTasks = request.app.state.background
         background.start(_verify(call.api, verification, slot.pop_all()))
-    return shown
+    return view
 
 
 @router.get("", operation_id="list_verifications", summary="The last verifications, newest first")
@@ -84,7 +84,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
             lambda after, limit: fetch(conn, LIST, kind=kind, before=after and f"{kind}{after}", limit=limit),
             cursor,
             limit,
-            show=_shown,
+            show=_verification_of,
             key=lambda row: row["key"].removeprefix(kind),
             contents=lambda row: row["value"],
         )
@@ -148,10 +148,12 @@ async def _verify(api: AppState, verification: _Verification, slot: contextlib.E
         with slot:
             verification.state.update(await _result(api, verification))
     except Exception as error:
-        known = isinstance(error, AtlasError)
-        if not known:
+        is_explained = isinstance(error, AtlasError)
+        if not is_explained:
             log.error("a verification failed", verification_id=str(verification.id), exc_info=error)
-        message = str(error) if known else f"It failed ({type(error).__name__}); the log says where. Start another."
+        message = (
+            str(error) if is_explained else f"It failed ({type(error).__name__}); the log says where. Start another."
+        )
         verification.state.update(status="failed", notices=[message])
     finally:
         reporting.cancel()
@@ -179,7 +181,7 @@ async def _result(api: AppState, verification: _Verification) -> dict[str, Any]:
     figures = {name: value for name, value in asdict(report).items() if name not in ("findings", "notices")}
     return {
         "status": "whole" if report.ok else "damaged",
-        "findings": [asdict(one) for one in report.findings],
+        "findings": [asdict(finding) for finding in report.findings],
         "notices": report.notices,
         "report": {**figures, "key": keys[0].name},
     }
@@ -224,10 +226,10 @@ async def _find(conn: Any, key: str) -> AuditVerification:
     row = await fetch_row(conn, FIND, key=key)
     if row is None:
         raise NotFound("verification", key.rpartition(":")[2])
-    return _shown(row)
+    return _verification_of(row)
 
 
-def _shown(row: Any) -> AuditVerification:
+def _verification_of(row: Any) -> AuditVerification:
     value = {"findings": [], "notices": [], "report": {}, **orjson.loads(row["value"])}
     if value["status"] == "running" and row["is_silent"]:
         value["status"] = "lost"

@@ -11,7 +11,7 @@ from atlas.api.models.common import Body, Flag, Id, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.webhooks.address import LONGEST_ADDRESS
+from atlas.engine.webhooks.address import MAX_ADDRESS_LENGTH
 from atlas.engine.webhooks.deliver import send_test
 from atlas.engine.webhooks.events import PATTERNS
 from atlas.engine.webhooks.signing_secrets import DEFAULT_OVERLAP_SECONDS, MAX_OVERLAP_SECONDS
@@ -31,7 +31,7 @@ _URL = rf"^https?://[A-Za-z0-9._-]+(?:{_PORT})?(?:[/?][!-~]*)?$"
 
 router = APIRouter(prefix=f"{PREFIX}/webhooks", route_class=GuardedRoute, tags=["webhooks"])
 
-Url = Annotated[str, StringConstraints(pattern=_URL, max_length=LONGEST_ADDRESS)]
+Url = Annotated[str, StringConstraints(pattern=_URL, max_length=MAX_ADDRESS_LENGTH)]
 EventName = Annotated[str, Field(json_schema_extra={"enum": list(PATTERNS)})]
 EventNames = Annotated[list[EventName], Field(min_length=1, max_length=50)]
 Description = Annotated[str, StringConstraints(max_length=200)]

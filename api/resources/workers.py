@@ -29,7 +29,7 @@ WorkerId = Annotated[str, Path(min_length=1, max_length=400)]
 async def show_one(worker_id: WorkerId, call: Calling) -> WorkerDetails:
     """Of all tenants. `running_count` is from its last heartbeat, the jobs are those of now."""
     async with call.transaction(read_only=True) as conn:
-        return await _shown(conn, worker_id)
+        return await _details(conn, worker_id)
 
 
 @router.get(
@@ -51,10 +51,10 @@ async def drain(worker_id: WorkerId, call: Calling) -> WorkerDetails:
     """
     async with call.transaction() as conn:
         await request_drain(conn, worker_id, actor=call.actor)
-        return await _shown(conn, worker_id)
+        return await _details(conn, worker_id)
 
 
-async def _shown(conn: Connection, worker_id: str) -> WorkerDetails:
+async def _details(conn: Connection, worker_id: str) -> WorkerDetails:
     row = await fetch_row(conn, FIND, worker_id=worker_id)
     if row is None:
         raise NotFound("worker", worker_id)

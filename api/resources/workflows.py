@@ -116,8 +116,10 @@ async def save(body: NewVersion, call: Calling, response: Response, if_match: If
 async def check(body: WorkflowDocument, call: Calling) -> Checked:
     """What saving would refuse, each with its place in the document."""
     async with call.helper() as run:
-        found: list[FieldError] = await run(check_document, body.document)
-    return Checked(ok=not found, errors=[ProblemField(field=one.field, reason=one.reason) for one in found])
+        problems: list[FieldError] = await run(check_document, body.document)
+    return Checked(
+        ok=not problems, errors=[ProblemField(field=problem.field, reason=problem.reason) for problem in problems]
+    )
 
 
 @router.post(
@@ -140,11 +142,11 @@ async def try_out(body: DryRunBody, call: Calling) -> DryRun:
 async def show_one(key: Key, call: Calling, response: Response) -> Workflow:
     """In its newest version; a tenant's own comes before one for all tenants."""
     async with call.transaction(read_only=True) as conn:
-        found = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
-    if not found:
+        page = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
+    if not page:
         raise NotFound("workflow", key)
     # A tenant's own workflow comes before one for all tenants.
-    workflow = max(found, key=lambda one: (one.tenant_id is not None, one.version))
+    workflow = max(page, key=lambda workflow: (workflow.tenant_id is not None, workflow.version))
     response.headers.update(validators(workflow))
     return workflow
 

@@ -15,17 +15,19 @@ from atlas.errors import AtlasError
 
 def main() -> None:
     """Serve until a signal. Exit status 0: stopped; 1: refused, with the reason."""
-    given = _arguments()
+    options = _arguments()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        asyncio.run(_serve(given))
+        asyncio.run(_serve(options))
     except AtlasError as error:
         sys.exit(f"error: {error}")
 
 
-async def _serve(given: argparse.Namespace) -> None:
-    agent = Agent(given.url, given.token, AllowedCommands.load(given.commands), host=given.host, grace=given.grace)
+async def _serve(options: argparse.Namespace) -> None:
+    agent = Agent(
+        options.url, options.token, AllowedCommands.load(options.commands), host=options.host, grace=options.grace
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, agent.stop)
     await agent.run()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 log = logging.getLogger("atlas.agent")
 
-PAUSES = RetryBudget(first_pause=0.5, longest_pause=15.0)
+PAUSES = RetryBudget(first_pause=0.5, max_pause=15.0)
 # Whatever Retry-After says: it may come from a proxy, and a host that waits runs nothing.
 MAX_AFTER = 60.0
 # How long a result may take to be delivered when the agent stops.
@@ -66,8 +66,8 @@ class Agent:
             await self._transport.close()
 
     async def _find_host(self) -> str:
-        found = await self._calls.hosts()
-        fitting = [id for id, name in found.items() if self._host in (None, id, name)]
+        hosts = await self._calls.hosts()
+        fitting = [id for id, name in hosts.items() if self._host in (None, id, name)]
         if len(fitting) != 1:
             raise SettingsError(
                 f"The token is valid for {len(fitting)} hosts{f' called {self._host}' if self._host else ''}.",
@@ -150,8 +150,8 @@ async def _unless(end: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]
         await asyncio.wait([task, ending], return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        for one in (task, ending):
-            one.cancel()
+        for future in (task, ending):
+            future.cancel()
         await asyncio.gather(task, ending, return_exceptions=True)
 
 

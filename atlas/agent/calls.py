@@ -34,8 +34,8 @@ class AssignedJob:
     @property
     def facts(self) -> dict[str, str]:
         """Values for a command's arguments besides the payload."""
-        known = {"job.id": str(self.id), "job_run.id": self.run_id, "host.id": str(self.host_id)}
-        return known if self.server_instance_id is None else {**known, "server_instance.id": self.server_instance_id}
+        facts = {"job.id": str(self.id), "job_run.id": self.run_id, "host.id": str(self.host_id)}
+        return facts if self.server_instance_id is None else {**facts, "server_instance.id": self.server_instance_id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +61,26 @@ class HostCalls:
 
     async def hosts(self) -> dict[str, str]:
         """The hosts of the token: names by id."""
-        found = await self._ask(ApiRequest("GET", "/agent/hosts"), "items")
-        return {one["id"]: one["name"] for one in found["items"]}
+        response = await self._ask(ApiRequest("GET", "/agent/hosts"), "items")
+        return {host["id"]: host["name"] for host in response["items"]}
 
     async def next(self, host_id: str) -> AssignedJob | None:
         """The host's next job, waited for; None if there is none yet."""
         path, wait = f"/agent/hosts/{host_id}/jobs", {"wait": WAIT_SECONDS}
-        found = await self._ask(ApiRequest("GET", path, wait, read_seconds=WAIT_SECONDS + LATE_SECONDS))
-        if found is None:
+        response = await self._ask(ApiRequest("GET", path, wait, read_seconds=WAIT_SECONDS + LATE_SECONDS))
+        if response is None:
             return None
         try:
             return AssignedJob(
-                UUID(found["job_id"]),
-                str(found["job_run_id"]),
-                UUID(found["host_id"]),
-                found["server_instance_id"],
-                str(found["type"]),
-                found["payload"],
-                int(found["lease"]),
-                float(found["lease_seconds"]),
-                found["timeout_seconds"],
+                UUID(response["job_id"]),
+                str(response["job_run_id"]),
+                UUID(response["host_id"]),
+                response["server_instance_id"],
+                str(response["type"]),
+                response["payload"],
+                int(response["lease"]),
+                float(response["lease_seconds"]),
+                response["timeout_seconds"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise not_atlas(self._transport.url) from error

@@ -63,16 +63,16 @@ def _check(job_type: str, argv: Any) -> list[FieldError]:
     reasons = {0: program_problem(argv[0])}
     for nth, text in enumerate(argv[1:], 1):
         half = "{{" in text and not _PLACEHOLDER.fullmatch(text)
-        known = f"names neither a field nor one of {', '.join(FACTS)}, or is only a part of its argument"
-        reasons[nth] = known if half else argument_problem(text)
+        explanation = f"names neither a field nor one of {', '.join(FACTS)}, or is only a part of its argument"
+        reasons[nth] = explanation if half else argument_problem(text)
     return [FieldError(f"{job_type}.{nth}", reason) for nth, reason in reasons.items() if reason is not None]
 
 
 def _argument(text: str, values: Mapping[str, str]) -> str:
-    found = _PLACEHOLDER.fullmatch(text)
-    if found is None:
+    match = _PLACEHOLDER.fullmatch(text)
+    if match is None:
         return text
-    name = found[1]
+    name = match[1]
     if name not in values:
         raise _refused(name, "is missing or not a text, a number or a boolean")
     value = values[name]

@@ -43,18 +43,18 @@ class Lease:
         self._progress: tuple[float, str | None] | None = None
         self._has_progress = asyncio.Event()
         # Set by the first renewal, or by a reason to stop.
-        self._known = asyncio.Event()
+        self._decided = asyncio.Event()
         self._tasks = [asyncio.create_task(work) for work in (self._renew(), self._report())]
 
     def stop(self, reason: StopReason) -> None:
         """Ask for the command to stop; the first reason counts."""
         if not self.over.done():
             self.over.set_result(reason)
-        self._known.set()
+        self._decided.set()
 
     async def is_held(self) -> bool:
         """Wait until Atlas confirms that the host holds the job; False if there is a reason not to start."""
-        await self._known.wait()
+        await self._decided.wait()
         return not self.over.done()
 
     async def note(self, percent: float, message: str | None) -> None:
@@ -96,7 +96,7 @@ class Lease:
         self._good_until = asked + self._job.lease_seconds
         if canceled:
             self.stop(StopReason.CANCELED)
-        self._known.set()
+        self._decided.set()
         return True
 
     async def _report(self) -> None:

@@ -282,10 +282,10 @@ def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it."""
     if name in __all__:
         for module in _MODULES:
-            found = vars(import_module(module)).get(name)
-            if found is not None:
-                globals()[name] = found
-                return found
+            value = vars(import_module(module)).get(name)
+            if value is not None:
+                globals()[name] = value
+                return value
     raise AttributeError(f"module 'atlas.client' has no attribute {name!r}")
 
 

@@ -149,19 +149,19 @@ def error_of(response: ErrorResponse, url: str) -> ApiError:
     """The error of a response."""
     problem = _problem(response)
     kind = str(problem.get("type", "")).removeprefix(_PREFIX)
-    found = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
+    error_class = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
     remedy = str(problem.get("remedy") or "")
     if not problem:
         remedy = "See that this is the address of an Atlas."
-    elif found is ApiUnauthenticated:
+    elif error_class is ApiUnauthenticated:
         remedy = "`atlas token add` makes one."
-    return found(
+    return error_class(
         str(problem.get("detail") or f"The response {response.status_code} from {url} is not one of Atlas."),
         remedy=remedy,
         status=response.status_code,
         problem=kind,
         request_id=response.headers.get("x-request-id"),
-        fields=[FieldError(str(one["field"]), str(one["reason"])) for one in problem.get("errors", [])],
+        fields=[FieldError(str(error["field"]), str(error["reason"])) for error in problem.get("errors", [])],
         after=_after(response.headers.get("retry-after")),
     )
 

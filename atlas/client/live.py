@@ -85,9 +85,9 @@ def _refusal(error: BaseException, url: str) -> ApiError | None:
         return ApiUnauthenticated("The token is no longer valid.", remedy="`atlas token add` makes one.", status=401)
     if not isinstance(error, InvalidStatus):
         return None
-    given = error.response
-    found = error_of(
-        httpx.Response(given.status_code, headers=[*given.headers.raw_items()], content=bytes(given.body)), url
+    response = error.response
+    refusal = error_of(
+        httpx.Response(response.status_code, headers=[*response.headers.raw_items()], content=bytes(response.body)), url
     )
     # A server that fails may recover.
-    return found if found.is_passing or 400 <= found.status < 500 else None
+    return refusal if refusal.is_passing or 400 <= refusal.status < 500 else None

@@ -59,7 +59,7 @@ class Method(Generic[P, A, B]):
             return self
         unbound: Callable[..., Any] = self.begin
         begin = partial(unbound, client)
-        return begin if isinstance(client, AsyncCaller) else lambda *given, **named: self.block(begin(*given, **named))
+        return begin if isinstance(client, AsyncCaller) else lambda *args, **named: self.block(begin(*args, **named))
 
 
 class AsyncPages(Generic[T]):
@@ -84,8 +84,8 @@ class AsyncPages(Generic[T]):
 
     async def page(self, *, limit: int = 50, cursor: str | None = None) -> Page[T]:
         """One page; its `next_cursor` leads to the next."""
-        wanted = {**(self._request.params or {}), "limit": limit, **({} if cursor is None else {"cursor": cursor})}
-        response = await self._client._transport.call(replace(self._request, params=wanted))
+        params = {**(self._request.params or {}), "limit": limit, **({} if cursor is None else {"cursor": cursor})}
+        response = await self._client._transport.call(replace(self._request, params=params))
         page: Any = Page
         return cast(Page[T], read(page[self._kind], response, self._client._transport.url))
 
@@ -124,9 +124,9 @@ def operation(verb: str, path: str, **options: bool) -> Callable[[Callable[Conca
     def define(definition: Callable[Concatenate[Any, P], T]) -> Awaited[P, T]:
         route = Route(verb, path, definition, **options)
 
-        async def begin(client: ApiCaller, /, *given: P.args, **named: P.kwargs) -> T:
+        async def begin(client: ApiCaller, /, *args: P.args, **named: P.kwargs) -> T:
             try:
-                response = await client._transport.call(route.request(client, *given, **named))
+                response = await client._transport.call(route.request(client, *args, **named))
             except ApiNotFound as error:
                 # What an earlier try has removed is not there any more.
                 if verb == "DELETE" and route.result is None and error.in_doubt:
@@ -145,8 +145,8 @@ def listing(path: str, **options: bool) -> Callable[[Callable[Concatenate[Any, P
     def define(definition: Callable[Concatenate[Any, P], T]) -> Listing[P, T]:
         route = Route("GET", path, definition, **options)
 
-        def begin(client: ApiCaller, /, *given: P.args, **named: P.kwargs) -> AsyncPages[T]:
-            return AsyncPages(client, route.request(client, *given, **named), route.result)
+        def begin(client: ApiCaller, /, *args: P.args, **named: P.kwargs) -> AsyncPages[T]:
+            return AsyncPages(client, route.request(client, *args, **named), route.result)
 
         return Method(begin, Pages, definition, route)
 
@@ -159,8 +159,8 @@ def stream(path: str) -> Callable[[Callable[Concatenate[Any, P], bytes]], Stream
     def define(definition: Callable[Concatenate[Any, P], bytes]) -> Stream[P]:
         route = Route("GET", path, definition)
 
-        def begin(client: ApiCaller, /, *given: P.args, **named: P.kwargs) -> AsyncIterator[bytes]:
-            return client._transport.pieces(replace(route.request(client, *given, **named), streamed=True))
+        def begin(client: ApiCaller, /, *args: P.args, **named: P.kwargs) -> AsyncIterator[bytes]:
+            return client._transport.pieces(replace(route.request(client, *args, **named), streamed=True))
 
         return Method(begin, drain, definition, route)
 

@@ -16,13 +16,13 @@ class RetryBudget:
     tries: float = 6
     seconds: float = 60.0
     first_pause: float = 0.2
-    longest_pause: float = 10.0
+    max_pause: float = 10.0
 
     def pause(self, tried: int, after: float | None = None) -> float:
         """Seconds until the next try, with jitter: clients that lost a connection together return one by one."""
         if after is not None:
             return after + random.uniform(0, 0.25 * max(after, self.first_pause))
-        longest = min(self.longest_pause, self.first_pause * 2.0 ** min(tried - 1, 30))
+        longest = min(self.max_pause, self.first_pause * 2.0 ** min(tried - 1, 30))
         return random.uniform(0.5, 1.0) * longest
 
 

@@ -74,9 +74,9 @@ class Route:
         _, *names = self.signature.parameters
         return [name for name in names if name not in self.in_path and name not in _APART]
 
-    def request(self, client: ApiCaller, *given: Any, **named: Any) -> ApiRequest:
+    def request(self, client: ApiCaller, *args: Any, **named: Any) -> ApiRequest:
         """The request of a call with these arguments."""
-        values = {**self.signature.bind(client, *given, **named).arguments}
+        values = {**self.signature.bind(client, *args, **named).arguments}
         segments = {name: self._segment(name, values[name]) for name in self.in_path}
         sent = {name: values[name] for name in self.sent if name in values}
         in_query = self.method in ("GET", "DELETE")
@@ -138,7 +138,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def _text(value: Any) -> Any:
     """A value as httpx sends it in a query."""
     if isinstance(value, list | tuple):
-        return [_text(one) for one in value]
+        return [_text(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, BaseModel):

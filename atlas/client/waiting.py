@@ -77,9 +77,9 @@ async def until_ended(
         async with client._watch(id, timeout) as pause:
             while True:
                 with contextlib.suppress(Unreachable, Unavailable, ApiTooManyRequests):
-                    found = await fetch(once, id)
-                    if found is not None and found.has_ended:
-                        return found
+                    entity = await fetch(once, id)
+                    if entity is not None and entity.has_ended:
+                        return entity
                 await pause(seconds * random.uniform(0.75, 1.0))
                 seconds = min(LAST_POLL, seconds * 1.5)
     except TimeoutError as error:
@@ -145,8 +145,8 @@ class Signals:
 
 def _named(frame: Events) -> set[UUID]:
     """The jobs and runs that something happened to."""
-    jobs = {one.job_id for one in frame.events if isinstance(one, JobEvent)}
-    return jobs | {one.run_id for one in frame.events if isinstance(one, RunEvent)}
+    jobs = {event.job_id for event in frame.events if isinstance(event, JobEvent)}
+    return jobs | {event.run_id for event in frame.events if isinstance(event, RunEvent)}
 
 
 def _is_whole(frame: Frame) -> TypeGuard[Events]:

@@ -24,7 +24,7 @@ def connection_error(error: Exception) -> Exception:
     return broken
 
 
-def shown(url: str) -> str:
+def public_url(url: str) -> str:
     """The address without its password, for logs and messages."""
     try:
         parts = urlsplit(url)
@@ -39,7 +39,7 @@ def shown(url: str) -> str:
 
 def explained(url: str, error: BaseException) -> DatabaseError:
     """The error for a person: what is wrong with the database at this address, and what to do about it."""
-    server, reason = f"Postgres at {shown(url)}", _reason(error)
+    server, reason = f"Postgres at {public_url(url)}", _reason(error)
     if _NO_SPACE in reason or isinstance(error, asyncpg.DiskFullError):
         return DatabaseNotReady(
             f"The disk of {server} is full: {reason}.",

@@ -31,18 +31,18 @@ _TYPES = (
 class _OnDemand(ModuleType):
     """Stands in for a module until a name is asked for that is not `known`."""
 
-    def __init__(self, name: str, known: dict[str, Any]) -> None:
+    def __init__(self, name: str, exports: dict[str, Any]) -> None:
         super().__init__(f"{PACKAGE}.{name}")
-        self._known = known
+        self._exports = exports
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._known:
-            return self._known[name]
+        if name in self._exports:
+            return self._exports[name]
         # pytest asks everything that a test module has for `_mock_name`.
         is_missing = name.startswith("__") or name == "_mock_name"
         if is_missing or sys.modules.get(self.__name__) is not self:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        for other in [one for one in sys.modules.values() if isinstance(one, _OnDemand)]:
+        for other in [module for module in sys.modules.values() if isinstance(module, _OnDemand)]:
             if other.__name__.startswith(self.__name__) or self.__name__.startswith(other.__name__):
                 del sys.modules[other.__name__]
         # Those that have imported the stand-in keep it, so it gets everything that the module has.
@@ -60,9 +60,9 @@ def load_part(module: str, name: str) -> Any:
     part = f"{module}_{name}"
     if name.startswith("_") or find_spec(part) is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    found = getattr(import_module(part), name)
-    setattr(sys.modules[module], name, found)
-    return found
+    value = getattr(import_module(part), name)
+    setattr(sys.modules[module], name, value)
+    return value
 
 
 def _stand_ins() -> list[_OnDemand]:

@@ -45,10 +45,10 @@ def read_build(name: str, sql: str) -> IndexBuild | None:
     """The index that a migration builds; None if it is an ordinary migration."""
     if not sql.startswith(MARK):
         return None
-    found = _STATEMENT.fullmatch(_COMMENT.sub("", sql))
-    if found is None:
+    match = _STATEMENT.fullmatch(_COMMENT.sub("", sql))
+    if match is None:
         raise MigrationError(
             f"The migration {name} is not run as a transaction, and holds more than one index.",
             remedy="Let it hold one statement, `create index concurrently name on table …`; nothing was changed.",
         )
-    return IndexBuild(**found.groupdict())
+    return IndexBuild(**match.groupdict())

@@ -74,7 +74,7 @@ class PlannedStep:
 
 async def plan_locks(url: str, migrations: Sequence[Migration] | None = None) -> list[PlannedStep]:
     """What `atlas migrate` would do to this database, in its order; empty if there is nothing to do."""
-    wanted = load_migrations() if migrations is None else migrations
+    all_migrations = load_migrations() if migrations is None else migrations
     conn = await connect(url, application="atlas migrate")
     try:
         names = await pending(conn, migrations, or_changed=True)
@@ -83,8 +83,8 @@ async def plan_locks(url: str, migrations: Sequence[Migration] | None = None) ->
         await conn.close()
     if not sizes:
         return [PlannedStep(name) for name in names]
-    async with _copy([migration for migration in wanted if migration.name not in names]) as copy:
-        steps = [await _try(copy, migration, sizes) for migration in wanted if migration.name in names]
+    async with _copy([migration for migration in all_migrations if migration.name not in names]) as copy:
+        steps = [await _try(copy, migration, sizes) for migration in all_migrations if migration.name in names]
         return [*steps, await _try_functions(copy, sizes)] if FUNCTIONS in names else steps
 
 
@@ -169,7 +169,7 @@ def _work(before: Any, after: Any, size: Any) -> tuple[str, float]:
 def _locks(
     who_waits: Mapping[str, str], work: Mapping[str, tuple[str, float]], sizes: Mapping[str, Any]
 ) -> list[TableLock]:
-    """The locks that others notice, on tables that exist now: those that an earlier step makes nobody uses yet."""
+    """The locks that others notice, on tables that exist now: those that an earlier step makes no one uses yet."""
     locks = [
         TableLock(name, who, work[name][0], sizes[name]["rows"], sizes[name]["bytes"], round(work[name][1], 1))
         for name, who in sorted(who_waits.items())

@@ -6,7 +6,7 @@ from atlas.db.schema import role
 _MAKE = """
 do $$ begin
   if not exists (select from pg_roles where rolname = '{name}') then
-    create role {name} {terms};
+    create role {name} {options};
   end if;
 exception
   when duplicate_object or unique_violation then null;  -- another process created it at the same time
@@ -22,8 +22,8 @@ def login_statements() -> list[str]:
 async def make_login(conn: Connection) -> str:
     """Make the login of an embedded server, and return its name."""
     login = role("app")
-    for name, terms in ((role("engine"), "nologin"), (role("tenant"), "nologin"), (login, "login")):
-        await conn.execute(_MAKE.format(name=name, terms=terms))
+    for name, options in ((role("engine"), "nologin"), (role("tenant"), "nologin"), (login, "login")):
+        await conn.execute(_MAKE.format(name=name, options=options))
     if not await conn.fetchval("select pg_has_role($1, $2, 'member')", login, role("engine")):
         await conn.execute(f"grant {role('engine')}, {role('tenant')} to {login}")
     if not await conn.fetchval("select pg_has_role($1, 'pg_read_all_stats', 'member')", role("engine")):

@@ -49,21 +49,21 @@ class WaitingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg br
 
     async def look(self) -> None:
         """Ask the server about the session, and close the connection when its response is lost."""
-        since, found = self.waiting_since, NOT_REACHED
+        since, state = self.waiting_since, NOT_REACHED
         host, port = self._addr
-        known = {"user": self._params.user, "password": self._params.password, "database": self._params.database}
+        login = {"user": self._params.user, "password": self._params.password, "database": self._params.database}
         ssl = self._params.ssl if self._protocol.is_ssl else False
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                conn = await asyncpg.connect(host=host, port=port, ssl=ssl, **known)
-                found = await _idle(conn, self.get_server_pid(), None)
+                conn = await asyncpg.connect(host=host, port=port, ssl=ssl, **login)
+                state = await _idle(conn, self.get_server_pid(), None)
         except asyncpg.TooManyConnectionsError:
             return
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             pass
         if self.is_closed() or self.waiting_since != since:
             return
-        self.doubt = self.doubt + found if found else 0
+        self.doubt = self.doubt + state if state else 0
         if self.doubt >= LOST:
             log.warning("the response of the server was lost; its connection is closed")
             self.terminate()

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.index_build import read_build
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
@@ -80,10 +80,10 @@ async def migrate(url: str, migrations: Sequence[Migration] | None = None) -> li
 
     Any number of processes may call this at once. A database that a newer version made is not changed.
     """
-    wanted = load_migrations() if migrations is None else migrations
+    all_migrations = load_migrations() if migrations is None else migrations
     async with _locked(url), _connected(url) as conn:
-        applied = await _applied(conn, shown(url))
-        missing = await _missing(conn, wanted, applied)
+        applied = await _applied(conn, public_url(url))
+        missing = await _missing(conn, all_migrations, applied)
         if missing is None or (applied and not missing and (migrations is not None or await _has_functions(conn))):
             return []
         await refuse_old_workers(conn)
@@ -104,9 +104,9 @@ async def pending(
 
     With `or_changed` the functions count as missing too where they were changed in the database, as for `migrate`.
     """
-    wanted = load_migrations() if migrations is None else migrations
+    all_migrations = load_migrations() if migrations is None else migrations
     applied = await _applied(conn, await conn.fetchval("select current_database()"))
-    missing = await _missing(conn, wanted, applied)
+    missing = await _missing(conn, all_migrations, applied)
     if missing is None:
         return []
     names = [migration.name for migration in missing]
@@ -116,16 +116,18 @@ async def pending(
     return names
 
 
-async def _missing(conn: Connection, wanted: Sequence[Migration], applied: dict[str, str]) -> list[Migration] | None:
+async def _missing(
+    conn: Connection, migrations: Sequence[Migration], applied: dict[str, str]
+) -> list[Migration] | None:
     """What is not applied yet. None: a newer version made the database, and programs of this one work with it.
 
     Raises where another build made it, and where this version is too old for it.
     """
-    known = {migration.name: migration.checksum for migration in wanted}
-    await require_upgradable(conn, applied, known)
-    if await is_ahead(conn, [name for name in applied if name not in known]):
+    checksums = {migration.name: migration.checksum for migration in migrations}
+    await require_upgradable(conn, applied, checksums)
+    if await is_ahead(conn, [name for name in applied if name not in checksums]):
         return None
-    return [migration for migration in wanted if migration.name not in applied]
+    return [migration for migration in migrations if migration.name not in applied]
 
 
 @asynccontextmanager

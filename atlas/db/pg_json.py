@@ -95,7 +95,7 @@ def stored_json(value: Any, *, default: Callable[[Any], Any] | None = str, limit
         # Only now: nearly every value is fine, and walking through it takes longer than the rest.
         text = orjson.dumps(
             _repaired(value),
-            default=None if default is None else lambda one: _repaired(default(one)),
+            default=None if default is None else lambda value: _repaired(default(value)),
         )
     if limit is not None and len(text) > limit:
         raise TooLarge(len(text))

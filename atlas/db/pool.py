@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import asyncpg
 
-from atlas.db.failures import connection_error, explained, shown
+from atlas.db.failures import connection_error, explained, public_url
 from atlas.db.lost_response import WaitingConnection, WatchedCursor
 from atlas.db.pooler import PooledConnection, is_behind_pooler, is_pooled, local_settings
 from atlas.db.schema import role, schema_name
@@ -99,7 +99,7 @@ async def _options_for(url: str, application: str, limits: dict[str, Any]) -> tu
         await conn.close()
     if version < OLDEST_POSTGRES:
         raise UnsupportedPostgres(
-            f"The server at {shown(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
+            f"The server at {public_url(url)} runs PostgreSQL {version}; Atlas needs {OLDEST_POSTGRES} or newer.",
             remedy="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
         )
     return pooled, _options(application, pooled=pooled, role=role("engine") if as_engine else None, **limits)
@@ -281,10 +281,10 @@ class _Connection(WaitingConnection):
         return query
 
     def _broken(self, error: asyncpg.InternalClientError) -> Exception:
-        told = connection_error(error)
-        if told is not error:
+        failure = connection_error(error)
+        if failure is not error:
             self.terminate()
-        return told
+        return failure
 
     async def close(self, *, timeout: float | None = None) -> None:
         """Close it, without a goodbye where the server does not respond in time."""
@@ -303,8 +303,8 @@ class _Pooled(PooledConnection, _Connection):
 class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
     """A transaction whose rollback has a timeout. The caller sees what raised inside, not that the rollback failed."""
 
-    def __init__(self, conn: Connection, *terms: Any) -> None:
-        super().__init__(conn, *terms)
+    def __init__(self, conn: Connection, *args: Any) -> None:
+        super().__init__(conn, *args)
         self._conn = conn
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:

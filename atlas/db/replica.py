@@ -68,12 +68,12 @@ async def replayed(replica: Connection, primary: WalPosition) -> int:
     return int(row["position"])
 
 
-async def until_replayed(replica: Connection, wanted: WalPosition, *, within: float) -> None:
+async def until_replayed(replica: Connection, position: WalPosition, *, within: float) -> None:
     """Wait until a standby is as far as this. Raises ReplicaUnusable if it takes longer."""
     ends_at = time.monotonic() + within
     while True:
         try:
-            if await replayed(replica, wanted) >= wanted.position:
+            if await replayed(replica, position) >= position.position:
                 return
             lacking = ReplicaUnusable(f"it lacks what the primary had {within:g} s ago")
         except TimelineUnknown as error:
@@ -125,9 +125,9 @@ def reason_of(error: BaseException) -> str:
 async def _open(settings: Settings, primary: Connection, stack: AsyncExitStack) -> Connection:
     if settings.atlas_read_database_url is None:
         return primary
-    wanted = await written(primary)
+    position = await written(primary)
     pool = await open_pool(settings.atlas_read_database_url, size=1, standby=True)
     stack.push_async_callback(pool.close)
     conn: Connection = await stack.enter_async_context(pool.acquire())
-    await until_replayed(conn, wanted, within=settings.atlas_read_staleness_seconds)
+    await until_replayed(conn, position, within=settings.atlas_read_staleness_seconds)
     return conn

@@ -30,8 +30,8 @@ def servers_of(url: str) -> list[tuple[str, int]]:
 
 async def connect_to_primary(url: str, *, timeout: float, **options: Any) -> Any:
     """As `asyncpg.connect`. Of several servers, of which the primary is wanted, a silent one is not waited for."""
-    wanted = parse_qs(urlsplit(url).query).get("target_session_attrs", ["any"])[-1]
-    if "," not in url or wanted not in _PRIMARY:
+    session_attrs = parse_qs(urlsplit(url).query).get("target_session_attrs", ["any"])[-1]
+    if "," not in url or session_attrs not in _PRIMARY:
         return await asyncpg.connect(url, timeout=timeout, **options)
     servers = servers_of(url)
     tries: list[asyncio.Task[Any]] = []
@@ -51,19 +51,19 @@ async def connect_to_primary(url: str, *, timeout: float, **options: Any) -> Any
 
 async def _first(tries: list[asyncio.Task[Any]], *, within: float | None) -> Any:
     """The first connection that was made; None if one more has failed, or none was made in time."""
-    waiting = [one for one in tries if not one.done()]
+    waiting = [attempt for attempt in tries if not attempt.done()]
     if not waiting:
-        raise _telling([error for one in tries if (error := one.exception()) is not None])
+        raise _telling([error for attempt in tries if (error := attempt.exception()) is not None])
     await asyncio.wait(waiting, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-    return next((one.result() for one in tries if one.done() and one.exception() is None), None)
+    return next((attempt.result() for attempt in tries if attempt.done() and attempt.exception() is None), None)
 
 
 async def _drop(tries: list[asyncio.Task[Any]], chosen: Any) -> None:
-    for one in tries:
-        one.cancel()
-    for made in await asyncio.gather(*tries, return_exceptions=True):
-        if made is not chosen and not isinstance(made, BaseException):
-            made.terminate()
+    for attempt in tries:
+        attempt.cancel()
+    for outcome in await asyncio.gather(*tries, return_exceptions=True):
+        if outcome is not chosen and not isinstance(outcome, BaseException):
+            outcome.terminate()
 
 
 def _telling(errors: list[BaseException]) -> BaseException:
@@ -75,7 +75,7 @@ def _telling(errors: list[BaseException]) -> BaseException:
 
 
 def _server(text: str, port: str) -> tuple[str, int]:
-    found = _SERVER.fullmatch(text)
-    if found is None:
+    match = _SERVER.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a host and a port")
-    return found["host"].strip("[]"), int(found["port"] or port)
+    return match["host"].strip("[]"), int(match["port"] or port)

@@ -42,7 +42,7 @@ def function_files() -> list[Path]:
     """The files of all functions: the lower floors first, by name within a floor, whatever folder they are in."""
     floors = [Path(__file__).parent, *(SOURCE / floor for floor in FLOORS)]
     files = [sorted(floor.glob("**/functions/**/*.sql"), key=lambda path: path.name) for floor in floors]
-    return [path for found in files for path in found]
+    return [path for paths in files for path in paths]
 
 
 @cache

@@ -40,16 +40,16 @@ _BEGIN_ANEW = (
 )
 
 
-async def require_upgradable(conn: Connection, applied: Mapping[str, str], known: Mapping[str, str]) -> None:
+async def require_upgradable(conn: Connection, applied: Mapping[str, str], checksums: Mapping[str, str]) -> None:
     """Raise where the database has another form of a migration than this version, or lacks one and has others.
 
     Both arguments are checksums by the names of migrations: those of the database, and those of this version.
     """
     for name, checksum in applied.items():
-        if name in known and checksum not in (known[name], *EARLIER_CHECKSUMS.get(name, ())):
+        if name in checksums and checksum not in (checksums[name], *EARLIER_CHECKSUMS.get(name, ())):
             when = await conn.fetchval(_APPLIED.format(schema=schema_name()), name)
             raise await _refusal(conn, f"its migration {name}, {when}, is not the one that this version has")
-    unknown, missing = _first(applied, known), _first(known, applied)
+    unknown, missing = _first(applied, checksums), _first(checksums, applied)
     if unknown and missing:
         raise await _refusal(
             conn, f"it has the migration {unknown}, which this version does not know, and lacks {missing}"

@@ -58,8 +58,8 @@ class RunningVersion:
 
     def __str__(self) -> str:
         counted = (("worker", self.workers), ("scheduler", self.schedulers), ("API", self.apis))
-        shown = [f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counted if count]
-        return f"{self.version} ({', '.join(shown)})"
+        counts = [f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counted if count]
+        return f"{self.version} ({', '.join(counts)})"
 
 
 def is_older(version: str, than: str) -> bool:
@@ -106,16 +106,16 @@ async def running_versions(conn: Connection) -> list[RunningVersion]:
     """The versions of the programs that run, the newest first."""
     if not await _exists(conn, "job_workers") or not await _exists(conn, "running_programs"):
         return []
-    found = [RunningVersion(*row) for row in await conn.fetch(_RUNNING.format(schema=schema_name()))]
-    return sorted(found, key=lambda one: _numbers(one.version), reverse=True)
+    versions = [RunningVersion(*row) for row in await conn.fetch(_RUNNING.format(schema=schema_name()))]
+    return sorted(versions, key=lambda version: _numbers(version.version), reverse=True)
 
 
 async def refuse_old_workers(conn: Connection) -> None:
     """Raise where workers run that would not survive the tables of this version."""
-    for one in await running_versions(conn):
-        if is_older(one.version, OLDEST_PROGRAM):
+    for version in await running_versions(conn):
+        if is_older(version.version, OLDEST_PROGRAM):
             raise MigrationError(
-                f"Programs of Atlas {one} run, which would not work with the tables of Atlas {__version__}.",
+                f"Programs of Atlas {version} run, which would not work with the tables of Atlas {__version__}.",
                 remedy=f"Upgrade them to Atlas {OLDEST_PROGRAM} first, or stop them; nothing was changed.",
             )
 

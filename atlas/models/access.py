@@ -37,7 +37,7 @@ class AccessActivity(ApiModel):
 
 
 class AccessReport(ApiModel):
-    """Who could do what in a month, who did, and which credentials nobody used."""
+    """Who could do what in a month, who did, and which credentials no one used."""
 
     month: str = Field(description="The month, such as 2026-11.")
     begins_at: datetime = Field(description="When it begins, in UTC.")

@@ -25,7 +25,7 @@ class Effect(ApiModel):
     name: str = Field(description="The part before the first dot is the provider.", examples=["stripe.charge"])
     key: str = Field(description="The idempotency key that the provider gets, the same in every attempt.")
     state: KnownEffectState = Field(
-        description="`unknown` if nobody knows whether it was made, also where its attempt has died."
+        description="`unknown` if no one knows whether it was made, also where its attempt has died."
     )
     question: str | None = Field(
         description="What a person is asked; null unless the state is unknown.",

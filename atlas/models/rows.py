@@ -29,10 +29,10 @@ def from_row(model: type[M], row: Any, **values: Any) -> M:
     fields = _fields(model)
     if isinstance(row, BaseModel | dict):
         stored = row if isinstance(row, dict) else row.__dict__
-        found = {field.key: stored[field.prisma_name] for field in fields if field.prisma_name in stored}
+        stored_values = {field.key: stored[field.prisma_name] for field in fields if field.prisma_name in stored}
     else:
-        found = {field.key: _read(row[field.column], field) for field in fields if field.column in row}
-    return model.model_validate(found | values)
+        stored_values = {field.key: _read(row[field.column], field) for field in fields if field.column in row}
+    return model.model_validate(stored_values | values)
 
 
 def from_rows(model: type[M], rows: Iterable[Any]) -> list[M]:

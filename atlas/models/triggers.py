@@ -45,7 +45,7 @@ class Trigger(EditableModel):
     last_error: Document | None
     created_by: str
     edited_by: str | None = Field(
-        description="The last person who changed when it fires, or what it starts; null if nobody did."
+        description="The last person who changed when it fires, or what it starts; null if no one did."
     )
     declared_by: str | None = Field(description="The module whose code declares it; null for a person's.")
     created_at: datetime

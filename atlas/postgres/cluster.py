@@ -139,8 +139,8 @@ def _socket_dir(folder: Path) -> Path:
     short = Path(tempfile.gettempdir()) / f"atlas-{os.geteuid()}-{name}"
     short.mkdir(mode=0o700, exist_ok=True)
     # The name can be guessed, and root is about to change the owner: it must be a folder, and one of ours.
-    found = short.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), server_ids()[0]):
+    facts = short.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid not in (os.geteuid(), server_ids()[0]):
         raise OSError(f"{short} is a link or belongs to another user")
     give_to_server(short)
     return short

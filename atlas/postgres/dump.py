@@ -137,10 +137,10 @@ async def granted_roles(file: Path) -> list[str]:
 
 def grantee(line: str) -> str | None:
     """The role of a grant in a dump; None for other lines. What functions execute is not at the beginning of a line."""
-    found = re.match(GRANT, line)
-    if found is None:
+    match = re.match(GRANT, line)
+    if match is None:
         return None
-    name = found[1]
+    name = match[1]
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 

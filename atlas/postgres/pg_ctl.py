@@ -54,9 +54,9 @@ def run(program: str, *arguments: str, data: Path | None = None) -> None:
 
 def cause_of(output: str) -> str | None:
     """The first error that a program of Postgres printed, without time and pid; else its last line, if it has one."""
-    found = _ERROR.search(output)
+    match = _ERROR.search(output)
     lines = output.splitlines()
-    return found[1].strip() if found else lines[-1] if lines else None
+    return match[1].strip() if match else lines[-1] if lines else None
 
 
 def call(program: str, *arguments: str, data: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -209,10 +209,10 @@ class AsyncpgPrisma(Prisma):
         name = getattr(result, "__prisma_model__", None)
         if name is None:
             raise InvalidModelError(result or type(None))
-        found = self._schema.models.get(name)
-        if found is None:
+        model = self._schema.models.get(name)
+        if model is None:
             raise UnknownModelError(name)
-        return found
+        return model
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -87,7 +87,7 @@ def required_relation(field: Field) -> prisma.DataError:
 
 
 def not_connected(field: Field) -> prisma.DataError:
-    """Rows of a relation that are wanted by their keys do not all belong to it."""
+    """Rows of a relation, named by their keys, do not all belong to it."""
     return _error(prisma.DataError, "P2017", f"The records for the relation {field.label} are not connected.")
 
 
@@ -135,10 +135,10 @@ def _constraint(error: BaseException, model: Model) -> prisma.DataError | None:
     match error:
         case asyncpg.UniqueViolationError():
             target = _fields(model, error)
-            message = f"Unique constraint failed on {_shown(target, error)}"
+            message = f"Unique constraint failed on {_named_fields(target, error)}"
             return _error(prisma.UniqueViolationError, "P2002", message, modelName=model.name, target=target)
         case asyncpg.ForeignKeyViolationError() | asyncpg.RestrictViolationError():
-            message = f"Foreign key constraint failed on {_shown(_fields(model, error), error)}"
+            message = f"Foreign key constraint failed on {_named_fields(_fields(model, error), error)}"
             name = error.constraint_name
             return _error(prisma.ForeignKeyViolationError, "P2003", message, modelName=model.name, field_name=name)
         case asyncpg.NotNullViolationError():
@@ -166,8 +166,8 @@ def _words(error: BaseException) -> str:
 
 def _fields(model: Model, error: Any) -> list[str]:
     """The fields a violated key is made of, as far as Postgres names its columns."""
-    found = _COLUMNS.match(error.detail or "")
-    return [_field_name(model, column.strip('"')) for column in found[1].split(", ")] if found else []
+    match = _COLUMNS.match(error.detail or "")
+    return [_field_name(model, column.strip('"')) for column in match[1].split(", ")] if match else []
 
 
 def _field_name(model: Model, column: str) -> str:
@@ -175,7 +175,7 @@ def _field_name(model: Model, column: str) -> str:
     return named[column].name if column in named else column
 
 
-def _shown(fields: list[str], error: Any) -> str:
+def _named_fields(fields: list[str], error: Any) -> str:
     names = ", ".join(f"`{name}`" for name in fields)
     return f"the fields: ({names})" if names else f"the constraint: `{error.constraint_name}`"
 

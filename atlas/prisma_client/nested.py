@@ -12,7 +12,7 @@ from atlas.db.pool import Connection
 from atlas.db.schema import qualified
 from atlas.prisma_client.compile import writes
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, column, quoted
-from atlas.prisma_client.compile.where import Wanted, all_of, any_of, holding, none_of
+from atlas.prisma_client.compile.where import RowFilter, all_of, any_of, holding, none_of
 from atlas.prisma_client.errors import no_record, none_to_connect, not_connected, required_relation
 from atlas.prisma_client.nested_data import NestedWrite, Row, RowData
 from atlas.prisma_client.schema import Model, Schema, UniqueKey
@@ -41,9 +41,9 @@ class Writer:
                 await self._owned(write, row, is_new=True)
         return row
 
-    async def update(self, model: Model, wanted: Wanted, data: RowData) -> Row | None:
+    async def update(self, model: Model, row_filter: RowFilter, data: RowData) -> Row | None:
         """Change a row and what hangs on it; None, and nothing written, where there is no such row."""
-        row = await self._find(model, wanted)
+        row = await self._find(model, row_filter)
         if row is None:
             return None
         columns = dict(data.columns)
@@ -65,23 +65,25 @@ class Writer:
             return await self._held_key(model, write)
         related = holding({theirs: row[own] for own, theirs in _pairs(write)})
         for step in write.steps:
-            found = None if None in (row[name] for name in write.relation.own) else all_of(related, step.wanted)
+            row_filter = (
+                None if None in (row[name] for name in write.relation.own) else all_of(related, step.row_filter)
+            )
             if write.operation == "disconnect":
-                is_there = found is not None and await self._find(write.target, found) is not None
+                is_there = row_filter is not None and await self._find(write.target, row_filter) is not None
                 return dict.fromkeys(write.relation.own) if is_there else {}
-            await self._change_one(write, found, step.data)
+            await self._change_one(write, row_filter, step.data)
         return {}
 
     async def _held_key(self, model: Model, write: NestedWrite) -> Row:
         """The key of the row that a row is to point to."""
         [step] = write.steps
-        found = None if write.operation == "create" else await self._find(write.target, step.wanted)
-        if found is None and write.operation == "connect":
+        row = None if write.operation == "create" else await self._find(write.target, step.row_filter)
+        if row is None and write.operation == "connect":
             raise no_record(f"No {write.target.name} was found to connect to {write.field.label}.")
-        is_new = found is None
-        found = found or await self.create(write.target, step.data)
-        assert found is not None
-        key = {own: found[theirs] for own, theirs in _pairs(write)}
+        is_new = row is None
+        row = row or await self.create(write.target, step.data)
+        assert row is not None
+        key = {own: row[theirs] for own, theirs in _pairs(write)}
         if not is_new and not _has_list_of(model, write):
             await self._let_go(model, holding(key), write)
         return key
@@ -89,7 +91,7 @@ class Writer:
     async def _owned(self, write: NestedWrite, row: Row, *, is_new: bool) -> None:
         """Write the rows that point to this one."""
         key = {theirs: row[own] for own, theirs in _pairs(write)}
-        wanted = [step.wanted for step in write.steps]
+        filters = [step.row_filter for step in write.steps]
         match write.operation:
             case "create":
                 if not is_new and not write.field.is_list:
@@ -97,77 +99,79 @@ class Writer:
                 for step in write.steps:
                     await self.create(write.target, step.data, key)
             case "connect" if write.field.is_list:
-                if await self._change(write.target, any_of(wanted), key) != len(wanted):
+                if await self._change(write.target, any_of(filters), key) != len(filters):
                     raise none_to_connect(write.field)
             case "connect" | "connect_or_create":
                 for step in write.steps:
-                    if not await self._connect(write, step.wanted, key):
+                    if not await self._connect(write, step.row_filter, key):
                         if write.operation == "connect":
                             raise no_record(f"No {write.target.name} was found to connect to {write.field.label}.")
                         await self.create(write.target, step.data, key)
             case "set":
-                await self._let_go(write.target, all_of(holding(key), none_of(wanted)), write)
-                await self._change(write.target, all_of(any_of(wanted), none_of([holding(key)])), key)
+                await self._let_go(write.target, all_of(holding(key), none_of(filters)), write)
+                await self._change(write.target, all_of(any_of(filters), none_of([holding(key)])), key)
             case "disconnect":
-                await self._let_go(write.target, all_of(holding(key), any_of(wanted)), write)
+                await self._let_go(write.target, all_of(holding(key), any_of(filters)), write)
             case "delete" if write.field.is_list:
-                if await self._delete(write.target, all_of(holding(key), any_of(wanted))) != len(wanted):
+                if await self._delete(write.target, all_of(holding(key), any_of(filters))) != len(filters):
                     raise not_connected(write.field)
             case _:
                 for step in write.steps:
-                    await self._change_related(write, all_of(holding(key), step.wanted), step.data)
+                    await self._change_related(write, all_of(holding(key), step.row_filter), step.data)
 
-    async def _change_related(self, write: NestedWrite, wanted: Wanted, data: RowData) -> None:
+    async def _change_related(self, write: NestedWrite, row_filter: RowFilter, data: RowData) -> None:
         if write.operation == "update_many":
-            await self._change(write.target, wanted, data.columns)
+            await self._change(write.target, row_filter, data.columns)
         elif write.operation == "delete_many":
-            await self._delete(write.target, wanted)
+            await self._delete(write.target, row_filter)
         else:
-            await self._change_one(write, wanted, data)
+            await self._change_one(write, row_filter, data)
 
-    async def _change_one(self, write: NestedWrite, wanted: Wanted | None, data: RowData) -> None:
+    async def _change_one(self, write: NestedWrite, row_filter: RowFilter | None, data: RowData) -> None:
         """Update or delete the one related row, which must be there."""
-        if wanted is None:
+        if row_filter is None:
             done = False
         elif write.operation == "delete":
-            done = await self._delete(write.target, wanted) > 0
+            done = await self._delete(write.target, row_filter) > 0
         else:
-            done = await self.update(write.target, wanted, data) is not None
+            done = await self.update(write.target, row_filter, data) is not None
         if not done:
             raise no_record(f"No {write.target.name} was found for the {write.operation} of {write.field.label}.")
 
-    async def _connect(self, write: NestedWrite, wanted: Wanted, key: Row) -> bool:
-        """Let the wanted row point here, in place of one that did if only one can; False if there is none."""
-        found = await self._find(write.target, wanted)
-        if found is None:
+    async def _connect(self, write: NestedWrite, row_filter: RowFilter, key: Row) -> bool:
+        """Let the filtered row point here, in place of one that did if only one can; False if there is none."""
+        row = await self._find(write.target, row_filter)
+        if row is None:
             return False
-        if any(found[name] != value for name, value in key.items()):
+        if any(row[name] != value for name, value in key.items()):
             if not write.field.is_list:
                 await self._let_go(write.target, holding(key), write)
-            await self._change(write.target, holding({name: found[name] for name in write.target.identity.fields}), key)
+            await self._change(write.target, holding({name: row[name] for name in write.target.identity.fields}), key)
         return True
 
-    async def _let_go(self, model: Model, wanted: Wanted, write: NestedWrite) -> None:
+    async def _let_go(self, model: Model, row_filter: RowFilter, write: NestedWrite) -> None:
         """Let rows point to nothing any more, which a required relation forbids."""
         own = write.relation.own if write.relation.holds_key else write.relation.theirs
         if all(model.fields[name].required for name in own):
-            if await self._find(model, wanted) is not None:
+            if await self._find(model, row_filter) is not None:
                 raise required_relation(write.field)
         else:
-            await self._change(model, wanted, dict.fromkeys(name for name in own if not model.fields[name].required))
+            await self._change(
+                model, row_filter, dict.fromkeys(name for name in own if not model.fields[name].required)
+            )
 
-    async def _change(self, model: Model, wanted: Wanted, columns: Row) -> int:
-        statement = writes.update(self.schema, model, wanted, columns)
+    async def _change(self, model: Model, row_filter: RowFilter, columns: Row) -> int:
+        statement = writes.update(self.schema, model, row_filter, columns)
         return await affected(self.conn, statement) if statement is not None else 0
 
-    async def _delete(self, model: Model, wanted: Wanted) -> int:
-        return await affected(self.conn, writes.delete(self.schema, model, wanted))
+    async def _delete(self, model: Model, row_filter: RowFilter) -> int:
+        return await affected(self.conn, writes.delete(self.schema, model, row_filter))
 
-    async def _find(self, model: Model, wanted: Wanted) -> Row | None:
+    async def _find(self, model: Model, row_filter: RowFilter) -> Row | None:
         draft = Draft(self.schema)
         alias = draft.alias()
         columns, _ = _keys_of(model)(draft, alias)
-        sql = f"select {columns} from {qualified(model.table)} {alias} where {wanted(draft, model, alias)} limit 1"
+        sql = f"select {columns} from {qualified(model.table)} {alias} where {row_filter(draft, model, alias)} limit 1"
         return await self._row(model, CompiledQuery(sql, draft.parameters))
 
     async def _row(self, model: Model, statement: CompiledQuery) -> Row | None:
@@ -206,7 +210,7 @@ def _keys_of(model: Model) -> writes.Returning:
 
     def columns(draft: Draft, alias: str) -> tuple[str, tuple[Included, ...]]:
         fields = [model.fields[name] for name in dict.fromkeys(names)]
-        shown = (f"{select_sql(field, column(alias, field))} as {quoted(field.name)}" for field in fields)
-        return ", ".join(shown), ()
+        selected = (f"{select_sql(field, column(alias, field))} as {quoted(field.name)}" for field in fields)
+        return ", ".join(selected), ()
 
     return columns

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atlas.prisma_client.compile.draft import Draft, as_dict, named, scalar
-from atlas.prisma_client.compile.where import Wanted, matching, target_of, unique
+from atlas.prisma_client.compile.where import RowFilter, matching, target_of, unique
 from atlas.prisma_client.compile.writes import changes_sql, new_values
 from atlas.prisma_client.errors import wrong_value
 from atlas.prisma_client.schema import Field, Model, Relation, Schema
@@ -36,7 +36,7 @@ class RowData:
 class NestedStep:
     """Rows on the other side of a relation: which they are, and what to write to them."""
 
-    wanted: Wanted = _ALL
+    row_filter: RowFilter = _ALL
     data: RowData = field(default_factory=RowData)
 
 
@@ -71,18 +71,18 @@ class DataReader:
             self._check_changes(model, row)
         return row
 
-    def _read(self, model: Model, data: Any, known: frozenset[str]) -> RowData:
+    def _read(self, model: Model, data: Any, allowed: frozenset[str]) -> RowData:
         row = RowData()
         for name, value in as_dict(data, f"{model.name}.data").items():
-            found = model.fields.get(name)
-            if found is None or found.relation is None:
+            field = model.fields.get(name)
+            if field is None or field.relation is None:
                 row.columns[scalar(model, name).name] = value
                 continue
-            target = target_of(self.schema, found)
-            for operation, wanted in named(value, found.label, _offered(found, known)).items():
-                steps = list(self._steps(found, found.relation, target, operation, wanted))
-                written = row.held if found.relation.holds_key else row.owned
-                written.append(NestedWrite(found, found.relation, target, operation, steps))
+            target = target_of(self.schema, field)
+            for operation, entry in named(value, field.label, _offered(field, allowed)).items():
+                steps = list(self._steps(field, field.relation, target, operation, entry))
+                written = row.held if field.relation.holds_key else row.owned
+                written.append(NestedWrite(field, field.relation, target, operation, steps))
         return row
 
     def _check_new(self, model: Model, row: RowData, supplied: Collection[str] = ()) -> None:
@@ -104,8 +104,8 @@ class DataReader:
             return
         several = value if of.is_list and isinstance(value, list | tuple) else [value]
         # Prisma connects a row that is named twice once.
-        for each in [one for number, one in enumerate(several) if one not in several[:number]]:
-            yield self._step(of, relation, target, operation, as_dict(each, label))
+        for step in [entry for number, entry in enumerate(several) if entry not in several[:number]]:
+            yield self._step(of, relation, target, operation, as_dict(step, label))
 
     def _step(self, of: Field, relation: Relation, target: Model, operation: str, value: Row) -> NestedStep:
         match operation:
@@ -123,11 +123,11 @@ class DataReader:
                 where, data = _both(of, operation, value, "where", "data") if is_whole else (None, value)
                 return NestedStep(self._checked(target, matching(where)), self._changed(target, data))
         where, data = _both(of, operation, value, "where", "data")
-        wanted = self._checked(target, unique(where) if operation == "update" else matching(where))
+        row_filter = self._checked(target, unique(where) if operation == "update" else matching(where))
         if operation == "update_many":
             for name in as_dict(data, f"{target.name}.data"):
                 scalar(target, name)
-        return NestedStep(wanted, self._changed(target, data))
+        return NestedStep(row_filter, self._changed(target, data))
 
     def _new(self, relation: Relation, target: Model, data: Any) -> RowData:
         row = self._read(target, data, _ON_CREATE)
@@ -139,22 +139,22 @@ class DataReader:
         self._check_changes(target, row)
         return row
 
-    def _checked(self, target: Model, wanted: Wanted) -> Wanted:
-        wanted(Draft(self.schema), target, "t0")
-        return wanted
+    def _checked(self, target: Model, row_filter: RowFilter) -> RowFilter:
+        row_filter(Draft(self.schema), target, "t0")
+        return row_filter
 
 
-def _offered(of: Field, known: frozenset[str]) -> frozenset[str]:
+def _offered(of: Field, allowed: frozenset[str]) -> frozenset[str]:
     """The operations that Prisma offers on a relation."""
     if of.is_list:
-        return known | _ON_LISTS if "update" in known else known
-    return known - {"disconnect", "delete"} if of.required else known
+        return allowed | _ON_LISTS if "update" in allowed else allowed
+    return allowed - {"disconnect", "delete"} if of.required else allowed
 
 
-def _both(of: Field, operation: str, value: Row, one: str, other: str) -> tuple[Any, Any]:
-    if value.keys() != {one, other}:
-        raise wrong_value(f"{of.label}.{operation}", f"`{one}` and `{other}`", sorted(map(str, value)))
-    return value[one], value[other]
+def _both(of: Field, operation: str, value: Row, first: str, other: str) -> tuple[Any, Any]:
+    if value.keys() != {first, other}:
+        raise wrong_value(f"{of.label}.{operation}", f"`{first}` and `{other}`", sorted(map(str, value)))
+    return value[first], value[other]
 
 
 def _check_unsupplied(model: Model, row: RowData, supplied: Collection[str]) -> None:

@@ -36,7 +36,7 @@ class Operation:
 
     @property
     def include(self) -> Any:
-        """The relations wanted with the answer."""
+        """The relations to include in the result."""
         return self.arguments.get("include")
 
     def returning(self, draft: Draft, alias: str) -> tuple[str, tuple[Included, ...]]:
@@ -46,7 +46,7 @@ class Operation:
 
 async def _find_unique_or_raise(conn: Connection, call: Operation) -> Row:
     where, include = call.arguments.get("where"), call.include
-    return _found(call, await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, include)))
+    return _existing(call, await _one(conn, reads.find_unique(call.schema, call.model, call.result, where, include)))
 
 
 async def _find_first(conn: Connection, call: Operation) -> Row | None:
@@ -55,7 +55,7 @@ async def _find_first(conn: Connection, call: Operation) -> Row | None:
 
 
 async def _find_first_or_raise(conn: Connection, call: Operation) -> Row:
-    return _found(call, await _find_first(conn, call))
+    return _existing(call, await _find_first(conn, call))
 
 
 async def _find_many(conn: Connection, call: Operation) -> list[Row]:
@@ -82,7 +82,7 @@ async def _group_by(conn: Connection, call: Operation) -> list[Row]:
 
 async def _create(conn: Connection, call: Operation) -> Row:
     data = DataReader(call.schema).create(call.model, _required(call, "data"))
-    return _found(call, await _insert(conn, call, data))
+    return _existing(call, await _insert(conn, call, data))
 
 
 async def _create_many(conn: Connection, call: Operation) -> Row:
@@ -97,7 +97,7 @@ async def _create_many(conn: Connection, call: Operation) -> Row:
 
 async def _update(conn: Connection, call: Operation) -> Row:
     data = DataReader(call.schema).update(call.model, _required(call, "data"))
-    return _found(call, await _change(conn, call, _required(call, "where"), data))
+    return _existing(call, await _change(conn, call, _required(call, "where"), data))
 
 
 async def _update_many(conn: Connection, call: Operation) -> Row:
@@ -122,7 +122,7 @@ async def _upsert(conn: Connection, call: Operation) -> Row:
 
 async def _delete(conn: Connection, call: Operation) -> Row:
     where = _required(call, "where")
-    return _found(call, await _one(conn, writes.delete(call.schema, call.model, unique(where), call.returning)))
+    return _existing(call, await _one(conn, writes.delete(call.schema, call.model, unique(where), call.returning)))
 
 
 async def _delete_many(conn: Connection, call: Operation) -> Row:
@@ -187,7 +187,7 @@ def row_of(statement: CompiledQuery, record: Any) -> Row:
     return row
 
 
-def _found(call: Operation, row: Row | None) -> Row:
+def _existing(call: Operation, row: Row | None) -> Row:
     if row is None:
         raise no_record(f"No {call.model.name} was found.")
     return row

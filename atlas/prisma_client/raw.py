@@ -67,7 +67,7 @@ def _adapt(value: Any, kind: str) -> Any:
     if kind in _JSON and not isinstance(value, str | None):
         return dump_json(value if isinstance(value, Json) else Json(value))
     if isinstance(value, list | tuple):
-        return [_adapt(each, kind) for each in value]
+        return [_adapt(item, kind) for item in value]
     match value:
         case Json():
             return dump_json(value)
@@ -85,7 +85,7 @@ def _adapt(value: Any, kind: str) -> Any:
 
 def _read(value: Any, kind: str, decode: bool) -> Any:
     if isinstance(value, list):
-        return [_read(each, kind, decode) for each in value]
+        return [_read(item, kind, decode) for item in value]
     if kind in _JSON and decode and isinstance(value, str):
         return orjson.loads(value)
     if isinstance(value, bytes):

@@ -53,10 +53,10 @@ class _Models(Mapping[str, Model]):
                 del texts[name]
 
     def __getitem__(self, name: str) -> Model:
-        found = self._models.get(name)
-        if found is None:
-            found = self._models[name] = _model(self.block(name), self, self._enums)
-        return found
+        model = self._models.get(name)
+        if model is None:
+            model = self._models[name] = _model(self.block(name), self, self._enums)
+        return model
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
@@ -69,11 +69,11 @@ class _Models(Mapping[str, Model]):
 
     def block(self, name: str) -> Block:
         """The lines of a model."""
-        found = self._blocks.get(name)
-        if found is None:
+        block = self._blocks.get(name)
+        if block is None:
             kind, body = self._texts[name]
-            found = self._blocks[name] = read_block(kind, name, body)
-        return found
+            block = self._blocks[name] = read_block(kind, name, body)
+        return block
 
 
 def _enum(block: Block) -> Enum:
@@ -87,7 +87,9 @@ def _model(block: Block, models: _Models, enums: dict[str, Enum]) -> Model:
     scalars = tuple(field for field in fields.values() if field.relation is None and not field.is_unsupported)
     # The primary key first, then those that no null can hide from.
     optional = {name for name, field in fields.items() if not field.required}
-    keys = sorted(_keys(block), key=lambda found: (not found[0], bool(optional.intersection(found[1].fields))))
+    keys = sorted(
+        _keys(block), key=lambda attribute: (not attribute[0], bool(optional.intersection(attribute[1].fields)))
+    )
     table = _mapped(block.attribute("map"), block.name)
     return Model(block.name, table, fields, tuple(key for _, key in keys), scalars, block.kind == "view")
 
@@ -106,7 +108,7 @@ def _keys(block: Block) -> Iterator[tuple[bool, UniqueKey]]:
 
 
 def _field(block: Block, line: SchemaLine, models: _Models, enums: dict[str, Enum]) -> Field:
-    native = next((found for found in line.attributes if found.name.startswith("db.")), None)
+    native = next((attribute for attribute in line.attributes if attribute.name.startswith("db.")), None)
     default = line.attribute("default")
     return Field(
         label=f"{block.name}.{line.name}",

@@ -37,11 +37,11 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
     converted = [(field.name, convert) for field in columns if (convert := _conversion(field)) is not None]
     lists = [field.name for field in columns if field.is_list]  # an unset list is read as empty
     relations = [(field.name, field.type) for field in fields if field.relation is not None]
-    given = {field.name for field in columns}
+    field_names = {field.name for field in columns}
     put = object.__setattr__
 
     def build(row: Row) -> BaseModel:
-        names = given.copy()
+        names = field_names.copy()
         for name, convert in converted:
             value = row[name]
             if value is not None:
@@ -56,19 +56,19 @@ def _builder(model: Model, result: type[BaseModel]) -> Build | None:
             else:
                 row[name] = None
         # What pydantic's `model_construct` does, without looking at every field again.
-        made: BaseModel = result.__new__(result)
-        put(made, "__dict__", row)
-        put(made, "__pydantic_fields_set__", names)
-        put(made, "__pydantic_extra__", None)
-        put(made, "__pydantic_private__", None)
-        return made
+        instance: BaseModel = result.__new__(result)
+        put(instance, "__dict__", row)
+        put(instance, "__pydantic_fields_set__", names)
+        put(instance, "__pydantic_extra__", None)
+        put(instance, "__pydantic_private__", None)
+        return instance
 
     return build
 
 
 def _related(target: type[BaseModel], value: Any) -> Any:
     if isinstance(value, list):
-        return [target.model_validate(one) for one in value]
+        return [target.model_validate(row) for row in value]
     return None if value is None else target.model_validate(value)
 
 

@@ -42,7 +42,7 @@ class SchemaLine(NamedTuple):
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, if the line has it."""
-        return next((found for found in self.attributes if found.name == name), None)
+        return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
 
 class Block(NamedTuple):
@@ -55,7 +55,7 @@ class Block(NamedTuple):
 
     def attribute(self, name: str) -> Attribute | None:
         """The first `@@` attribute of this name, if the block has one."""
-        return next((found for found in self.attributes if found.name == name), None)
+        return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
 
 def block_texts(text: str) -> Iterator[tuple[str, str, str]]:
@@ -156,4 +156,4 @@ def _split(text: str) -> list[str]:
         for piece in more:
             parts.append(part)
             part = piece
-    return [found for found in (part.strip() for part in [*parts, part]) if found]
+    return [piece for piece in (part.strip() for part in [*parts, part]) if piece]

@@ -8,7 +8,7 @@ from atlas.bounds import LARGEST_INPUT
 HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 48 * 1024
 # An `::output` line may hold the largest output of a job.
-LONGEST_LINE = LARGEST_INPUT + 64
+MAX_LINE_LENGTH = LARGEST_INPUT + 64
 
 
 class Capture:
@@ -50,11 +50,11 @@ class Directives:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are complete with this chunk."""
-        found: list[bytes] = []
+        lines: list[bytes] = []
         at = 0
         while at >= 0:
-            at = self._collect(chunk, at, found) if self._collecting else self._skip(chunk, at)
-        return found
+            at = self._collect(chunk, at, lines) if self._collecting else self._skip(chunk, at)
+        return lines
 
     def end(self) -> list[bytes]:
         """The last line, if it has no line feed."""
@@ -63,21 +63,21 @@ class Directives:
 
     def _skip(self, chunk: bytes, at: int) -> int:
         """Skip what cannot be a directive. Returns where one may begin, or -1 at the end of the chunk."""
-        found = chunk.find(b"\n::", at)
-        if found >= 0:
+        newline = chunk.find(b"\n::", at)
+        if newline >= 0:
             self._collecting = True
-            return found + 1
+            return newline + 1
         begun = next((tail for tail in (b"\n:", b"\n") if chunk.endswith(tail, at)), None)
         if begun is not None:
             self._collecting = True
             self._line += begun[1:]
         return -1
 
-    def _collect(self, chunk: bytes, at: int, found: list[bytes]) -> int:
+    def _collect(self, chunk: bytes, at: int, lines: list[bytes]) -> int:
         """Collect a line that may be a directive. Returns where to go on, or -1 at the end of the chunk."""
         end = chunk.find(b"\n", at)
         piece = chunk[at:] if end < 0 else chunk[at:end]
-        fits = len(self._line) + len(piece) <= LONGEST_LINE
+        fits = len(self._line) + len(piece) <= MAX_LINE_LENGTH
         may_be_directive = (bytes(self._line[:2]) + piece[:2])[:2] in (b"::", b":", b"")
         if not fits or not may_be_directive:
             self.overlong = self.overlong or may_be_directive
@@ -88,7 +88,7 @@ class Directives:
         if end < 0:
             return -1
         if self._line.startswith(b"::"):
-            found.append(bytes(self._line))
+            lines.append(bytes(self._line))
         self._line.clear()
         self._collecting = False
         return end

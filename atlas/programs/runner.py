@@ -186,8 +186,8 @@ async def start(job_id: UUID, order: Order, on_progress: OnProgress) -> RunningP
         limit=MAX_REPORT_LENGTH,
     )
     assert process.stdin is not None
-    terms = {**asdict(order), "time_limit": order.time_limit + LATER_SECONDS, "grace": GRACE_SECONDS}
-    process.stdin.write(json.dumps({**terms, "folder": folder}).encode() + b"\n")
+    document = {**asdict(order), "time_limit": order.time_limit + LATER_SECONDS, "grace": GRACE_SECONDS}
+    process.stdin.write(json.dumps({**document, "folder": folder}).encode() + b"\n")
     return RunningProgram(process, folder, on_progress)
 
 

@@ -184,12 +184,12 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", "rb") as listed:
-                found += map(int, listed.read().split())
-    return found
+                pids += map(int, listed.read().split())
+    return pids
 
 
 def _has_children() -> bool:
@@ -208,8 +208,8 @@ def _signal(pid: int, number: int) -> None:
 def _make_lock_folder() -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(UID_LOCKS, 0o700)
-    found = os.lstat(UID_LOCKS)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
+    facts = os.lstat(UID_LOCKS)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != 0 or facts.st_mode & 0o022:
         raise OSError(f"{UID_LOCKS} is not a folder that only root can write to")
 
 

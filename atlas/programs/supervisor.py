@@ -25,7 +25,7 @@ CONTROL, REPORT = 0, 1
 CHUNK = 64 * 1024
 # The least time between two reports of progress.
 PROGRESS_SECONDS = 0.1
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_LENGTH = 500
 
 
 def main() -> None:
@@ -111,8 +111,8 @@ class Supervisor:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(err, 2)
-            terms = order["argv"], order["env"], folder, order["limits"]
-            become_program(*terms, uid=self._uid, supervisor=supervisor)
+            program = order["argv"], order["env"], folder, order["limits"]
+            become_program(*program, uid=self._uid, supervisor=supervisor)
         except (OSError, ValueError) as error:
             os.write(failing, str(getattr(error, "strerror", None) or error).encode())
         finally:
@@ -192,7 +192,7 @@ class Supervisor:
             percent, _, message = rest.strip().partition(" ")
             with contextlib.suppress(ValueError):
                 if math.isfinite(number := float(percent)):
-                    self._progress = [number, message.strip()[:LONGEST_MESSAGE] or None]
+                    self._progress = [number, message.strip()[:MAX_MESSAGE_LENGTH] or None]
 
     def _report_progress(self) -> None:
         now = time.monotonic()

@@ -30,8 +30,8 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(_number, text)
 
 
-def _number(found: re.Match[str]) -> str:
-    digits = f"{ord(found[0]):04x}"
+def _number(match: re.Match[str]) -> str:
+    digits = f"{ord(match[0]):04x}"
     return f"\\u{{{digits}}}" if len(digits) > 4 else f"\\u{digits}"
 
 

@@ -57,13 +57,13 @@ def open_destination(address: str, shape: str, credentials: Credentials | None =
     """The destination of an address: `syslog+tls://HOST[:PORT]`, `https://…`, `file:///PATH` or a path."""
     if shape not in SHAPES:
         raise InvalidInput("The forwarder", [FieldError("shape", f"is none of {', '.join(SHAPES)}")])
-    given = credentials or Credentials()
+    own_credentials = credentials or Credentials()
     parts = urlsplit(address)
     match parts.scheme:
         case "syslog+tls" if parts.hostname:
-            return SyslogServer(parts, SHAPES[shape], _tls(given))
+            return SyslogServer(parts, SHAPES[shape], _tls(own_credentials))
         case "https" if parts.hostname:
-            return HttpsCollector(address, shape, _tls(given), given.token)
+            return HttpsCollector(address, shape, _tls(own_credentials), own_credentials.token)
         case "file" if parts.path and not parts.netloc:
             return AppendedFile(Path(unquote(parts.path)), SHAPES[shape])
         case "" if address:
@@ -185,22 +185,22 @@ def _cut_torn_line(descriptor: int) -> None:
     keep = end
     while keep > 0:
         start = max(0, keep - 65_536)
-        found = os.pread(descriptor, keep - start, start).rfind(b"\n")
-        if found >= 0:
-            keep = start + found + 1
+        newline = os.pread(descriptor, keep - start, start).rfind(b"\n")
+        if newline >= 0:
+            keep = start + newline + 1
             break
         keep = start
     if keep < end:
         os.ftruncate(descriptor, keep)
 
 
-def _tls(given: Credentials) -> ssl.SSLContext:
-    if given.authorities is None and given.certificate is None:
+def _tls(credentials: Credentials) -> ssl.SSLContext:
+    if credentials.authorities is None and credentials.certificate is None:
         return tls_context()
     try:
-        context = ssl.create_default_context(cafile=given.authorities)
-        if given.certificate is not None:
-            context.load_cert_chain(given.certificate, given.key)
+        context = ssl.create_default_context(cafile=credentials.authorities)
+        if credentials.certificate is not None:
+            context.load_cert_chain(credentials.certificate, credentials.key)
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(f"A certificate or key of the forwarder cannot be read: {error}.") from error
     return context

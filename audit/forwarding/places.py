@@ -97,10 +97,10 @@ async def remove_forwarder(conn: Connection, name: str, *, actor: Actor) -> None
 
 async def find_forwarder(conn: Connection, name: str) -> ForwarderStatus:
     """One forwarder; NotFound if there is none of this name."""
-    found = [one for one in await list_forwarders(conn, name=name) if one.name == name]
-    if not found:
+    forwarders = [forwarder for forwarder in await list_forwarders(conn, name=name) if forwarder.name == name]
+    if not forwarders:
         raise _unknown(name)
-    return found[0]
+    return forwarders[0]
 
 
 async def list_forwarders(conn: Connection, *, name: str | None = None) -> list[ForwarderStatus]:

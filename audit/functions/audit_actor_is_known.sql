@@ -1,5 +1,5 @@
 -- Refuses events in the name of an actor that the database knows to be another, to all but the login of the owner; within functions that run as the owner too:
--- nobody; the signer, but for the event of its key; `db:LOGIN` of a login other than the session's. In events that are not a job's also: a token that is not there or is another
+-- no one; the signer, but for the event of its key; `db:LOGIN` of a login other than the session's. In events that are not a job's also: a token that is not there or is another
 -- subject's, a worker or an inbound hook that is not there. (Engines, `engine:host:pid:uuid`, are not registered.) A refused call is recorded up to a minute later, when its token may be gone.
 -- The trigger calls it for such rows alone. Events of jobs are checked for less, since every job would pay for reading another table.
 -- It runs as the owner, since a tenant sees no credentials of others. It does not run in replica mode.

@@ -1,4 +1,4 @@
--- Refuses to roles other than the owner's what only the owner's functions write, or nobody: events of the log itself (removals, archives,
+-- Refuses to roles other than the owner's what only the owner's functions write, or no one: events of the log itself (removals, archives,
 -- epochs, keys, erasures), and bytes that are not the JSON of the columns. Verification relies on these. Names of actors: audit_actor_is_known. The trigger
 -- calls it for such rows alone. The bytes of job events must be JSON, and are not compared with the columns: each job would pay for
 -- that (11 us a row; JSON costs 1), and verification compares them. Functions that run as the owner take the action of a job's event from their caller, so

@@ -53,7 +53,7 @@ def places_of(settings: Settings) -> list[OutsidePlace]:
 
 def copied_folders(settings: Settings) -> list[Path]:
     """The folders among them, which a verification on this machine can read."""
-    return [Path(urlsplit(one).path) for one in settings.atlas_checkpoint_copies or () if one.startswith("file:")]
+    return [Path(urlsplit(place).path) for place in settings.atlas_checkpoint_copies or () if place.startswith("file:")]
 
 
 def _place(address: str, settings: Settings) -> OutsidePlace:

@@ -3,7 +3,7 @@
 -- rights to columns are left out: they change with every release, and guard nothing of it.
 -- Names of schemas stand before every name where the search path is pg_catalog alone. SQL, because it reads the catalogs, which everyone may read.
 with
--- Tables of history come and go by the day; they are Atlas's while they belong to the owner of their parent, and nobody else has a right to them.
+-- Tables of history come and go by the day; they are Atlas's while they belong to the owner of their parent, and no one else has a right to them.
 history as (
   select c.oid from pg_inherits i
   join pg_class c on c.oid = i.inhrelid

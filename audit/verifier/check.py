@@ -184,9 +184,9 @@ class Verification:
         return leaves
 
     def _explain_difference(self, seal: Seal, rows: Sequence[tuple[bytes, bytes]], stored: Sequence[bytes]) -> None:
-        found = len(self.report.findings)
+        count = len(self.report.findings)
         explain(self.report, seal, rows, stored, self._numbers)
-        if len(self.report.findings) == found:
+        if len(self.report.findings) == count:
             message = f"The rows of seal {seal.n} do not continue the running numbers of the seals before it."
             self.report.find("seal", message, seal=seal.n, leaves=seal.leaves)
 
@@ -204,14 +204,14 @@ class Verification:
         """The leaf of each row, and whether each row belongs into this batch at this position."""
         assert self._window is not None
         usual, low, high = self._window.usual, self._window.low, self._window.high
-        known, digest_of, leaves = self._numbers, hashlib.sha256, []
+        tenant_numbers, digest_of, leaves = self._numbers, hashlib.sha256, []
         in_order = sorted(head[4:20] for head, _ in rows)
         if in_order != [head[4:20] for head, _ in rows]:
             self.report.find("row", f"The rows of seal {seal.n} are out of order.", seal=seal.n, leaves=seal.leaves)
         for (head, digest), (epoch, xid, id, time, tenant) in zip(
             rows, HEAD.iter_unpack(b"".join(head for head, _ in rows)), strict=True
         ):
-            numbers[tenant] = number = (numbers.get(tenant) or known.get(tenant, 0)) + 1
+            numbers[tenant] = number = (numbers.get(tenant) or tenant_numbers.get(tenant, 0)) + 1
             leaves.append(digest_of(EVENT_LEAF + head + number.to_bytes(8, "big") + digest).digest())
             # Most rows pass this one line; the exact rules are asked only for the others.
             if not (xid in usual and low <= time <= high and epoch == seal.epoch):

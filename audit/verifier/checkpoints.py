@@ -64,16 +64,18 @@ class CheckpointCheck:
         self.signers.finish()
         self._judge_unreached(tree, until)
         self._report_deleted(until)
-        excused = [self._is_abandoned(one) for one in self._conflicts]
+        excused = [self._is_abandoned(conflict) for conflict in self._conflicts]
         first = excused.index(False) if False in excused else len(excused)
         self.covered = max((size for count, size in self._agreed.items() if count <= first), default=self._start)
-        abandoned = [one for one, is_abandoned in zip(self._conflicts, excused, strict=True) if is_abandoned]
-        for one in sorted(abandoned, key=lambda one: one.size):
-            self._report.notices.append(f"The signer abandoned the tree of {one.size} leaves signed at {one.at}.")
-        self._report_losses({one.size for one in abandoned})
-        conflicts = [one for one in self._conflicts if not self._is_abandoned(one)]
+        abandoned = [conflict for conflict, is_abandoned in zip(self._conflicts, excused, strict=True) if is_abandoned]
+        for checkpoint in sorted(abandoned, key=lambda checkpoint: checkpoint.size):
+            self._report.notices.append(
+                f"The signer abandoned the tree of {checkpoint.size} leaves signed at {checkpoint.at}."
+            )
+        self._report_losses({checkpoint.size for checkpoint in abandoned})
+        conflicts = [conflict for conflict in self._conflicts if not self._is_abandoned(conflict)]
         if conflicts:
-            self._report_conflict(min(conflicts, key=lambda one: one.size), tree)
+            self._report_conflict(min(conflicts, key=lambda checkpoint: checkpoint.size), tree)
         if len(conflicts) > 1:
             self._report.notices.append(f"{len(conflicts) - 1} more checkpoints contradict the audit log.")
 
@@ -105,9 +107,15 @@ class CheckpointCheck:
 
     def _judge_unreached(self, tree: Frontier, until: datetime | None) -> None:
         """Outside copies of sizes that the walk did not reach."""
-        missed = [one for size in sorted(self._outside) for one in self._outside[size] if size > self._start]
-        later = [one for one in missed if until is not None and one.at >= until and one.size > tree.size]
-        self._conflicts.extend(one for one in missed if one not in later)
+        missed = [
+            checkpoint for size in sorted(self._outside) for checkpoint in self._outside[size] if size > self._start
+        ]
+        later = [
+            checkpoint
+            for checkpoint in missed
+            if until is not None and checkpoint.at >= until and checkpoint.size > tree.size
+        ]
+        self._conflicts.extend(checkpoint for checkpoint in missed if checkpoint not in later)
         if later:
             copies = f"{len(later)} outside copies, up to {later[-1].size} leaves, were signed after {until}"
             self._report.notices.append(f"{copies}: this export cannot show whether what they cover is still there.")
@@ -119,41 +127,45 @@ class CheckpointCheck:
         nothing.
         """
         lossy = self.restored | self.signers.lost
-        for epoch, one in self._copied:
-            if one.size in self._stored or (until is not None and one.at >= until):
+        for epoch, checkpoint in self._copied:
+            if checkpoint.size in self._stored or (until is not None and checkpoint.at >= until):
                 continue
-            message = f"The checkpoint of {one.size} leaves, signed at {one.at}, is not in the audit log"
-            if epoch in lossy and one.size > self._last_stored.get(epoch, 0):
+            message = f"The checkpoint of {checkpoint.size} leaves, signed at {checkpoint.at}, is not in the audit log"
+            if epoch in lossy and checkpoint.size > self._last_stored.get(epoch, 0):
                 self._report.notices.append(f"{message}: the restore that ended epoch {epoch} may have lost it.")
             else:
                 self._report.find("checkpoint", f"{message}, though an outside copy holds it: it was deleted.")
 
-    def _report_conflict(self, one: Checkpoint, tree: Frontier) -> None:
-        where = (self.covered, max(one.size, 1) - 1)
-        if one.size > tree.size:
-            message = f"{one.size} leaves were signed at {one.at}, but the audit log has only {tree.size}"
+    def _report_conflict(self, checkpoint: Checkpoint, tree: Frontier) -> None:
+        where = (self.covered, max(checkpoint.size, 1) - 1)
+        if checkpoint.size > tree.size:
+            message = f"{checkpoint.size} leaves were signed at {checkpoint.at}, but the audit log has only {tree.size}"
             kept = "" if self._newest is None else f"; its newest signature that agrees is of {self._newest.at}"
             self._report.find("cut", f"{message}{kept}.", leaves=where)
-        elif one.size <= self.covered:
-            message = f"{one.size} leaves were signed at {one.at}, but no seal of this audit log ends there"
+        elif checkpoint.size <= self.covered:
+            message = (
+                f"{checkpoint.size} leaves were signed at {checkpoint.at}, but no seal of this audit log ends there"
+            )
             self._report.find("checkpoint", f"{message}: it is not the one that was signed.")
         else:
-            message = f"The audit log differs from the {one.size} leaves that were signed at {one.at}."
+            message = f"The audit log differs from the {checkpoint.size} leaves that were signed at {checkpoint.at}."
             changed = f"It was changed between leaf {where[0]} and leaf {where[1]}."
             self._report.find("checkpoint", f"{message} {changed}", leaves=where)
 
     def _report_losses(self, reported: set[int]) -> None:
         """A loss that its signer accepted is reported even where there is no copy of the lost tree."""
-        for size, abandons, at in sorted({(one.size, one.abandons, one.at) for one in self._abandoning}):
+        for size, abandons, at in sorted(
+            {(checkpoint.size, checkpoint.abandons, checkpoint.at) for checkpoint in self._abandoning}
+        ):
             if abandons > size and abandons not in reported:
                 self._report.notices.append(
                     f"At {at}, with {size} leaves, the signer abandoned a tree of {abandons} leaves:"
                     " what it held beyond those is not in this audit log."
                 )
 
-    def _is_abandoned(self, one: Checkpoint) -> bool:
+    def _is_abandoned(self, checkpoint: Checkpoint) -> bool:
         """True if a later note abandons that tree. A note cannot excuse itself, nor can its own copy."""
-        return any(later.abandons >= one.size and later.at > one.at for later in self._abandoning)
+        return any(later.abandons >= checkpoint.size and later.at > checkpoint.at for later in self._abandoning)
 
 
 def _described(note: str) -> str:

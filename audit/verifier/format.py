@@ -119,7 +119,7 @@ class Seal:
         return json.dumps(self.facts(), separators=(",", ":")).encode()
 
 
-HEADER_FIELDS = tuple(one.name for one in fields(Seal))[:16]
+HEADER_FIELDS = tuple(field.name for field in fields(Seal))[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Finding:
     leaves: tuple[int, int] | None = None
 
 
-MOST_FINDINGS = 1000
+MAX_FINDINGS = 1000
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class Report:
 
     def find(self, kind: str, message: str, **where: Any) -> None:
         """Add a finding, up to a number that a person can still read."""
-        if len(self.findings) < MOST_FINDINGS:
+        if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(kind, message, **where))
-        elif len(self.findings) == MOST_FINDINGS:
-            self.findings.append(Finding("more", f"more than {MOST_FINDINGS} findings; the rest are not listed"))
+        elif len(self.findings) == MAX_FINDINGS:
+            self.findings.append(Finding("more", f"more than {MAX_FINDINGS} findings; the rest are not listed"))

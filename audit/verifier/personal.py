@@ -43,7 +43,7 @@ class PersonalCheck:
 
     def finish(self, *, has_all_events: bool) -> None:
         """Report the values that are missing. Without all later events, they may have been erased."""
-        missing = {one: row for one, row in self._missing.items() if one not in self._erased}
+        missing = {entry: row for entry, row in self._missing.items() if entry not in self._erased}
         if missing and not has_all_events:
             self._report.notices.append(
                 f"{len(missing)} personal values are not in the export; later events may erase them."
@@ -70,4 +70,4 @@ def _stands_as(field: str, commitment: str, value: Any) -> bool:
     shapes = named if isinstance(named, list) else [named]
     if any(isinstance(shape, dict) and shape.get("commitment") == commitment for shape in shapes):
         return True
-    return any(_stands_as(field, commitment, one) for one in (value.values() if isinstance(value, dict) else value))
+    return any(_stands_as(field, commitment, item) for item in (value.values() if isinstance(value, dict) else value))

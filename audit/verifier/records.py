@@ -98,7 +98,7 @@ def seal_of(record: dict[str, Any]) -> Seal:
     facts.update({name: base64.b64decode(facts[name], validate=True) for name in _BYTES})
     # The other times are read with the line; this one is looked at when all lines were.
     time_of_text(facts["sealed_at"])
-    return Seal(**{**facts, "tenants": tuple(tuple(one) for one in facts["tenants"])})
+    return Seal(**{**facts, "tenants": tuple(tuple(tenant) for tenant in facts["tenants"])})
 
 
 def record_of(seal: Seal) -> dict[str, Any]:

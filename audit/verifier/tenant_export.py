@@ -61,11 +61,12 @@ class TenantExport(ExportLines):
     def _compare_outside(self) -> None:
         """Other sizes cannot be compared: a tenant's export does not hold the whole tree."""
         signed, others = self._checkpoint, 0
-        for one in self._outside:
-            if one is None or signed is None or one.size != signed.size:
-                others += one is not None
-            elif one.root != signed.root:
-                message = f"The export's checkpoint is not the one that was signed at {one.at} for {one.size} leaves."
+        for checkpoint in self._outside:
+            if checkpoint is None or signed is None or checkpoint.size != signed.size:
+                others += checkpoint is not None
+            elif checkpoint.root != signed.root:
+                signed_at = f"at {checkpoint.at} for {checkpoint.size} leaves"
+                message = f"The export's checkpoint is not the one that was signed {signed_at}."
                 self.report.find("checkpoint", message)
             else:
                 self.report.outside += 1

@@ -67,18 +67,18 @@ def included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: by
     """RFC 9162, 2.1.3.2: the leaf stands at `index` in the tree of that size and root."""
     if not 0 <= index < size:
         return False
-    at, last, found = index, size - 1, leaf
+    at, last, digest = index, size - 1, leaf
     for step in path:
         if last == 0:
             return False
         if at & 1 or at == last:
-            found = parent(step, found)
+            digest = parent(step, digest)
             while not at & 1 and at:
                 at, last = at >> 1, last >> 1
         else:
-            found = parent(found, step)
+            digest = parent(digest, step)
         at, last = at >> 1, last >> 1
-    return last == 0 and found == root
+    return last == 0 and digest == root
 
 
 def consistent(size1: int, root1: bytes, size2: int, root2: bytes, path: Sequence[bytes]) -> bool:

@@ -51,18 +51,20 @@ class RowWindow:
         if before is not None and before.window == window and before.epoch == seal.epoch:
             before.sealed_to, before.max_id = sealed_to, seal.max_id
             return before
-        at, begun, shown = (
+        at, begun, snapshots = (
             time_of_text(seal.snap_at),
             time_of_text(seal.epoch_at),
-            [Snapshot(one) for one in window[:2]],
+            [Snapshot(snapshot) for snapshot in window[:2]],
         )
-        made = cls(seal.epoch, window, shown[0], shown[1], at, low=min(begun, at) - CLOCK_SLACK, high=at + CLOCK_SLACK)
-        made.sealed_to, made.max_id, made.since = sealed_to, seal.max_id, begun if seal.rest else at
+        result = cls(
+            seal.epoch, window, snapshots[0], snapshots[1], at, low=min(begun, at) - CLOCK_SLACK, high=at + CLOCK_SLACK
+        )
+        result.sealed_to, result.max_id, result.since = sealed_to, seal.max_id, begun if seal.rest else at
         if before is not None and before.epoch == seal.epoch:
-            made._follow(before)
+            result._follow(before)
         elif before is not None:
-            made.is_misdated = begun < min(before.since, at) - CLOCK_SLACK
-        return made
+            result.is_misdated = begun < min(before.since, at) - CLOCK_SLACK
+        return result
 
     def _follow(self, before: "RowWindow") -> None:
         """Take the bounds from the window before, of the same epoch."""

@@ -165,13 +165,13 @@ async def _crowd(url: str, quick: bool) -> list[FigureRow]:
     crowded = await crowd.measure_claims(url, crowd=20_000 if quick else 1_000_000)
     return [
         FigureRow(
-            f"claim of one behind {one.name}, ms",
-            f"{one.behind:.2f}",
-            f"{one.empty:.2f} empty",
-            one.behind / one.empty,
+            f"claim of one behind {measured.name}, ms",
+            f"{measured.behind:.2f}",
+            f"{measured.empty:.2f} empty",
+            measured.behind / measured.empty,
             "≤ 1.2",
         )
-        for one in crowded
+        for measured in crowded
     ]
 
 

@@ -37,7 +37,7 @@ class Crowd:
 
 async def measure_claims(server_url: str, *, crowd: int) -> list[Crowd]:
     """Claims behind each crowd, in turn with claims on a table without one."""
-    found = []
+    rows = []
     async with ground(server_url, "crowd") as (empty, empty_url):
         await fill(empty, empty_url, len(CROWDS) * CLAIMS + 100)
         for name, values in CROWDS.items():
@@ -50,8 +50,8 @@ async def measure_claims(server_url: str, *, crowd: int) -> list[Crowd]:
                 )
                 await owner.close()
                 await settle(url)
-                found.append(Crowd(name, *await _claims(pool, empty)))
-    return found
+                rows.append(Crowd(name, *await _claims(pool, empty)))
+    return rows
 
 
 async def _claims(*pools: Pool) -> list[float]:

@@ -32,7 +32,7 @@ class Drained:
 
 def in_turn(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """How two ways compare that took turns: the median of the rounds, each against its neighbour in time."""
-    return median(one / other for one, other in zip(ours, theirs, strict=True))
+    return median(own / other for own, other in zip(ours, theirs, strict=True))
 
 
 async def measure(server_url: str, *, jobs: int, batch: int = 1000, repeats: int = 5) -> Drained:

@@ -62,8 +62,8 @@ async def measure(
     add_types(max(shape.types for shape in shapes))
     rates: dict[Shape, list[float]] = {shape: [] for shape in (ONE, *shapes)}
     for _ in range(repeats):
-        for shape, found in rates.items():
-            found.append(await measure_shape(server_url, shape, jobs=jobs))
+        for shape, measured in rates.items():
+            measured.append(await measure_shape(server_url, shape, jobs=jobs))
     return rates
 
 

@@ -45,10 +45,10 @@ def main(
         figures.write_pages()
 
 
-def _chosen(names: str, known: tuple[str, ...]) -> list[str]:
+def _chosen(names: str, choices: tuple[str, ...]) -> list[str]:
     for name in names.split(","):
-        if name not in known:
-            raise typer.BadParameter(f"There is no {name}. Choose from {', '.join(known)}.")
+        if name not in choices:
+            raise typer.BadParameter(f"There is no {name}. Choose from {', '.join(choices)}.")
     return names.split(",")
 
 

@@ -102,8 +102,8 @@ async def _ready() -> str:
 
 async def _find_node() -> str:
     wheel = _wheel()
-    found = [shutil.which("node"), str(wheel / "bin" / "node") if wheel else None]
-    for node in filter(None, found):
+    places = [shutil.which("node"), str(wheel / "bin" / "node") if wheel else None]
+    for node in filter(None, places):
         result = await _call([node, "--version"])
         if tuple(int(part) for part in result.strip().lstrip("v").split(".")[:2]) >= NEEDED:
             return node

@@ -98,7 +98,7 @@ class WorkflowEngine:
         raise NotMeasured("Only its workflows are compared.")
 
 
-def expect(what: str, found: int, wanted: int) -> None:
+def expect(what: str, actual: int, expected: int) -> None:
     """Refuse a measurement whose end state is wrong."""
-    if found != wanted:
-        raise NotMeasured(f"The end state is wrong: {found:,} {what}, expected {wanted:,}.")
+    if actual != expected:
+        raise NotMeasured(f"The end state is wrong: {actual:,} {what}, expected {expected:,}.")

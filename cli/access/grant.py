@@ -46,8 +46,8 @@ def enqueue(
             return grants, await names_of(conn, grants)
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[EnqueueGrant], TenantNames]:
-        made = await atlas.create_grants(login, tenants=tenant, job_types=type)
-        return made.grants, await tenant_names(atlas)
+        grants = await atlas.create_grants(login, tenants=tenant, job_types=type)
+        return grants.grants, await tenant_names(atlas)
 
     grants, names = either(work, over_http)
     _say(grants, names, f"The login {login} may call atlas.enqueue:", json=json)

@@ -94,14 +94,14 @@ def remove(
     """
 
     async def work(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:
-        found = await atlas.get_tenant(tenant)
+        current = await atlas.get_tenant(tenant)
         if not yes:
-            _confirm(found)
-        return found, await _remove(atlas, found, cancel=cancel, reason=reason, json=json)
+            _confirm(current)
+        return current, await _remove(atlas, current, cancel=cancel, reason=reason, json=json)
 
     removed, rows = on_atlas(work)
-    shown = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
-    message = f"Tenant {removed.slug} is removed, and with it: {shown}."
+    listed = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
+    message = f"Tenant {removed.slug} is removed, and with it: {listed}."
     say({"id": removed.id, "slug": removed.slug, "rows": rows}, message, json=json)
 
 

@@ -12,7 +12,7 @@ import typer
 from atlas.cli.connection.needs_database import require_database
 from atlas.cli.runtime import Atlas, caller, execute, open_atlas
 from atlas.cli.terminal.output import Json, say, warn
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.pool import Connection
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import AtlasError, Conflict, Refused
@@ -112,7 +112,9 @@ def _require_database(settings: Settings) -> None:
     """A move is done on the database. One beside ATLAS_URL may be that of another installation, so it is named."""
     require_database(settings)
     if settings.atlas_url is not None and settings.database_url is not None:
-        message = f"ATLAS_URL is not used: this command moves a tenant of the database {shown(settings.database_url)}."
+        message = (
+            f"ATLAS_URL is not used: this command moves a tenant of the database {public_url(settings.database_url)}."
+        )
         warn(AtlasError(message, remedy="Unset DATABASE_URL if the tenant is of another installation."))
 
 

@@ -31,8 +31,8 @@ async def tenant_id(conn: Connection, named: str | None) -> UUID | None:
     row = await fetch_row(conn, NAMED, ids=[] if id is None else [id], slugs=[named] if id is None else [])
     if row is None:
         raise no_tenant(named)
-    found: UUID = row["id"]
-    return found
+    owner: UUID = row["id"]
+    return owner
 
 
 class TenantNames:
@@ -54,5 +54,5 @@ class TenantNames:
 async def names_of(conn: Connection, rows: Iterable[Any]) -> TenantNames:
     """The slugs of the tenants that rows or documents belong to."""
     ids = {row["tenant_id"] if isinstance(row, Mapping) else row.tenant_id for row in rows} - {None}
-    found = await fetch(conn, NAMED, ids=[UUID(str(id)) for id in ids], slugs=[]) if ids else []
-    return TenantNames({str(row["id"]): row["slug"] for row in found})
+    stored = await fetch(conn, NAMED, ids=[UUID(str(id)) for id in ids], slugs=[]) if ids else []
+    return TenantNames({str(row["id"]): row["slug"] for row in stored})

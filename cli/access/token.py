@@ -40,8 +40,8 @@ def add(
         machine = None if host is None else await find_named("host", host, atlas.list_hosts())
         scopes = {} if machine is None else {"host_id": str(machine.id)}
         expires_at = None if expires is None else datetime.now(UTC) + expires
-        made = await atlas.create_token(subject, role, scopes=scopes, expires_at=expires_at)
-        return row_of(Token, made), made.token, await tenant_names(atlas)
+        created = await atlas.create_token(subject, role, scopes=scopes, expires_at=expires_at)
+        return row_of(Token, created), created.token, await tenant_names(atlas)
 
     token, clear, names = on_atlas(work, tenant=tenant)
     message = f"{clear}\nThe token is not shown again: Atlas only stores its hash."
@@ -58,12 +58,12 @@ def show(
     columns = ("PREFIX", "SUBJECT", "ROLE", "TENANT", "EXPIRES", "LAST USED", "REVOKED")
     rows = [
         (
-            *(one.prefix, one.subject, one.role, names.slug(one.tenant_id)),
-            *(one.expires_at, one.last_used_at, one.revoked_at),
+            *(token.prefix, token.subject, token.role, names.slug(token.tenant_id)),
+            *(token.expires_at, token.last_used_at, token.revoked_at),
         )
-        for one in tokens
+        for token in tokens
     ]
-    say({"tokens": [names.document(one) for one in tokens]}, table(columns, rows), json=json)
+    say({"tokens": [names.document(token) for token in tokens]}, table(columns, rows), json=json)
 
 
 @app.command("revoke")

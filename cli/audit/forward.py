@@ -53,8 +53,8 @@ def forward_log(
         say({"removed": remove}, f"The forwarder {remove} was removed.", json=json)
         return
     if status:
-        found = execute(_list)
-        say({"forwarders": [_document(one) for one in found]}, _table(found), json=json)
+        forwarders = execute(_list)
+        say({"forwarders": [_document(forwarder) for forwarder in forwarders]}, _table(forwarders), json=json)
         return
     assert destination is not None
     target = open_destination(destination, shape, Credentials(ca, cert, key, token_file))
@@ -121,11 +121,19 @@ def _document(status: ForwarderStatus) -> dict[str, Any]:
     return {**document, "total_sent": total, "is_behind": status.is_behind}
 
 
-def _table(found: Sequence[ForwarderStatus]) -> Any:
-    if not found:
+def _table(forwarders: Sequence[ForwarderStatus]) -> Any:
+    if not forwarders:
         return "There are no forwarders. `atlas audit forward DESTINATION` begins one."
     rows = [
-        (one.name, one.destination, one.shape, one.sent, one.place.seal, one.lag_rows, f"{one.lag_seconds:.0f} s")
-        for one in found
+        (
+            forwarder.name,
+            forwarder.destination,
+            forwarder.shape,
+            forwarder.sent,
+            forwarder.place.seal,
+            forwarder.lag_rows,
+            f"{forwarder.lag_seconds:.0f} s",
+        )
+        for forwarder in forwarders
     ]
     return table(("NAME", "DESTINATION", "SHAPE", "SENT", "SEAL", "ROWS BEHIND", "SECONDS BEHIND"), rows)

@@ -20,27 +20,27 @@ async def seal_and_warn(atlas: Atlas) -> None:
         warn(refused)
 
 
-def verification_keys(settings: Settings, given: Sequence[Path] | None) -> list[VerifierKey]:
+def verification_keys(settings: Settings, paths: Sequence[Path] | None) -> list[VerifierKey]:
     """The given public keys, or else the installation's own, those that were replaced included."""
-    if not given and not public_key_files(settings):
+    if not paths and not public_key_files(settings):
         raise Refused(
             "There is no public key to check the signatures of checkpoints with.",
             remedy="Give it with --key FILE; it is the file audit.pub beside the key that signs.",
         )
-    return read_keys(given) if given else public_keys(settings)
+    return read_keys(paths) if paths else public_keys(settings)
 
 
-def outside_copies(settings: Settings | None, given: Sequence[Path] | None) -> list[str]:
+def outside_copies(settings: Settings | None, paths: Sequence[Path] | None) -> list[str]:
     """The signed notes in the given files and folders, and in the installation's own folder of copies."""
     own = [checkpoint_folder(settings)] if settings is not None and checkpoint_folder(settings).is_dir() else []
     notes = [note for path in own for note in outside_notes(path)]
-    for path in given or ():
-        found = outside_notes(path)
-        if not found:
+    for path in paths or ():
+        outside = outside_notes(path)
+        if not outside:
             # Otherwise verification would pass as if the copies agreed.
             raise SettingsError(
                 f"{path} holds no copy of a checkpoint.",
                 remedy="Name a file of signed notes, or a folder of *.checkpoints files.",
             )
-        notes += found
+        notes += outside
     return notes

@@ -20,12 +20,12 @@ FOLLOW_SECONDS = 1.0
 
 async def newest(atlas: "AtlasClient", query: Query, lines: int) -> list[AuditRow]:
     """The newest rows, the last one at the end."""
-    found: list[AuditRow] = []
+    rows: list[AuditRow] = []
     async for page in _matching(atlas, query).pages(limit=min(max(lines, 1), LARGEST_PAGE)):
-        found += [_row(one) for one in page.items]
-        if len(found) >= lines:
+        rows += [_row(entry) for entry in page.items]
+        if len(rows) >= lines:
             break
-    return list(reversed(found[:lines]))
+    return list(reversed(rows[:lines]))
 
 
 async def place(atlas: "AtlasClient") -> str:
@@ -36,7 +36,7 @@ async def place(atlas: "AtlasClient") -> str:
 async def follow(atlas: "AtlasClient", query: Query, place: str) -> AsyncIterator[AuditRow]:
     """Rows as they arrive after a place."""
     while True:
-        found = await atlas.list_new_audit_rows(
+        batch = await atlas.list_new_audit_rows(
             place=place,
             actor_id=query.actor_id,
             actor_type=query.actor_type,
@@ -44,15 +44,15 @@ async def follow(atlas: "AtlasClient", query: Query, place: str) -> AsyncIterato
             entity_id=query.entity_id,
             text=query.text,
         )
-        for one in found.items:
-            yield _row(one)
-        place = found.place
+        for entry in batch.items:
+            yield _row(entry)
+        place = batch.place
         await asyncio.sleep(FOLLOW_SECONDS)
 
 
-def _row(shown: "AuditEntry") -> AuditRow:
+def _row(entry: "AuditEntry") -> AuditRow:
     # The API orders the rows, and does not say by which transactions.
-    return row_of(AuditRow, shown, epoch=0, xid=0)
+    return row_of(AuditRow, entry, epoch=0, xid=0)
 
 
 def _matching(atlas: "AtlasClient", query: Query) -> "AsyncPages[Any]":
@@ -72,9 +72,9 @@ async def verify(atlas: "AtlasClient") -> Report:
     if ended.status in ("failed", "lost"):
         why = " ".join(ended.notices) or "The process that ran it is gone."
         raise AtlasError(f"The verification has not ended: {why}", remedy="Start it again.")
-    figures = {one.name for one in fields(Report)} - {"findings", "notices"}
+    figures = {field.name for field in fields(Report)} - {"findings", "notices"}
     return Report(
         **{name: value for name, value in ended.report.items() if name in figures},
-        findings=[Finding(**one) for one in ended.findings],
+        findings=[Finding(**finding) for finding in ended.findings],
         notices=list(ended.notices),
     )

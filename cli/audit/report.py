@@ -15,7 +15,7 @@ from atlas.engine.access.access_report import report_csv
 from atlas.models.access import AccessCredential, AccessReport
 
 if TYPE_CHECKING:
-    from atlas.cli.terminal.output import Shown
+    from atlas.cli.terminal.output import Printable
 
 app = typer.Typer(help="Reports for reviews.", no_args_is_help=True, add_completion=False)
 
@@ -34,7 +34,7 @@ def access(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row for each credential and each action.")] = False,
     json: Json = False,
 ) -> None:
-    """Who could do what in a month, who did, and which credentials nobody used."""
+    """Who could do what in a month, who did, and which credentials no one used."""
     if csv and json:
         raise typer.BadParameter("is one form, --json another", param_hint="--csv")
     chosen = month or f"{datetime.now(UTC):%Y-%m}"
@@ -45,27 +45,28 @@ def access(
     say(report.model_dump(), _text(report, names), json=json)
 
 
-def _text(report: AccessReport, names: TenantNames) -> "list[Shown]":
-    dormant = [one for one in report.credentials if one.is_dormant]
-    people = {one.actor_id for one in report.activity if one.actor_type != "system"}
+def _text(report: AccessReport, names: TenantNames) -> "list[Printable]":
+    dormant = [credential for credential in report.credentials if credential.is_dormant]
+    people = {entry.actor_id for entry in report.activity if entry.actor_type != "system"}
     about = f"{counted(len(report.credentials), 'credential')}, {len(dormant)} dormant"
     acted = counted(len(people), "person or program", "people and programs")
     headline = f"Access in {report.month} (UTC): {about}; {acted} acted."
     credentials = [
         (
-            one.kind,
-            one.subject,
-            one.role,
-            names.slug(one.tenant_id),
-            one.scope,
-            one.ends_at,
-            one.last_used_at,
-            _flag(one),
+            credential.kind,
+            credential.subject,
+            credential.role,
+            names.slug(credential.tenant_id),
+            credential.scope,
+            credential.ends_at,
+            credential.last_used_at,
+            _flag(credential),
         )
-        for one in report.credentials
+        for credential in report.credentials
     ]
     activity = [
-        (one.actor_id, names.slug(one.tenant_id), one.action, one.count, one.last_at) for one in report.activity
+        (entry.actor_id, names.slug(entry.tenant_id), entry.action, entry.count, entry.last_at)
+        for entry in report.activity
     ]
     columns = ("KIND", "SUBJECT", "ROLE", "TENANT", "SCOPE", "ENDS", "LAST USED", "")
     return [headline, table(columns, credentials), table(("WHO", "TENANT", "ACTION", "COUNT", "LAST"), activity)]

@@ -92,7 +92,7 @@ def proof(
     json: Json = False,
 ) -> None:
     """Prove one row, or that one checkpoint continues another, to anyone who has the public key."""
-    if sum(one is not None for one in (id, check, first)) != 1:
+    if sum(option is not None for option in (id, check, first)) != 1:
         raise typer.BadParameter("give one of: a row's id, --check FILE, --from SIZE", param_hint="ID")
     if second is not None and first is None:
         raise typer.BadParameter("only goes with --from SIZE", param_hint="--to")

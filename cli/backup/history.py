@@ -102,7 +102,7 @@ async def open_snapshot(url: str, *, part: str | None = None) -> AsyncIterator[H
     conn = await connect(url, application="atlas backup")
     try:
         while True:
-            tables = [table for found in await list_parts(conn, part) for table in found.tables]
+            tables = [table for history_part in await list_parts(conn, part) for table in history_part.tables]
             transaction = conn.transaction(isolation="repeatable_read", readonly=True)
             await transaction.start()
             try:

@@ -56,8 +56,8 @@ class OnDatabase:
 
     async def list_jobs(self, options: ListOptions) -> JobPage:
         statuses = None if options.status is None else (options.status,)
-        wanted = JobFilter(await tenant_id(self._conn, options.tenant), statuses, options.job_type)
-        read = partial(list_page, wanted=wanted, before=options.before, limit=options.limit)
+        job_filter = JobFilter(await tenant_id(self._conn, options.tenant), statuses, options.job_type)
+        read = partial(list_page, job_filter=job_filter, before=options.before, limit=options.limit)
         return await read_first(self._settings, self._conn, read)
 
     async def show(self, job_id: UUID) -> JobDetails:
@@ -113,8 +113,8 @@ class OnDatabase:
         return await wait_until_paused(self._conn, await pause(self._conn, kind, target, **about))
 
     async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
-        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
-        return await resume(self._conn, found.id, actor=caller())
+        pause = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        return await resume(self._conn, pause.id, actor=caller())
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
         return await switch_engine(self._conn, enabled=enabled, actor=caller(), reason=reason)

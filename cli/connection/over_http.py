@@ -52,8 +52,8 @@ class OverHttp:
 
     async def enqueue(self, options: EnqueueOptions) -> Enqueued:
         async with self._atlas(options.tenant) as atlas:
-            made = await atlas.enqueue(await self._request(atlas, options))
-        return Enqueued(made.id, made.deduplicated)
+            job = await atlas.enqueue(await self._request(atlas, options))
+        return Enqueued(job.id, job.deduplicated)
 
     async def _request(self, atlas: AtlasClient, options: EnqueueOptions) -> JobRequest:
         host = None if options.host is None else await find_named("host", options.host, atlas.list_hosts())
@@ -91,7 +91,7 @@ class OverHttp:
     async def show(self, job_id: UUID) -> JobDetails:
         async with self._atlas() as atlas:
             job, explanation = await atlas.get_job(job_id), await atlas.explain_job(job_id)
-            attempts = [one.model_dump() async for one in atlas.list_job_attempts(job_id)]
+            attempts = [attempt.model_dump() async for attempt in atlas.list_job_attempts(job_id)]
         row = _row(job)
         tenant = (await self.tenant_names([row])).slug(row.tenant_id)
         return JobDetails(row, tenant, attempts, explanation)
@@ -118,15 +118,15 @@ class OverHttp:
 
     async def status(self) -> StatusReport:
         async with self._atlas() as atlas:
-            found = await atlas.get_status()
-        engine = EngineState(**found.engine.model_dump(exclude={"is_silent"}))
-        workers = _oldest_first(found.workers)
-        queue = found.queue
-        pauses = found.pauses
-        programs = [ProgramState(**one.model_dump()) for one in found.programs]
-        gate = found.gate
-        versions = [RunningVersion(**one.model_dump()) for one in found.versions]
-        return StatusReport(gate, engine, queue, workers, programs, pauses, found.audit_lost_end, versions)
+            report = await atlas.get_status()
+        engine = EngineState(**report.engine.model_dump(exclude={"is_silent"}))
+        workers = _oldest_first(report.workers)
+        queue = report.queue
+        pauses = report.pauses
+        programs = [ProgramState(**program.model_dump()) for program in report.programs]
+        gate = report.gate
+        versions = [RunningVersion(**version.model_dump()) for version in report.versions]
+        return StatusReport(gate, engine, queue, workers, programs, pauses, report.audit_lost_end, versions)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
@@ -135,7 +135,7 @@ class OverHttp:
 
     async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
         async with self._atlas(tenant) as atlas:
-            return [one async for one in atlas.list_pauses()]
+            return [pause async for pause in atlas.list_pauses()]
 
     async def pause(
         self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
@@ -145,10 +145,10 @@ class OverHttp:
             return await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
 
     async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
-        found = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
+        pause = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
         async with self._atlas() as atlas:
-            await atlas.resume(found.id)
-        return found
+            await atlas.resume(pause.id)
+        return pause
 
     async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
         async with self._atlas() as atlas:
@@ -194,5 +194,5 @@ def _oldest_first(workers: Sequence[WorkerStatus]) -> list[Worker]:
 def _row(job: Job) -> JobRow:
     """A job as a row of the queue."""
     derived: dict[str, Any] = {"status": _STORED.get(job.status, job.status)}
-    names = (one.name for one in fields(JobRow) if one.name not in derived)
+    names = (field.name for field in fields(JobRow) if field.name not in derived)
     return JobRow(**derived, **{name: getattr(job, _RENAMED.get(name, name)) for name in names})

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def row_of(kind: type[R], shown: Any, **more: Any) -> R:
+def row_of(kind: type[R], source: Any, **more: Any) -> R:
     """A row of this kind, from a response that has fields of the same names. `more` are those that it does not have."""
     if issubclass(kind, BaseModel):
         # Also of a larger model, such as one with a secret.
         return kind.model_validate(
-            {name: getattr(shown, name) for name in kind.model_fields if name not in more} | more
+            {name: getattr(source, name) for name in kind.model_fields if name not in more} | more
         )
     row: Any = kind
-    return kind(**{one.name: getattr(shown, one.name) for one in fields(row) if one.name not in more}, **more)
+    return kind(**{field.name: getattr(source, field.name) for field in fields(row) if field.name not in more}, **more)
 
 
 async def tenant_names(atlas: "AtlasClient") -> TenantNames:
@@ -38,7 +38,7 @@ async def tenant_names(atlas: "AtlasClient") -> TenantNames:
     slugs: dict[str, str] = {}
     # Of the role enqueuer, for example.
     with suppress(Refused):
-        slugs = {str(one.id): one.slug async for one in atlas.list_tenants()}
+        slugs = {str(tenant.id): tenant.slug async for tenant in atlas.list_tenants()}
     return TenantNames(slugs)
 
 
@@ -81,8 +81,8 @@ async def remove_row(
     """Remove what a person named by its id, and return what it was."""
     row: Any = await find_row(atlas, kind, text, get)
     await remove(row.id)
-    found: R = row
-    return found
+    removed: R = row
+    return removed
 
 
 async def own_tenant(atlas: "AtlasClient", named: str | None) -> "Tenant":
@@ -106,17 +106,17 @@ async def find_entity_over_http(atlas: "AtlasClient", text: str) -> str:
 
 async def find_named(kind: IdKind, text: str, listing: AsyncIterable[R], *, name: str = "name") -> R:
     """What a list has under a name, under an id, or under the only id that begins so."""
-    known: dict[UUID, Any] = {}
-    async for one in listing:
-        item: Any = one
+    rows: dict[UUID, Any] = {}
+    async for row in listing:
+        item: Any = row
         if getattr(item, name) == text:
-            return one
-        known[item.id] = one
-    ids = [id for id in known if str(id) == text.lower()]
+            return row
+        rows[item.id] = row
+    ids = [id for id in rows if str(id) == text.lower()]
     if not ids and is_beginning(text):
         low, high = id_range("ID", text)
-        ids = sorted(id for id in known if low <= id <= high)
+        ids = sorted(id for id in rows if low <= id <= high)
     if not ids:
         raise NotFound(kind, text)
-    found: R = known[only_one(kind, text, ids)]
-    return found
+    match: R = rows[only_one(kind, text, ids)]
+    return match

@@ -60,12 +60,12 @@ async def _examine_api(settings: Settings) -> list[Diagnosis]:
     try:
         async with reach_api(settings) as atlas:
             session = await atlas.get_session()
-            known = f"{settings.atlas_url} answers, to {session.subject} with the role {session.role}"
+            detail = f"{settings.atlas_url} answers, to {session.subject} with the role {session.role}"
             sees_all = session.tenant is None and session.role in ("operator", "auditor")
-            found = [one async for one in atlas.list_findings()] if sees_all else []
+            findings = [finding async for finding in atlas.list_findings()] if sees_all else []
     except AtlasError as error:
         return [Diagnosis("api", "fail", error.message, error.remedy)]
-    return [Diagnosis("api", "ok", known), *(Diagnosis(one.kind, "warn", one.message) for one in found)]
+    return [Diagnosis("api", "ok", detail), *(Diagnosis(finding.kind, "warn", finding.message) for finding in findings)]
 
 
 async def _examine_database(settings: Settings) -> list[Diagnosis]:

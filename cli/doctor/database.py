@@ -38,7 +38,7 @@ WAL_MEGABYTES = 1024
 # For so long programs of two versions may run side by side: while machines are upgraded one by one.
 UPGRADE_SECONDS = 24 * 3600
 CLOCK_TOLERANCE = timedelta(seconds=2)
-MOST_NAMED = 5
+MAX_NAMED = 5
 SLOW_RESPONSE = timedelta(milliseconds=50)
 
 # Setting: the values that the promises need, and what can happen with another.
@@ -198,10 +198,10 @@ async def _functions(conn: Connection) -> Diagnosis:
         changed = await changed_functions(conn)
     except asyncpg.InsufficientPrivilegeError as error:
         return Diagnosis("functions", "warn", f"they could not be read: {error}", "See the check of the roles.")
-    more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+    more = f" and {len(changed) - MAX_NAMED} more" if len(changed) > MAX_NAMED else ""
     return finding(
         "functions",
-        f"changed in the database: {', '.join(changed[:MOST_NAMED])}{more}" if changed else "as they were installed",
+        f"changed in the database: {', '.join(changed[:MAX_NAMED])}{more}" if changed else "as they were installed",
         fail=bool(changed),
         remedy="Find out who changed them. `atlas migrate` installs those of this version again.",
     )
@@ -213,7 +213,7 @@ async def _versions(conn: Connection) -> Diagnosis:
         running, made_by = await running_versions(conn), await read_version(conn)
     except asyncpg.InsufficientPrivilegeError as error:
         return Diagnosis("versions", "warn", f"they could not be read: {error}", "See the check of the roles.")
-    too_old = [one for one in running if made_by and is_older(one.version, made_by.oldest)]
+    too_old = [version for version in running if made_by and is_older(version.version, made_by.oldest)]
     return finding(
         "versions",
         ", ".join(map(str, running)) or "no program is running",
@@ -236,10 +236,10 @@ async def _roles(conn: Connection, login: str) -> Diagnosis:
     )
     if missing or (statements and await conn.fetchval("select to_regnamespace($1)", schema_name()) is not None):
         statements.append(f"select {schema_name()}.secure_tables();")
-    found = f"{unusable} cannot be used" if unusable else "usable"
+    state = f"{unusable} cannot be used" if unusable else "usable"
     return finding(
         "roles",
-        f"{found}, {missing} grants are missing" if missing else found,
+        f"{state}, {missing} grants are missing" if missing else state,
         warn=bool(statements),
         remedy=f"Have an administrator run: {' '.join(statements)}",
     )

@@ -16,8 +16,8 @@ class Diagnosis:
     remedy: str = ""
 
 
-def finding(check: str, found: str, *, fail: bool = False, warn: bool = False, remedy: str = "") -> Diagnosis:
+def finding(check: str, text: str, *, fail: bool = False, warn: bool = False, remedy: str = "") -> Diagnosis:
     """A diagnosis, which is ok unless it fails or warns. Only then it keeps the remedy."""
     if not fail and not warn:
-        return Diagnosis(check, "ok", found)
-    return Diagnosis(check, "fail" if fail else "warn", found, remedy)
+        return Diagnosis(check, "ok", text)
+    return Diagnosis(check, "fail" if fail else "warn", text, remedy)

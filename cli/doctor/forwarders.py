@@ -16,8 +16,11 @@ async def check_forwarders(conn: Connection) -> list[Diagnosis]:
         return []  # The checks of migrations and roles say why the log cannot be read.
     if not forwarders:
         return []
-    behind = [one for one in forwarders if one.is_behind]
-    lags = [f"{one.name} is {counted(one.lag_rows, 'row')} and {one.lag_seconds:,.0f} s behind" for one in behind]
+    behind = [forwarder for forwarder in forwarders if forwarder.is_behind]
+    lags = [
+        f"{forwarder.name} is {counted(forwarder.lag_rows, 'row')} and {forwarder.lag_seconds:,.0f} s behind"
+        for forwarder in behind
+    ]
     return [
         finding(
             "audit forward",

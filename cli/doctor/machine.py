@@ -107,8 +107,8 @@ def _nearest(home: Path) -> Path:
 
 def _restored(settings: Settings) -> list[Diagnosis]:
     """What this home was restored from, if it was."""
-    found = restored_from(settings)
-    if found is None:
+    source = restored_from(settings)
+    if source is None:
         return []
-    text = f"from the backup of {found.taken_at:%Y-%m-%d %H:%M:%S} UTC{'' if found.complete else ', not completed'}"
-    return [finding("restored", text, fail=not found.complete, remedy="Run `atlas restore` again.")]
+    text = f"from the backup of {source.taken_at:%Y-%m-%d %H:%M:%S} UTC{'' if source.complete else ', not completed'}"
+    return [finding("restored", text, fail=not source.complete, remedy="Run `atlas restore` again.")]

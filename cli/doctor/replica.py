@@ -21,10 +21,10 @@ async def check_replica(url: str, settings: Settings) -> Diagnosis:
         return finding("replica", "none")
     try:
         async with AsyncExitStack() as stack:
-            wanted = await written(await _connect(url, stack))
+            position = await written(await _connect(url, stack))
             replica = await _connect(read_url, stack)
             began = time.monotonic()
-            await until_replayed(replica, wanted, within=staleness)
+            await until_replayed(replica, position, within=staleness)
             waited = time.monotonic() - began
     except AtlasError as error:
         return Diagnosis("replica", "warn", error.message, REMEDY)

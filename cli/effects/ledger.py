@@ -7,7 +7,7 @@ import typer
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
-from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def list_effects(
     rows = [
         (
             *(effect.state, names.slug(effect.tenant_id), effect.name, effect.id, effect.job_id),
-            *(effect.reference, shown_age(effect.intended_at)),
+            *(effect.reference, format_age(effect.intended_at)),
         )
         for effect in page.items
     ]
     columns = ("STATE", "TENANT", "NAME", "ID", "JOB", "REFERENCE", "AGE")
-    shown = table(columns, rows) if rows else "There are no such effects."
+    text = table(columns, rows) if rows else "There are no such effects."
     documents = [names.document(effect) for effect in page.items]
-    say_page("effects", documents, shown, next_before=page.next_cursor, json=json)
+    say_page("effects", documents, text, next_before=page.next_cursor, json=json)
 
 
 def show_effect(effect_id: EffectId, json: Json = False) -> None:
@@ -86,7 +86,7 @@ def _lines(effect: "Effect") -> list[str]:
         f"Effect {effect.id}: {effect.name} is {effect.state}.",
         f"  job        {effect.job_id} ({effect.job_type}), attempt {effect.attempt_no}",
         f"  key        {effect.key}",
-        f"  called     {shown_age(effect.intended_at)} ago",
+        f"  called     {format_age(effect.intended_at)} ago",
     ]
     lines += [f"  reference  {effect.reference}"] if effect.reference else []
     lines += [f"  also made  {', '.join(effect.other_references)}"] if effect.other_references else []

@@ -16,7 +16,7 @@ from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.models.effect_reports import EffectReport
 
 if TYPE_CHECKING:
-    from atlas.cli.terminal.output import Shown
+    from atlas.cli.terminal.output import Printable
     from atlas.engine.effects.reconcile import Progress
     from atlas.settings import Settings
 
@@ -63,31 +63,31 @@ def reconcile_effects(
                 return await reconcile(atlas.pool, adapter, options, actor=caller(), progress=progress)
 
     report = execute(work)
-    say(report, _shown(report), json=json)
+    say(report, _report_lines(report), json=json)
     if report.differences:
         raise typer.Exit(1)
 
 
-def _shown(report: EffectReport) -> "list[Shown]":
+def _report_lines(report: EffectReport) -> "list[Printable]":
     entries = counted(report.entries, "entry", "entries")
     compared = f"Compared {counted(report.effects, 'effect')} with {entries} of {report.provider}"
-    shown: list[Shown] = [f"{compared} since {report.since:%Y-%m-%d %H:%M:%S} UTC."]
+    lines: list[Printable] = [f"{compared} since {report.since:%Y-%m-%d %H:%M:%S} UTC."]
     if report.settled:
-        shown.append(f"Settled {report.settled:,} as done.")
+        lines.append(f"Settled {report.settled:,} as done.")
     if report.in_doubt:
-        shown.append(f"Unknown here and not listed by the provider: {counted(report.in_doubt, 'effect')}.")
+        lines.append(f"Unknown here and not listed by the provider: {counted(report.in_doubt, 'effect')}.")
     if not report.differences:
-        return [*shown, "They agree."]
+        return [*lines, "They agree."]
     counts = [(MEANINGS.get(kind, kind), count) for kind, count in report.counts.items()]
     differences = [
         (row.kind, row.key, row.name, row.reference, ", ".join(row.provider_references), row.job_id)
         for row in report.rows
     ]
     columns = ("KIND", "KEY", "EFFECT", "REFERENCE", "AT THE PROVIDER", "JOB")
-    shown += [table(("DIFFERENCE", "COUNT"), counts), "", table(columns, differences)]
+    lines += [table(("DIFFERENCE", "COUNT"), counts), "", table(columns, differences)]
     if report.counts.get("found"):
-        shown.append("With --settle, those that were found and made once are settled as done.")
-    return shown
+        lines.append("With --settle, those that were found and made once are settled as done.")
+    return lines
 
 
 @contextmanager

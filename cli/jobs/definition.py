@@ -78,7 +78,7 @@ def show(
     active: Annotated[bool, typer.Option("--active", help="Only those that are enabled.")] = False, json: Json = False
 ) -> None:
     """List the definitions."""
-    found = on_atlas(lambda atlas: all_of(atlas.list_definitions(active_only=active)))
+    definitions = on_atlas(lambda atlas: all_of(atlas.list_definitions(active_only=active)))
     columns = ("KEY", "ACTIVE", "TIMEOUT", "AT ONCE", "PROGRAM")
     rows = [
         (
@@ -88,10 +88,10 @@ def show(
             definition.concurrency,
             definition.argv[0],
         )
-        for definition in found
+        for definition in definitions
     ]
-    shown = table(columns, rows) if rows else "There are no definitions. Add one with `atlas definition add FILE`."
-    say({"definitions": found}, shown, json=json)
+    text = table(columns, rows) if rows else "There are no definitions. Add one with `atlas definition add FILE`."
+    say({"definitions": definitions}, text, json=json)
 
 
 def read_definition(file: Path) -> dict[str, Any]:

@@ -46,11 +46,11 @@ def _intent_of(options: EnqueueOptions) -> "NewIntent":
     chosen = {field.name for field in fields(job) if field.default is None and getattr(job, field.name) is not None}
     unfit = sorted(chosen - {"priority"}) + (["host"] if options.host is not None else [])
     wrong = [FieldError(f"--{name.replace('_', '-')}", "does not apply to a workflow") for name in unfit]
-    known = {"workflow": str, "input": dict, "spend_cents": int}
-    wrong += [FieldError(f"--input: {name}", "is unknown") for name in job.input if name not in known]
+    kinds = {"workflow": str, "input": dict, "spend_cents": int}
+    wrong += [FieldError(f"--input: {name}", "is unknown") for name in job.input if name not in kinds]
     wrong += [
         FieldError(f"--input: {name}", "is of the wrong type")
-        for name, kind in known.items()
+        for name, kind in kinds.items()
         if name in job.input and type(job.input[name]) is not kind
     ]
     if wrong:

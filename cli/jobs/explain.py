@@ -26,8 +26,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """Explain why a job, a run, a trigger or a worker does nothing, and the way out."""
-    found = on_atlas(lambda atlas: _explain(atlas, id))
-    say(found, found.text, json=json)
+    explanation = on_atlas(lambda atlas: _explain(atlas, id))
+    say(explanation, explanation.text, json=json)
 
 
 async def _explain(atlas: "AtlasClient", text: str) -> Explanation:
@@ -45,12 +45,12 @@ async def _explain(atlas: "AtlasClient", text: str) -> Explanation:
 
 async def _beginning(atlas: "AtlasClient", text: str) -> UUID:
     """The only one of them whose id begins so. A run is a job too, of the same id."""
-    found: set[UUID] = set()
+    ids: set[UUID] = set()
     for kind in KINDS:
         # Not every role may list triggers.
         with suppress(Refused):
-            found |= {*(await atlas.find_ids(kind, text)).ids}
-    return only_one(KIND, text, sorted(found))
+            ids |= {*(await atlas.find_ids(kind, text)).ids}
+    return only_one(KIND, text, sorted(ids))
 
 
 def _is_id(text: str) -> bool:

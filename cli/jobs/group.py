@@ -9,7 +9,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
-from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.models.jobs import JobGroup
 
@@ -38,14 +38,14 @@ def show_list(
     rows = [
         (
             *("open" if group.ended_at is None else "finished", names.slug(group.tenant_id), group.name, group.id),
-            *(_counts(group), group.then_type, shown_age(group.created_at)),
+            *(_counts(group), group.then_type, format_age(group.created_at)),
         )
         for group in page.items
     ]
     columns = ("STATUS", "TENANT", "NAME", "ID", "JOBS", "FOLLOWED BY", "AGE")
-    shown = table(columns, rows) if rows else NO_GROUPS
+    text = table(columns, rows) if rows else NO_GROUPS
     documents = [names.document(group) for group in page.items]
-    say_page("groups", documents, shown, next_before=page.next_cursor, json=json)
+    say_page("groups", documents, text, next_before=page.next_cursor, json=json)
 
 
 @app.command("show")
@@ -79,7 +79,7 @@ def _counts(group: JobGroup) -> str:
 
 
 def _lines(group: JobGroup) -> list[str]:
-    state = "is open" if group.ended_at is None else f"ended {shown_age(group.ended_at)} ago"
+    state = "is open" if group.ended_at is None else f"ended {format_age(group.ended_at)} ago"
     named = f" ({group.name})" if group.name else ""
     lines = [f"Group {group.id}{named} {state}; jobs: {group.total}, {_counts(group)}."]
     if group.then_job_id is not None:

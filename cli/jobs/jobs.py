@@ -12,7 +12,7 @@ from atlas.cli.connection.connect import on_backend
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
 from atlas.cli.jobs.watch import watch
-from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -44,23 +44,23 @@ def show_list(
 
     async def work(atlas: Backend) -> "tuple[JobPage, TenantNames]":
         last = None if before is None else await atlas.find_job_id(before, option="--before")
-        found = await atlas.list_jobs(ListOptions(status, job_type, tenant, last, limit))
-        return found, await atlas.tenant_names(found.jobs)
+        page = await atlas.list_jobs(ListOptions(status, job_type, tenant, last, limit))
+        return page, await atlas.tenant_names(page.jobs)
 
-    found, names = on_backend(work)
+    page, names = on_backend(work)
     rows = [
         (
             *(job.shown_status, names.slug(job.tenant_id), job.job_type, job.id),
-            *(f"{job.attempt_count}/{job.max_retries + 1}", shown_age(job.created_at)),
+            *(f"{job.attempt_count}/{job.max_retries + 1}", format_age(job.created_at)),
         )
-        for job in found.jobs
+        for job in page.jobs
     ]
     empty = "There are no jobs yet. `atlas enqueue` makes one."
     if status or job_type or tenant:
-        empty = "No job matches." if found.next_before is None else "None of the newest jobs matches."
+        empty = "No job matches." if page.next_before is None else "None of the newest jobs matches."
     columns = ("STATUS", "TENANT", "TYPE", "ID", "ATTEMPTS", "AGE")
-    shown = table(columns, rows) if rows else empty
-    say_page("jobs", [names.document(job) for job in found.jobs], shown, next_before=found.next_before, json=json)
+    text = table(columns, rows) if rows else empty
+    say_page("jobs", [names.document(job) for job in page.jobs], text, next_before=page.next_before, json=json)
 
 
 app.command("watch")(watch)
@@ -69,9 +69,9 @@ app.command("watch")(watch)
 @app.command("show")
 def show_one(job_id: JobId, json: Json = False) -> None:
     """Show a job, the reason for its status, and its attempts with their errors, output and logs."""
-    _, found = _on_job(job_id, lambda atlas, id: atlas.show(id))
-    document = {"job": found.document, "attempts": found.attempts, "explanation": found.explanation}
-    say(document, draw_job(found), json=json)
+    _, details = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    document = {"job": details.document, "attempts": details.attempts, "explanation": details.explanation}
+    say(document, draw_job(details), json=json)
 
 
 @app.command("logs")
@@ -81,12 +81,12 @@ def show_logs(
     json: Json = False,
 ) -> None:
     """Show what a job's attempts logged and wrote."""
-    id, found = _on_job(job_id, lambda atlas, id: atlas.show(id))
-    wanted = [one for one in found.attempts if attempt in (None, one["attempt_no"])]
-    if not wanted:
+    id, details = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    attempts = [row for row in details.attempts if attempt in (None, row["attempt_no"])]
+    if not attempts:
         raise NotFound("attempt", attempt or 1, remedy=f"`atlas jobs show {id}` lists the attempts.")
-    kept = [{name: one[name] for name in ("attempt_no", *PARTS)} for one in wanted]
-    texts = [text for one in wanted for text in parts_of(one, id)]
+    kept = [{name: row[name] for name in ("attempt_no", *PARTS)} for row in attempts]
+    texts = [text for row in attempts for text in parts_of(row, id)]
     say({"id": id, "attempts": kept}, texts or "Nothing was logged or written.", json=json)
 
 

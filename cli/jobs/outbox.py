@@ -46,17 +46,17 @@ def show_list(
         return list_mails(folder, tenant=await _slug(settings, tenant), limit=limit), f" in {folder}"
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[OutboxMail], str]:
-        found: list[OutboxMail] = []
+        mails: list[OutboxMail] = []
         async for page in atlas.list_mails().pages(limit=min(limit, LARGEST_PAGE)):
-            found += page.items
-            if len(found) >= limit:
+            mails += page.items
+            if len(mails) >= limit:
                 break
-        return found[:limit], ""
+        return mails[:limit], ""
 
     mails, where = either(work, over_http, tenant=tenant)
     rows = [(mail.written_at, mail.tenant, mail.to, _subject(mail), mail.job_id) for mail in mails]
-    shown = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails{where}."
-    say({"mails": mails}, shown, json=json)
+    text = table(("WRITTEN", "TENANT", "TO", "SUBJECT", "JOB"), rows) if rows else f"There are no mails{where}."
+    say({"mails": mails}, text, json=json)
 
 
 @app.command("show")
@@ -73,7 +73,7 @@ def show_one(
         return read_mail(folder, _id(job, ids))
 
     async def over_http(atlas: "AtlasClient") -> tuple[OutboxMail, EmailMessage, bytes]:
-        id = as_id(job) or _id(job, {UUID(one.job_id) async for one in atlas.list_mails()})
+        id = as_id(job) or _id(job, {UUID(mail.job_id) async for mail in atlas.list_mails()})
         content = b"".join([piece async for piece in atlas.download_mail(id)])
         return row_of(OutboxMail, await atlas.get_mail(id)), message_from_bytes(content, policy=policy.default), content
 
@@ -81,7 +81,7 @@ def show_one(
     if raw and not json and not sys.stdout.isatty():
         typer.echo(content, nl=False)
         return
-    body, files = body_of(message) or "", [one.name for one in attachments_of(message)]
+    body, files = body_of(message) or "", [attachment.name for attachment in attachments_of(message)]
     headers = {stored_text(name): stored_text(str(value)) for name, value in message.items()}
     # Atlas writes only ASCII, but other programs may write there too.
     text = content.decode("utf-8", "replace")

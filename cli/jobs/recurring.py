@@ -30,16 +30,22 @@ NONE_YET = (
 @app.command("list")
 def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the recurring functions, with how their last runs ended."""
-    found, names = with_names(lambda atlas: all_of(atlas.list_recurring_functions()), tenant=tenant)
+    functions, names = with_names(lambda atlas: all_of(atlas.list_recurring_functions()), tenant=tenant)
     columns = ("TENANT", "ID", "RUNS", "NEXT", "LAST", "OUTCOME", "COUNT")
     rows = [
         (
-            *(names.slug(one.tenant_id), one.id, _every(one), one.next_run_at, one.last_started_at),
-            *(_last_outcome(one), one.run_count),
+            *(
+                names.slug(function.tenant_id),
+                function.id,
+                _every(function),
+                function.next_run_at,
+                function.last_started_at,
+            ),
+            *(_last_outcome(function), function.run_count),
         )
-        for one in found
+        for function in functions
     ]
-    documents = [names.document(one) for one in found]
+    documents = [names.document(function) for function in functions]
     say({"recurring": documents}, table(columns, rows) if rows else NONE_YET, json=json)
 
 
@@ -56,20 +62,20 @@ def show_one(
 
     async def work(atlas: "AtlasClient") -> "tuple[RecurringFunction | None, list[RecurringRun], TenantNames]":
         functions = [function async for function in atlas.list_recurring_functions()]
-        runs = await _runs(atlas, id, limit, [one.id for one in functions])
-        return next((one for one in functions if one.id == id), None), runs, await tenant_names(atlas)
+        runs = await _runs(atlas, id, limit, [function.id for function in functions])
+        return next((function for function in functions if function.id == id), None), runs, await tenant_names(atlas)
 
     function, runs, names = on_atlas(work, tenant=tenant)
     columns = ("STARTED", "OUTCOME", "SECONDS", "ATTEMPT", "PROCESS", "ERROR")
     history = table(columns, map(_run, runs)) if runs else "It has not run yet."
     document = {
         "function": None if function is None else names.document(function),
-        "runs": [names.document(one) for one in runs],
+        "runs": [names.document(run) for run in runs],
     }
     say(document, [_sentence(id, function), "", history], json=json)
 
 
-async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> "list[RecurringRun]":
+async def _runs(atlas: "AtlasClient", id: str, limit: int, ids: list[str]) -> "list[RecurringRun]":
     """The newest runs of a function. NotFound, with the ids that are near it, if there never was one."""
     runs: list[RecurringRun] = []
     try:
@@ -78,7 +84,7 @@ async def _runs(atlas: "AtlasClient", id: str, limit: int, known: list[str]) -> 
             if len(runs) >= limit:
                 break
     except NotFound as error:
-        named = near(id, known)
+        named = near(id, ids)
         error.remedy = f"Near it: {', '.join(named)}." if named else "`atlas recurring list` shows those there are."
         raise
     return runs[:limit]

@@ -18,12 +18,12 @@ MAX_SHOWN = 3
 SHOWN_LINES = 40
 
 
-def draw_job(found: JobDetails) -> list[str | TextTable]:
+def draw_job(details: JobDetails) -> list[str | TextTable]:
     """A job with the reason for its status, its facts, and its attempts with what the last of them left."""
-    job = found.job
+    job = details.job
     facts = [
         ("id", job.id),
-        ("tenant", found.tenant),
+        ("tenant", details.tenant),
         ("type", job.job_type),
         ("status", job.shown_status),
         ("priority", job.priority),
@@ -36,18 +36,25 @@ def draw_job(found: JobDetails) -> list[str | TextTable]:
         ("error", job.error.get("message")),
     ]
     rows = [
-        (one["attempt_no"], one["status"], one["outcome"], one["started_at"], one["duration_ms"], one["worker_id"])
-        for one in found.attempts
+        (
+            attempt["attempt_no"],
+            attempt["status"],
+            attempt["outcome"],
+            attempt["started_at"],
+            attempt["duration_ms"],
+            attempt["worker_id"],
+        )
+        for attempt in details.attempts
     ]
     parts: list[str | TextTable] = [
-        found.explanation.text,
+        details.explanation.text,
         "",
         table(("", ""), [fact for fact in facts if fact[1] is not None]),
     ]
     if rows:
         parts += ["", table(("ATTEMPT", "STATUS", "OUTCOME", "STARTED", "MS", "WORKER"), rows)]
-    for one in found.attempts[-MAX_SHOWN:]:
-        parts += parts_of(one, job.id, most=SHOWN_LINES)
+    for attempt in details.attempts[-MAX_SHOWN:]:
+        parts += parts_of(attempt, job.id, most=SHOWN_LINES)
     return parts
 
 
@@ -57,11 +64,11 @@ def _moment(at: datetime | None) -> str | None:
 
 def parts_of(attempt: Mapping[str, Any], job_id: UUID, *, most: int | None = None) -> list[str | TextTable]:
     """What an attempt left: its error, its log and its output, each with a title, and at most its last lines."""
-    found: list[str | TextTable] = []
+    parts: list[str | TextTable] = []
     for name, title in PARTS.items():
         lines = (attempt[name] or "").rstrip().splitlines()
         kept = lines if most is None else lines[-most:]
         cut = "" if kept == lines else f", its last {len(kept)} lines; `atlas jobs logs {job_id}` shows all"
         if kept:
-            found += [f"\n{title} of attempt {attempt['attempt_no']}{cut}", "\n".join(kept)]
-    return found
+            parts += [f"\n{title} of attempt {attempt['attempt_no']}{cut}", "\n".join(kept)]
+    return parts

@@ -47,14 +47,14 @@ async def _follow_one(atlas: Backend, job_id: str) -> JobDetails:
     """The job once it has finished. Its states before that are printed on stderr."""
     id, before = await atlas.find_job_id(job_id), ""
     async for _ in looks():
-        found = await atlas.show(id)
-        if found.job.status in FINISHED:
+        details = await atlas.show(id)
+        if details.job.status in FINISHED:
             break
-        state = _state(found.job)
+        state = _state(details.job)
         if state != before:
             sys.stderr.write(f"Job {id} is {state}.\n")
         before = state
-    return found
+    return details
 
 
 async def _follow_all(atlas: Backend, options: ListOptions, json: bool) -> None:
@@ -72,11 +72,11 @@ async def _follow_all(atlas: Backend, options: ListOptions, json: bool) -> None:
                 sys.stdout.write(f"{dump_json(names.document(job)) if json else text}\n")
 
 
-def show_end(found: JobDetails, *, json: bool) -> None:
+def show_end(details: JobDetails, *, json: bool) -> None:
     """Print how a job finished. Ends the command with 1 unless it succeeded."""
-    job = found.job
+    job = details.job
     text = orjson.dumps(job.output if job.status == "succeeded" else job.error, option=orjson.OPT_INDENT_2).decode()
-    say({"job": found.document, "attempts": found.attempts}, f"Job {job.id} has {job.status}.\n{text}", json=json)
+    say({"job": details.document, "attempts": details.attempts}, f"Job {job.id} has {job.status}.\n{text}", json=json)
     if job.status != "succeeded":
         raise typer.Exit(1)
 

@@ -94,10 +94,12 @@ def _run_many(processes: int, host: str | None, port: int | None) -> int:
         await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
         with ExitStack() as held:
             # Bound here too, and never listened on: no other program takes the port while all of them start again.
-            sockets = [held.enter_context(one) for one in bind_shared(settings.atlas_host, settings.atlas_port)]
+            sockets = [
+                held.enter_context(listener) for listener in bind_shared(settings.atlas_host, settings.atlas_port)
+            ]
             folder = Path(held.enter_context(TemporaryDirectory(prefix="atlas-api-")))
             same = copies("api", processes, "--port", str(sockets[0].getsockname()[1]))
-            children = [replace(one, variables=ApiProcess(n + 1, folder).variables) for n, one in enumerate(same)]
+            children = [replace(child, variables=ApiProcess(n + 1, folder).variables) for n, child in enumerate(same)]
             return await run_group(children, grace=settings.atlas_grace_seconds)
 
     return execute(run, atlas_host=host, atlas_port=port)

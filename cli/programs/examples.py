@@ -17,17 +17,17 @@ async def load_examples(conn: Connection, *, actor: Actor) -> list[str]:
 
     What an operator changed stays, except for the path of a program that is gone: programs move with the checkout.
     """
-    known = {one.spec.key: one.spec for one in await list_definitions(conn)}
+    specs = {definition.spec.key: definition.spec for definition in await list_definitions(conn)}
     examples = read_examples()
     for key, described in examples.items():
-        if key not in known:
+        if key not in specs:
             await add_definition(conn, described, actor=actor)
-        elif not all(map(os.path.exists, known[key].programs.values())):
+        elif not all(map(os.path.exists, specs[key].programs.values())):
             await edit_definition(conn, key, {"programs": described["programs"]}, actor=actor)
     return list(examples)
 
 
 def read_examples() -> dict[str, dict[str, Any]]:
     """The examples by key."""
-    found = (read_definition(file) for file in sorted(FOLDER.glob("*.json")))
-    return {described["key"]: described for described in found}
+    definitions = (read_definition(file) for file in sorted(FOLDER.glob("*.json")))
+    return {described["key"]: described for described in definitions}

@@ -36,15 +36,15 @@ def bind_shared(host: str, port: int) -> list[socket.socket]:
     """Sockets on `host:port`, which several processes may each listen on: the kernel spreads connections over them."""
     sockets: list[socket.socket] = []
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        one = socket.socket(family, kind, protocol)
-        sockets.append(one)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock = socket.socket(family, kind, protocol)
+        sockets.append(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             # As asyncio does, so that IPv4 has a socket of its own.
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # A free port that was taken for the first address is the port of the others too.
-        one.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
+        sock.bind((address[0], sockets[0].getsockname()[1] or port, *address[2:]))
     return sockets
 
 

@@ -25,14 +25,14 @@ class SourceFiles:
         return sorted(path for path in before.keys() | self._seen.keys() if before.get(path) != self._seen.get(path))
 
     def _stamps(self) -> dict[Path, tuple[int, int]]:
-        found: dict[Path, tuple[int, int]] = {}
+        stamps: dict[Path, tuple[int, int]] = {}
         for path in self._files():
             try:
                 stat = path.stat()
             except OSError:
                 continue  # It was removed just now.
-            found[path] = (stat.st_mtime_ns, stat.st_size)
-        return found
+            stamps[path] = (stat.st_mtime_ns, stat.st_size)
+        return stamps
 
     def _files(self) -> Iterator[Path]:
         for root in self._roots:
@@ -50,14 +50,14 @@ async def notify_changes(modules: Sequence[str], changed: asyncio.Event) -> None
     broken: set[Path] = set()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        found = files.changed()
-        if not found:
+        changes = files.changed()
+        if not changes:
             continue
-        broken = {path for path in broken.union(found) if not _compiles(path)}
+        broken = {path for path in broken.union(changes) if not _compiles(path)}
         if broken:
             log.error("files changed; the programs go on with the old code", broken=[str(path) for path in broken])
         else:
-            log.info("files changed; the programs start again", files=[str(path) for path in found])
+            log.info("files changed; the programs start again", files=[str(path) for path in changes])
             changed.set()
 
 

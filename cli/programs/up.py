@@ -19,7 +19,7 @@ from atlas.cli.programs.source_files import notify_changes
 from atlas.cli.programs.worker import App
 from atlas.cli.runtime import execute, open_atlas
 from atlas.cli.terminal.output import Json, say
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.gate import switch
@@ -103,7 +103,7 @@ async def start(
     # A new database takes seconds, on a busy machine half a minute.
     log.info("preparing the database", home=str(settings.home))
     async with open_atlas(settings, wait_seconds=math.inf, migrate=True, size=2, checks_inputs=True) as atlas:
-        log.info("the database is ready", database=shown(atlas.url))
+        log.info("the database is ready", database=public_url(atlas.url))
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
             token = await operator_token(conn, settings, actor=ACTOR)
@@ -111,7 +111,7 @@ async def start(
             if demo:
                 await load_demo(conn, actor=ACTOR)
         address = http_address(settings.atlas_host, settings.atlas_port) if serves else None
-        database = "embedded" if settings.embedded else shown(atlas.url)
+        database = "embedded" if settings.embedded else public_url(atlas.url)
         sign_in = None if address is None else f"{address}/{link}"
         document = {"address": address, "sign_in": sign_in, "token": token, "database": database}
         with reporting(settings.home, [program.name for program in tree], address=address) as report:

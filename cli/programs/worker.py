@@ -18,7 +18,7 @@ from atlas.cli.programs.process_group import run_group
 from atlas.cli.runtime import Atlas, execute
 from atlas.cli.terminal.output import Json, say
 from atlas.db.pool import TRANSACTION_SECONDS, Pool
-from atlas.engine.commands.terms import load_definitions
+from atlas.engine.commands.active_definitions import load_definitions
 from atlas.engine.jobs.find import count_due
 from atlas.engine.jobs.gate import read_gate
 from atlas.engine.jobs.types import canonical, registered
@@ -120,23 +120,23 @@ async def _served(pool: Pool, types: str | None, without: str | None) -> tuple[l
         others = [] if without is None else await _known_types(pool, without)
         served = sorted(key for key in registered() if key not in others)
         return served, partial(load_command_types, without=others)
-    wanted = await _known_types(pool, types)
-    rest = [name for name in wanted if name not in registered()]
-    return [name for name in wanted if name in registered()], partial(load_command_types, only=rest) if rest else None
+    chosen = await _known_types(pool, types)
+    rest = [name for name in chosen if name not in registered()]
+    return [name for name in chosen if name in registered()], partial(load_command_types, only=rest) if rest else None
 
 
 async def _known_types(pool: Pool, types: str) -> list[str]:
     """The types that an option names. Each has a handler here or is a command."""
-    wanted = [canonical(name.strip()) for name in types.split(",") if name.strip()]
-    rest = [name for name in wanted if name not in registered()]
-    commands = {one.spec.key for one in await load_definitions(pool)} if rest else set[str]()
+    names = [canonical(name.strip()) for name in types.split(",") if name.strip()]
+    rest = [name for name in names if name not in registered()]
+    commands = {definition.spec.key for definition in await load_definitions(pool)} if rest else set[str]()
     unknown = [name for name in rest if name not in commands]
-    if unknown or not wanted:
+    if unknown or not names:
         raise NothingToServe(
             f"There is no handler for {', '.join(unknown)}." if unknown else "No job type was given.",
             remedy="Give the module that registers it with --app, or add a definition.",
         )
-    return wanted
+    return names
 
 
 async def _serve(atlas: Atlas, stop: asyncio.Event, options: WorkerOptions, *, show: bool) -> Worker:

@@ -38,15 +38,15 @@ def add(
     """Add a host, or more server instances to a host that exists."""
 
     async def work(atlas: "AtlasClient") -> tuple[Host, list[Any], TenantNames]:
-        existing = [one async for one in atlas.list_hosts() if one.name == name] if instance else []
+        existing = [host async for host in atlas.list_hosts() if host.name == name] if instance else []
         host = existing[0] if existing else await atlas.create_host(name)
-        for each in instance or []:
-            await atlas.create_server(host.id, each)
+        for instance_name in instance or []:
+            await atlas.create_server(host.id, instance_name)
         return host, await _instances(atlas, host.id), await tenant_names(atlas)
 
     host, instances, names = on_atlas(work, tenant=tenant)
     lines = [f"Host {host.name} has the id {host.id}."]
-    lines += [f"Its server instance {one.name} has the id {one.id}." for one in instances]
+    lines += [f"Its server instance {instance.name} has the id {instance.id}." for instance in instances]
     say({**names.document(host), "instances": instances}, "\n".join(lines), json=json)
 
 
@@ -61,16 +61,16 @@ def show(
         hosts = [host async for host in atlas.list_hosts()]
         return [(host, await _instances(atlas, host.id)) for host in hosts], await tenant_names(atlas)
 
-    found, names = on_atlas(work, tenant=tenant)
+    listed, names = on_atlas(work, tenant=tenant)
     rows = [
         (
             *(host.name, names.slug(host.tenant_id), "yes" if host.is_active else "no", host.last_seen_at),
             *(_with_ids(instances), host.id),
         )
-        for host, instances in found
+        for host, instances in listed
     ]
     columns = ("NAME", "TENANT", "ACTIVE", "LAST SEEN", "INSTANCES", "ID")
-    documents = [{**names.document(host), "instances": instances} for host, instances in found]
+    documents = [{**names.document(host), "instances": instances} for host, instances in listed]
     say({"hosts": documents}, table(columns, rows) if rows else "There are no hosts.", json=json)
 
 
@@ -89,11 +89,11 @@ def edit_instance(
         raise InvalidInput("The command", [FieldError("instance", "give what to change: --name or --host")])
 
     async def work(atlas: "AtlasClient") -> tuple[ServerInstance, Host, TenantNames]:
-        found = await _find_listed_instance(atlas, instance)
+        row = await _find_listed_instance(atlas, instance)
         changes: dict[str, Any] = {} if name is None else {"name": name}
         if host is not None:
             changes["host_id"] = (await find_named("host", host, atlas.list_hosts())).id
-        edited = await atlas.edit_server(found.host_id, found.id, **changes)
+        edited = await atlas.edit_server(row.host_id, row.id, **changes)
         its_host = await atlas.get_host(edited.host_id)
         return edited, its_host, await tenant_names(atlas)
 
@@ -106,9 +106,9 @@ def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = Fals
     """Remove a server instance. It is refused while jobs of it are queued or run."""
 
     async def work(atlas: "AtlasClient") -> tuple[ServerInstance, TenantNames]:
-        found = await _find_listed_instance(atlas, instance)
-        await atlas.remove_server(found.host_id, found.id)
-        return found, await tenant_names(atlas)
+        row = await _find_listed_instance(atlas, instance)
+        await atlas.remove_server(row.host_id, row.id)
+        return row, await tenant_names(atlas)
 
     removed, names = on_atlas(work, tenant=tenant)
     say(names.document(removed), f"Server instance {removed.name} is removed.", json=json)
@@ -121,11 +121,11 @@ async def _instances(atlas: "AtlasClient", host_id: UUID) -> list[ServerInstance
 async def _find_listed_instance(atlas: "AtlasClient", text: str) -> ServerInstance:
     async def all_of_them() -> AsyncIterator[ServerInstance]:
         async for host in atlas.list_hosts():
-            for one in await _instances(atlas, host.id):
-                yield one
+            for instance in await _instances(atlas, host.id):
+                yield instance
 
     return await find_named("server instance", text, all_of_them())
 
 
 def _with_ids(instances: list[ServerInstance]) -> str:
-    return "\n".join(f"{one.name} {one.id}" for one in instances)
+    return "\n".join(f"{instance.name} {instance.id}" for instance in instances)

@@ -56,23 +56,23 @@ def insights(
 
     async def work(settings: Settings) -> Any:
         async with connected(settings) as conn:
-            wanted = InsightsQuery(
+            query = InsightsQuery(
                 await tenant_id(conn, tenant), start, job_type=job_type, by=by, currency=settings.atlas_currency
             )
             if csv:
                 async with caught_up(settings, conn) as reading:
-                    return await _print_csv(csv_lines(lambda: _open(reading), wanted))
-            return await read_first(settings, conn, lambda reading: read_insights(reading, wanted))
+                    return await _print_csv(csv_lines(lambda: _open(reading), query))
+            return await read_first(settings, conn, lambda reading: read_insights(reading, query))
 
     async def over_http(atlas: "AtlasClient") -> Any:
-        wanted: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}
+        params: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}
         if csv:
-            return await _print_csv(atlas.export_insights(**wanted))
-        return await atlas.get_insights(**wanted)
+            return await _print_csv(atlas.export_insights(**params))
+        return await atlas.get_insights(**params)
 
-    found = either(work, over_http, tenant=tenant)
+    report = either(work, over_http, tenant=tenant)
     if not csv:
-        say(found, _text(found, by) if found.groups else "Nothing happened in that time.", json=json)
+        say(report, _text(report, by) if report.groups else "Nothing happened in that time.", json=json)
 
 
 def _show_steps(start: datetime, tenant: str | None, workflow: str | None, job_type: str | None, *, json: bool) -> None:
@@ -84,16 +84,16 @@ def _show_steps(start: datetime, tenant: str | None, workflow: str | None, job_t
     async def over_http(atlas: "AtlasClient") -> "StepTimes":
         return await atlas.get_step_times(start=start, workflow=workflow, job_type=job_type)
 
-    found = either(work, over_http, tenant=tenant)
+    page = either(work, over_http, tenant=tenant)
     columns = ["STEP", "WORKFLOW", "KIND", "FINISHED", "FAILED", "P50", "P95", "SHARE"]
-    rows = [_step_row(one) for one in found.items]
-    sampled = [f"Of the newest {found.runs:,} runs of this time."] if found.is_sampled else []
-    say(found, [table(columns, rows), *sampled] if rows else "No step finished in that time.", json=json)
+    rows = [_step_row(step) for step in page.items]
+    sampled = [f"Of the newest {page.runs:,} runs of this time."] if page.is_sampled else []
+    say(page, [table(columns, rows), *sampled] if rows else "No step finished in that time.", json=json)
 
 
-def _step_row(one: "StepTime") -> tuple[object, ...]:
-    figures = (one.count, one.failed, _seconds(one.p50), _seconds(one.p95), f"{one.share:.1%}")
-    return (one.step, one.workflow, one.kind, *figures)
+def _step_row(step: "StepTime") -> tuple[object, ...]:
+    figures = (step.count, step.failed, _seconds(step.p50), _seconds(step.p95), f"{step.share:.1%}")
+    return (step.step, step.workflow, step.kind, *figures)
 
 
 @asynccontextmanager
@@ -108,13 +108,13 @@ async def _print_csv(lines: "AsyncIterator[bytes]") -> None:
             sys.stdout.buffer.flush()
 
 
-def _text(found: "Insights", by: str) -> list[str | TextTable]:
+def _text(report: "Insights", by: str) -> list[str | TextTable]:
     columns = ["JOB TYPE" if by == "type" else "TENANT", "ENQUEUED", "SUCCEEDED", "FAILED", "DEAD", "CANCELED"]
-    columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", f"COST {found.currency}"]
-    rows = [_row(group.job_type or group.tenant or group.tenant_id, group) for group in found.groups]
-    rows.append(_row("all", found.total))
-    period = f"{found.start:%Y-%m-%d %H:%M} to {found.end:%Y-%m-%d %H:%M} UTC"
-    return [period, table(columns, rows), *([f"The busiest {len(found.groups)} alone."] if found.is_cut else [])]
+    columns += ["ATTEMPTS", "RETRIES", "WAIT P50", "WAIT P95", "RUN P50", "RUN P95", f"COST {report.currency}"]
+    rows = [_row(group.job_type or group.tenant or group.tenant_id, group) for group in report.groups]
+    rows.append(_row("all", report.total))
+    period = f"{report.start:%Y-%m-%d %H:%M} to {report.end:%Y-%m-%d %H:%M} UTC"
+    return [period, table(columns, rows), *([f"The busiest {len(report.groups)} alone."] if report.is_cut else [])]
 
 
 def _row(name: object, flow: "Flow") -> tuple[object, ...]:

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from atlas.models.system import Pause
 
 
-def pauses_text(found: "list[Pause]") -> TextTable:
+def pauses_text(pauses: "list[Pause]") -> TextTable:
     """Pauses as a table."""
     rows = [
         (
-            one.kind,
-            one.name or one.target,
-            one.tenant or "all",
-            _at(one.since),
-            _at(one.until),
-            one.by,
-            one.reason or "",
+            pause.kind,
+            pause.name or pause.target,
+            pause.tenant or "all",
+            _at(pause.since),
+            _at(pause.until),
+            pause.by,
+            pause.reason or "",
         )
-        for one in found
+        for pause in pauses
     ]
     return table(("PAUSED", "NAME", "TENANT", "SINCE", "UNTIL", "BY", "REASON"), rows)
 

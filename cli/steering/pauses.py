@@ -36,8 +36,8 @@ def pause(
     Returns when every worker has confirmed that it starts nothing of it, after two seconds at the latest: by then the
     right to start of those that did not confirm has lapsed.
     """
-    made = on_backend(lambda atlas: atlas.pause(kind, target, tenant=tenant, reason=reason, until=for_))
-    say(made, f"{made.text}{_confirmations(made)}", json=json)
+    paused = on_backend(lambda atlas: atlas.pause(kind, target, tenant=tenant, reason=reason, until=for_))
+    say(paused, f"{paused.text}{_confirmations(paused)}", json=json)
 
 
 def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False) -> None:
@@ -48,12 +48,12 @@ def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False
 
 def pauses(tenant: Tenant = None, json: Json = False) -> None:
     """Show what is paused, by whom, since when, until when and why."""
-    found = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
-    say({"pauses": found}, pauses_text(found) if found else "Nothing is paused.", json=json)
+    listed = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
+    say({"pauses": listed}, pauses_text(listed) if listed else "Nothing is paused.", json=json)
 
 
-def _confirmations(made: "Pause") -> str:
-    if made.workers is None or made.confirmed is None or made.workers == 0:
+def _confirmations(pause: "Pause") -> str:
+    if pause.workers is None or pause.confirmed is None or pause.workers == 0:
         return ""
-    text = f" {made.confirmed} of {made.workers} workers confirmed the pause"
-    return f"{text}." if made.confirmed == made.workers else f"{text}; the right of the others to start has lapsed."
+    text = f" {pause.confirmed} of {pause.workers} workers confirmed the pause"
+    return f"{text}." if pause.confirmed == pause.workers else f"{text}; the right of the others to start has lapsed."

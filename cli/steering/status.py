@@ -25,8 +25,8 @@ For = Annotated[
 
 def status(json: Json = False) -> None:
     """Show the gate, the engine, the queue, the workers, what the audit log lacks, programs that cannot live."""
-    found = on_backend(lambda atlas: atlas.status())
-    say(found, _text(found), json=json)
+    report = on_backend(lambda atlas: atlas.status())
+    say(report, _text(report), json=json)
 
 
 def online(reason: Reason = None, json: Json = False) -> None:
@@ -79,29 +79,29 @@ def _engine_text(gate: "Gate", engine: "EngineState") -> str:
     return f"The engine turns requests into runs{waiting}."
 
 
-def _text(found: StatusReport) -> list[str | TextTable]:
-    parts: list[str | TextTable] = [_gate_text(found.gate), _engine_text(found.gate, found.engine)]
-    if found.audit_lost_end is not None:
-        parts.append(f"Warning: {found.audit_lost_end} Nothing is signed until `atlas audit new-epoch --accept-loss`.")
-    if found.pauses:
-        parts += ["", pauses_text(found.pauses)]
-    warnings = [program.warning for program in found.programs if program.warning is not None]
-    parts += [f"Warning: {one} The output of `atlas up` says why." for one in warnings]
+def _text(report: StatusReport) -> list[str | TextTable]:
+    parts: list[str | TextTable] = [_gate_text(report.gate), _engine_text(report.gate, report.engine)]
+    if report.audit_lost_end is not None:
+        parts.append(f"Warning: {report.audit_lost_end} Nothing is signed until `atlas audit new-epoch --accept-loss`.")
+    if report.pauses:
+        parts += ["", pauses_text(report.pauses)]
+    warnings = [program.warning for program in report.programs if program.warning is not None]
+    parts += [f"Warning: {warning} The output of `atlas up` says why." for warning in warnings]
     parts.append("")
-    if found.queue:
-        rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in found.queue]
+    if report.queue:
+        rows = [(entry.job_type, entry.status, entry.count, _age(entry.oldest_seconds)) for entry in report.queue]
         parts += [table(("JOB TYPE", "STATUS", "JOBS", "OLDEST"), rows), ""]
     else:
         parts += ["No job is queued or running.", ""]
-    if found.workers:
+    if report.workers:
         rows_of_workers = [
-            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in found.workers
+            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in report.workers
         ]
         parts += [table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers), ""]
     else:
         parts += ["No worker is running.", ""]
-    if found.versions:
-        parts.append(f"Versions: {', '.join(map(str, found.versions))}.")
+    if report.versions:
+        parts.append(f"Versions: {', '.join(map(str, report.versions))}.")
     return parts
 
 

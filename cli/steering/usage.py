@@ -29,7 +29,7 @@ def usage(
     """Show finished attempts, their outcomes, times and cost, by job type."""
     end = None if to is None else read_time("--until", to)
     start = _default_start(end or datetime.now(UTC)) if from_ is None else read_time("--since", from_)
-    found, names = with_names(
+    usages, names = with_names(
         lambda atlas: all_of(atlas.list_usage(start=start, end=end, by_hour=hourly)), tenant=tenant
     )
     columns = [
@@ -38,11 +38,11 @@ def usage(
         *("JOB TYPE", "RUNS", "OK", "FAILED", "TIMEOUT", "CANCELED", "LOST", "RUN S", "QUEUE S", "COST"),
     ]
     rows = [
-        (*([one.hour] if hourly else []), *([names.slug(one.tenant_id)] if tenant is None else []), *_row(one))
-        for one in found
+        (*([row.hour] if hourly else []), *([names.slug(row.tenant_id)] if tenant is None else []), *_row(row))
+        for row in usages
     ]
-    document = {"from": start, "to": end, "usage": [names.document(one) for one in found]}
-    say(document, table(columns, rows) if found else "There is no usage in that time.", json=json)
+    document = {"from": start, "to": end, "usage": [names.document(row) for row in usages]}
+    say(document, table(columns, rows) if usages else "There is no usage in that time.", json=json)
 
 
 def _default_start(end: datetime) -> datetime | None:
@@ -53,7 +53,11 @@ def _default_start(end: datetime) -> datetime | None:
         return None
 
 
-def _row(one: Usage) -> tuple[object, ...]:
-    outcomes = (one.runs, one.succeeded, one.failed, one.timed_out, one.canceled, one.lost)
-    measures = (f"{one.run_seconds:,.1f}", f"{one.queue_seconds:,.1f}", f"{one.cost_cents / 100:,.2f} {one.currency}")
-    return (one.job_type, *outcomes, *measures)
+def _row(usage: Usage) -> tuple[object, ...]:
+    outcomes = (usage.runs, usage.succeeded, usage.failed, usage.timed_out, usage.canceled, usage.lost)
+    measures = (
+        f"{usage.run_seconds:,.1f}",
+        f"{usage.queue_seconds:,.1f}",
+        f"{usage.cost_cents / 100:,.2f} {usage.currency}",
+    )
+    return (usage.job_type, *outcomes, *measures)

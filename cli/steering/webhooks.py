@@ -51,8 +51,8 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
     """Show a webhook. `atlas jobs list` shows its deliveries: jobs of the type HTTP_CALL."""
     webhook, names = with_names(lambda atlas: find_row(atlas, "webhook", webhook_id, atlas.get_webhook))
     document = names.document(webhook)
-    shown = {name: value for name, value in document.items() if value not in (None, "")}
-    say(document, table(("", ""), [*shown.items(), ("state", _state(webhook))]), json=json)
+    fields = {name: value for name, value in document.items() if value not in (None, "")}
+    say(document, table(("", ""), [*fields.items(), ("state", _state(webhook))]), json=json)
 
 
 @app.command("rotate-secret")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from atlas.cli.connection.connect import on_backend
-from atlas.cli.terminal.output import Json, say, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, table
 
 if TYPE_CHECKING:
     from atlas.cli.connection.backend import Backend, Worker
@@ -20,13 +20,13 @@ def show_list(json: Json = False) -> None:
     async def work(atlas: "Backend") -> "list[Worker]":
         return await atlas.list_workers()
 
-    found = on_backend(work)
+    workers = on_backend(work)
     rows = [
         (
             *(worker["worker_id"], worker["hostname"], worker["version"], worker["running_count"]),
-            *(shown_age(worker["started_at"]), shown_age(worker["last_seen_at"]), ", ".join(worker["job_types"])),
+            *(format_age(worker["started_at"]), format_age(worker["last_seen_at"]), ", ".join(worker["job_types"])),
         )
-        for worker in found
+        for worker in workers
     ]
     columns = ("WORKER", "HOST", "VERSION", "RUNNING", "AGE", "LAST SEEN", "JOB TYPES")
-    say({"workers": found}, table(columns, rows) if rows else NONE_RUN, json=json)
+    say({"workers": workers}, table(columns, rows) if rows else NONE_RUN, json=json)

@@ -6,7 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.engine.id_prefixes import MOST_NAMED, IdKind, ids_between, prefix_bounds
+from atlas.engine.id_prefixes import MAX_NAMED, IdKind, ids_between, prefix_bounds
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import as_id
 
@@ -67,8 +67,8 @@ def only_one(kind: str, text: str, ids: Sequence[UUID]) -> UUID:
     if not ids:
         raise NotFound(kind, text)
     if len(ids) > 1:
-        named = ", ".join(str(id) for id in ids[:MOST_NAMED])
-        more = " and others" if len(ids) > MOST_NAMED else ""
+        named = ", ".join(str(id) for id in ids[:MAX_NAMED])
+        more = " and others" if len(ids) > MAX_NAMED else ""
         raise Conflict(f"The ids of several {kind}s begin with {text}: {named}{more}.", remedy="Type more of the id.")
     return ids[0]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-Shown: TypeAlias = "str | TextTable | RenderableType"
+Printable: TypeAlias = "str | TextTable | RenderableType"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 # Delete, the C1 control characters, one of which begins escape sequences, and characters that hide.
@@ -32,16 +32,16 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7e]+")
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
     """A table for `say`; None is an empty cell."""
-    return TextTable(columns, [[_shown(cell) for cell in row] for row in rows])
+    return TextTable(columns, [[_cell_text(cell) for cell in row] for row in rows])
 
 
-def say(document: Any, shown: "Shown | Sequence[Shown]", *, json: bool) -> None:
+def say(document: Any, text: "Printable | Sequence[Printable]", *, json: bool) -> None:
     """Print the result once: as the document, or as texts and tables that say the same."""
     if json:
         print_json(document)
         return
     with written_out():
-        parts: Sequence[Shown] = shown if isinstance(shown, list) else [cast("Shown", shown)]
+        parts: Sequence[Printable] = text if isinstance(text, list) else [cast("Printable", text)]
         for part in parts:
             if isinstance(part, str):
                 sys.stdout.write(f"{_escaped(name_command(part))}\n")
@@ -96,13 +96,13 @@ def _plain(value: Any) -> Any:
     return value.model_dump() if hasattr(value, "model_dump") else str(value)
 
 
-def _json_escape(found: re.Match[str]) -> str:
+def _json_escape(match: re.Match[str]) -> str:
     """Characters as JSON writes them in ASCII: those beyond the first 65,536 are two surrogates."""
-    units = found[0].encode("utf-16-be").hex()
+    units = match[0].encode("utf-16-be").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
-def shown_age(time: datetime) -> str:
+def format_age(time: datetime) -> str:
     """How long ago it was."""
     return str(timedelta(seconds=max(0, int((datetime.now(UTC) - time).total_seconds()))))
 
@@ -112,7 +112,9 @@ def report(error: AtlasError, *, json: bool) -> None:
     sys.stderr.write(f"error: {_line(error)}\n")
     if isinstance(error, InvalidInput):
         # The first are in that line.
-        sys.stderr.writelines(f"  {' '.join(_escaped(str(one)).split())}\n" for one in error.errors[MAX_NAMED_ERRORS:])
+        sys.stderr.writelines(
+            f"  {' '.join(_escaped(str(field_error)).split())}\n" for field_error in error.errors[MAX_NAMED_ERRORS:]
+        )
     if not json:
         return
     message, remedy = name_command(error.message), name_command(error.remedy)
@@ -122,9 +124,9 @@ def report(error: AtlasError, *, json: bool) -> None:
     print_json({"error": document})
 
 
-def say_page(name: str, rows: Sequence[Any], shown: "Shown", *, next_before: object | None, json: bool) -> None:
+def say_page(name: str, rows: Sequence[Any], text: "Printable", *, next_before: object | None, json: bool) -> None:
     """Print a page of a list. The id at which the next page begins is in the document, and on stderr for people."""
-    say({name: rows, "next": next_before}, shown, json=json)
+    say({name: rows, "next": next_before}, text, json=json)
     if next_before is not None:
         sys.stderr.write(f"There may be more. `--before {next_before}` shows what follows.\n")
 
@@ -138,7 +140,7 @@ def _line(error: AtlasError) -> str:
     return " ".join(_escaped(name_command(str(error))).split())
 
 
-def _shown(cell: object) -> str:
+def _cell_text(cell: object) -> str:
     if cell is None:
         return ""
     return cell.isoformat(sep=" ", timespec="seconds") if isinstance(cell, datetime) else _escaped(str(cell))

@@ -27,7 +27,7 @@ def read_object(option: str, given: str) -> dict[str, Any]:
     """A JSON object: the text itself, the content of a file (`@FILE`), or stdin (`-`)."""
     text, where = _text_of(option, given)
     try:
-        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), most_nodes=MAX_VALUES)
+        value = read_json(text if isinstance(text, bytes) else os.fsencode(text), max_nodes=MAX_VALUES)
     except InvalidInput as error:
         raise InvalidInput("The command", [FieldError(option, f"{where}{error.errors[0].reason}")]) from None
     if not isinstance(value, dict):
@@ -35,13 +35,13 @@ def read_object(option: str, given: str) -> dict[str, Any]:
     return value
 
 
-def _text_of(option: str, given: str) -> tuple[str | bytes, str]:
+def _text_of(option: str, value: str) -> tuple[str | bytes, str]:
     """The text of an option's value, and where it was read, to begin an error message with."""
-    if given == "-":
+    if value == "-":
         return sys.stdin.buffer.read(), "the text on stdin "
-    if not given.startswith("@"):
-        return given, ""
-    file = Path(given[1:])
+    if not value.startswith("@"):
+        return value, ""
+    file = Path(value[1:])
     try:
         return file.read_bytes(), f"the text in {file} "
     except (OSError, ValueError) as error:
@@ -73,8 +73,8 @@ def read_time(option: str, text: str, *, ahead: bool = False) -> datetime:
         # As RFC 3339 has it, and as Atlas prints it.
         time = datetime.fromisoformat(text.strip().upper().removesuffix(" UTC"))
     except ValueError:
-        wanted = f"is not a time {FROM_NOW if ahead else AGO}"
-        raise InvalidInput("The command", [FieldError(option, f"{text!r} {wanted}")]) from None
+        expected = f"is not a time {FROM_NOW if ahead else AGO}"
+        raise InvalidInput("The command", [FieldError(option, f"{text!r} {expected}")]) from None
     try:
         return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError:

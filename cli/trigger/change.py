@@ -68,7 +68,7 @@ def add(
     """Add a trigger: --tenant, one of --cron and --event, and one of --job-type, --definition and --workflow."""
     _require(tenant, cron or event, job_type or definition or workflow)
     target = {"job_type": job_type, "definition_key": definition, "workflow": workflow}
-    described = _described(label, cron, timezone, event, input_, misfire, dedupe_window) | _given(target)
+    described = _described(label, cron, timezone, event, input_, misfire, dedupe_window) | _options_of(target)
     described.setdefault("trigger_type", "schedule" if event is None else "event")
     described.setdefault("label", cron or event or "")
     described["is_enabled"] = not disabled
@@ -94,7 +94,7 @@ def edit(
 ) -> None:
     """Change a trigger. A new target replaces the old one."""
     changes = _described(label, cron, timezone, event, input_, misfire, dedupe_window)
-    target = _given({"job_type": job_type, "definition_key": definition, "workflow": workflow})
+    target = _options_of({"job_type": job_type, "definition_key": definition, "workflow": workflow})
     if target:
         changes |= {"job_type": None, "definition_key": None, "workflow": None, **target}
     # Fields of the other type are cleared, unless they were given as well: then the change is refused.
@@ -146,7 +146,7 @@ def _require(tenant: str | None, when: str | None, target: str | None) -> None:
         (when, "--cron EXPRESSION or --event NAME"),
         (target, "one of --job-type TYPE, --definition KEY and --workflow KEY"),
     )
-    missing = [options for given, options in needed if not given]
+    missing = [options for value, options in needed if not value]
     if missing:
         raise typer.BadParameter(f"also give {'; '.join(missing)}")
 
@@ -178,7 +178,7 @@ def _described(
     dedupe_window: str | None,
 ) -> dict[str, Any]:
     """The fields that were given as options."""
-    described = _given(
+    described = _options_of(
         {"label": label, "cron_expr": cron, "timezone": timezone, "event_name": event, "misfire": misfire}
     )
     if input_ is not None:
@@ -191,7 +191,7 @@ def _described(
     return described
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def _options_of(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 

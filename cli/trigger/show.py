@@ -73,8 +73,8 @@ def show_times(
     schedule, times = on_atlas(work, tenant=tenant)
     document = {"cron": schedule.fields, "timezone": schedule.zone.key, "times": times}
     rows = [
-        (f"{datetime.fromisoformat(one.local):%a %Y-%m-%d %H:%M %z}", f"{one.utc:%Y-%m-%d %H:%M}", one.note)
-        for one in times
+        (f"{datetime.fromisoformat(moment.local):%a %Y-%m-%d %H:%M %z}", f"{moment.utc:%Y-%m-%d %H:%M}", moment.note)
+        for moment in times
     ]
     say(document, table((schedule.zone.key, "UTC", ""), rows), json=json)
 

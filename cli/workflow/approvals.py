@@ -81,26 +81,26 @@ def approvals(
 
 
 async def _find(atlas: "AtlasClient", text: str) -> "Approval":
-    wanted = as_id(text)
-    if wanted is None:
+    approval_id = as_id(text)
+    if approval_id is None:
         id_range("ID", text)
         kinds: tuple[IdKind, ...] = ("approval", "run")
         ids = {id for kind in kinds for id in (await atlas.find_ids(kind, text)).ids}
-        wanted = only_one("approval", text, sorted(ids))
-    pending = [approval async for approval in atlas.list_approvals(run_id=wanted, status="pending")]
+        approval_id = only_one("approval", text, sorted(ids))
+    pending = [approval async for approval in atlas.list_approvals(run_id=approval_id, status="pending")]
     if not pending:
         with suppress(NotFound):
-            pending = [await atlas.get_approval(wanted)]
+            pending = [await atlas.get_approval(approval_id)]
     return _one_of(text, pending)
 
 
-def _one_of(text: str, found: "list[Approval]") -> "Approval":
-    if len(found) > 1:
-        named = ", ".join(str(one.id) for one in found)
-        raise Conflict(f"Run {text} asks {len(found)} questions.", remedy=f"Name one of them: {named}.")
-    if not found:
+def _one_of(text: str, approvals: "list[Approval]") -> "Approval":
+    if len(approvals) > 1:
+        named = ", ".join(str(approval.id) for approval in approvals)
+        raise Conflict(f"Run {text} asks {len(approvals)} questions.", remedy=f"Name one of them: {named}.")
+    if not approvals:
         raise NotFound("approval", text, remedy="`atlas workflow approvals` shows those that are open.")
-    return found[0]
+    return approvals[0]
 
 
 def _name_second_person(refusal: Refused, asked: "Approval", names: TenantNames) -> None:

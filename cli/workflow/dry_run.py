@@ -31,18 +31,18 @@ def command(
 
     It ends with 1 if the document or the input is refused, or a step would fail.
     """
-    given, supposed = read_object("--input", input_), read_object("--outputs", outputs)
+    payload, supposed = read_object("--input", input_), read_object("--outputs", outputs)
     file = read_json_file(Path(workflow)) if workflow.endswith(".json") else None
 
     async def work(atlas: "AtlasClient") -> "DryRun":
         document = file or _document(workflow, (await atlas.get_workflow(workflow)).document)
-        return await atlas.dry_run_workflow(document, input=given, outputs=supposed)
+        return await atlas.dry_run_workflow(document, input=payload, outputs=supposed)
 
-    found = on_atlas(work, tenant=tenant)
-    if found.errors and not found.steps:
-        raise InvalidInput(workflow, [FieldError(error.field, error.reason) for error in found.errors])
-    say(found, [_steps(found.steps), *_notes(found)], json=json)
-    if not found.ok:
+    result = on_atlas(work, tenant=tenant)
+    if result.errors and not result.steps:
+        raise InvalidInput(workflow, [FieldError(error.field, error.reason) for error in result.errors])
+    say(result, [_steps(result.steps), *_notes(result)], json=json)
+    if not result.ok:
         raise typer.Exit(1)
 
 
@@ -58,16 +58,16 @@ def _steps(steps: "list[DryStep]") -> Any:
 
 
 def _input(step: "DryStep") -> str:
-    shown = "" if not step.inputs or step.inputs[0] == {} else dump_json(step.inputs[0])
-    return shown if step.items is None else f"{step.items} items; the first: {shown}"
+    text = "" if not step.inputs or step.inputs[0] == {} else dump_json(step.inputs[0])
+    return text if step.items is None else f"{step.items} items; the first: {text}"
 
 
-def _notes(found: "DryRun") -> list[str]:
-    lines = _lines("error", found.errors)
-    for step in found.steps:
+def _notes(result: "DryRun") -> list[str]:
+    lines = _lines("error", result.errors)
+    for step in result.steps:
         lines += [*_lines("error", step.errors), *_lines("warning", step.warnings)]
         lines += [f"{pending.field} {pending.reason}" for pending in step.pending]
-    return [*lines, f"It would return {dump_json(found.output)}."] if found.ok else lines
+    return [*lines, f"It would return {dump_json(result.output)}."] if result.ok else lines
 
 
 def _lines(word: str, problems: "list[ProblemField]") -> list[str]:

@@ -11,7 +11,7 @@ import typer
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import read_page, tenant_names, with_names
-from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.terminal.waiting import looks
 from atlas.cli.workflow.arguments import Before, Limit, Tenant
@@ -49,12 +49,12 @@ def run(
 
     A workflow that is not known or disabled, and an input that does not fit it, are refused immediately.
     """
-    given = read_object("--input", input_)
+    payload = read_object("--input", input_)
 
     async def work(atlas: "AtlasClient") -> tuple[UUID, RunDetails | None, TenantNames | None]:
         asked = await atlas.request_run(
             workflow,
-            given,
+            payload,
             priority=priority,
             spend_cents=spend_cents,
             correlation_id=correlation_id,
@@ -79,16 +79,16 @@ async def _wait_for(look: Callable[[], Awaitable[RunDetails]]) -> RunDetails:
     """The run once it has finished, or its request once that was turned down. On the way it says what it waits for."""
     said = ""
     async for _ in looks():
-        found = await look()
-        if found.run is not None and found.run.status in RUN_ENDED:
+        details = await look()
+        if details.run is not None and details.run.status in RUN_ENDED:
             break
-        if found.run is None and found.intent is not None and found.intent.status in TURNED_DOWN:
+        if details.run is None and details.intent is not None and details.intent.status in TURNED_DOWN:
             break
-        now = headline(found)
-        if now != said and (found.run is None or found.run.status == "waiting"):
+        now = headline(details)
+        if now != said and (details.run is None or details.run.status == "waiting"):
             sys.stderr.write(f"{now}\n")
         said = now
-    return found
+    return details
 
 
 def requests(
@@ -107,7 +107,7 @@ def requests(
     rows = [
         (
             *(intent.status, names.slug(intent.tenant_id), intent.workflow, intent.id, intent.requested_by),
-            *(shown_age(intent.created_at), intent.reason),
+            *(format_age(intent.created_at), intent.reason),
         )
         for intent in page.items
     ]

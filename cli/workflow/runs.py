@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atlas.cli.connection.over_http_rows import read_page, with_names
-from atlas.cli.terminal.output import Json, say, say_page, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, find_run
 from atlas.cli.workflow.render_run import as_document, draw
 from atlas.cli.workflow.run_details import RunDetails, read_details
@@ -42,7 +42,7 @@ def show_list(
     rows = [
         (
             *(run.status, names.slug(run.tenant_id), run.workflow, run.id, run.requested_by),
-            shown_age(run.created_at),
+            format_age(run.created_at),
         )
         for run in page.items
     ]

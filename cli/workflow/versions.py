@@ -7,7 +7,7 @@ import typer
 
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import all_of, with_names
-from atlas.cli.terminal.output import Json, say, shown_age, table
+from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.engine.workflows.declared.document import Document
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.workflows import Workflow
@@ -23,12 +23,12 @@ Owner = Annotated[
 
 def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
     """List the versions of a workflow, newest first."""
-    found, names = with_names(lambda atlas: all_of(atlas.list_workflow_versions(key)), tenant=tenant)
+    listed, names = with_names(lambda atlas: all_of(atlas.list_workflow_versions(key)), tenant=tenant)
     rows = [
-        (one.version or "in code", _steps(one), one.created_by, shown_age(one.created_at), one.description[:60])
-        for one in found
+        (row.version or "in code", _steps(row), row.created_by, format_age(row.created_at), row.description[:60])
+        for row in listed
     ]
-    documents = [names.document(one) for one in found]
+    documents = [names.document(row) for row in listed]
     say({"versions": documents}, table(("VERSION", "STEPS", "BY", "AGE", "DESCRIPTION"), rows), json=json)
 
 
@@ -47,7 +47,7 @@ def diff(
         return await atlas.get_workflow_version(key, first), await atlas.get_workflow_version(key, last)
 
     before, after = on_atlas(work, tenant=tenant)
-    old_name, new_name = (f"{key} version {one.version}" for one in (before, after))
+    old_name, new_name = (f"{key} version {version.version}" for version in (before, after))
     lines = [*difflib.unified_diff(_lines(before), _lines(after), old_name, new_name, lineterm="")]
     text = "\n".join(lines) or f"Versions {before.version} and {after.version} of {key} are the same."
     say({"key": key, "old": before.version, "new": after.version, "lines": lines}, text, json=json)

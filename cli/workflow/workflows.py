@@ -77,11 +77,18 @@ def _enable(key: str, tenant: str | None, *, enabled: bool, json: bool) -> None:
 
 def show_workflows(tenant: str | None, *, json: bool) -> None:
     """Print the workflows there are."""
-    found, names = with_names(lambda atlas: all_of(atlas.list_workflows()), tenant=tenant)
+    workflows, names = with_names(lambda atlas: all_of(atlas.list_workflows()), tenant=tenant)
     rows = [
-        (one.key, names.slug(one.tenant_id) or "all", _kind(one), _switch(one), one.description[:60]) for one in found
+        (
+            workflow.key,
+            names.slug(workflow.tenant_id) or "all",
+            _kind(workflow),
+            _switch(workflow),
+            workflow.description[:60],
+        )
+        for workflow in workflows
     ]
-    documents = [names.document(one) for one in found]
+    documents = [names.document(workflow) for workflow in workflows]
     say({"workflows": documents}, table(("KEY", "TENANT", "KIND", "", "DESCRIPTION"), rows), json=json)
 
 

@@ -1,4 +1,4 @@
-"""The access review of a month: who could do what, who did, and which credentials nobody used.
+"""The access review of a month: who could do what, who did, and which credentials no one used.
 
 Tokens, sessions and grants are those of the tables, so what was deleted since is missing; what people did is counted
 from the audit log.
@@ -38,9 +38,9 @@ async def report_access(conn: Connection, month: str, *, tenant_id: UUID | None 
     options = {"begins_at": begins_at, "ends_at": ends_at, "tenant_id": tenant_id, "limit": MAX_ROWS + 1}
     activity = [AccessActivity(**row) for row in await fetch(conn, ACTIVITY, **options)]
     used: dict[tuple[str, UUID | None], datetime] = {}
-    for one in activity:
-        key = (one.actor_id, one.tenant_id)
-        used[key] = max(one.last_at, used.get(key, one.last_at))
+    for entry in activity:
+        key = (entry.actor_id, entry.tenant_id)
+        used[key] = max(entry.last_at, used.get(key, entry.last_at))
     rows = await fetch(conn, CREDENTIALS, **options, roles=[role(name) for name in ROLES])
     credentials = [_credential(dict(row), used, begins_at, ends_at) for row in rows]
     is_cut = len(credentials) > MAX_ROWS or len(activity) > MAX_ROWS
@@ -68,9 +68,14 @@ def _rows(report: AccessReport) -> Iterable[dict[str, Any]]:
     for credential in report.credentials:
         values = {name: getattr(credential, name) for name in COLUMNS[1:11]}
         yield {"section": "credential", **values}
-    for one in report.activity:
-        shown = {"kind": one.actor_type, "subject": one.actor_id, "tenant_id": one.tenant_id, "action": one.action}
-        yield {"section": "activity", **shown, "count": one.count, "last_used_at": one.last_at}
+    for entry in report.activity:
+        document = {
+            "kind": entry.actor_type,
+            "subject": entry.actor_id,
+            "tenant_id": entry.tenant_id,
+            "action": entry.action,
+        }
+        yield {"section": "activity", **document, "count": entry.count, "last_used_at": entry.last_at}
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -83,16 +88,16 @@ def _credential(
 ) -> AccessCredential:
     if row["kind"] == "grant":
         row["last_used_at"] = used.get((row["subject"], row["tenant_id"]))
-    last, made, ends = row["last_used_at"], row["created_at"], row["ends_at"]
-    is_old = row["kind"] != "login" and (made is None or made < begins_at)
+    last, created, ends = row["last_used_at"], row["created_at"], row["ends_at"]
+    is_old = row["kind"] != "login" and (created is None or created < begins_at)
     is_dormant = is_old and (ends is None or ends >= ends_at) and (last is None or last < begins_at)
     return AccessCredential(**row, is_dormant=is_dormant)
 
 
 def _period(month: str) -> tuple[datetime, datetime]:
-    found = _MONTH.fullmatch(month)
-    if found is None or not 1970 <= int(found[1]) <= 9998:
+    match = _MONTH.fullmatch(month)
+    if match is None or not 1970 <= int(match[1]) <= 9998:
         raise InvalidInput("The report", [FieldError("month", f"{month!r} is not a month such as 2026-11")])
-    year, number = int(found[1]), int(found[2])
+    year, number = int(match[1]), int(match[2])
     following = (year, number + 1) if number < 12 else (year + 1, 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)

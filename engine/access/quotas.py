@@ -38,8 +38,8 @@ def _by_sql(path: str) -> Count:
 
     async def count(conn: Connection, tenant_id: UUID | None, of: str) -> int:
         owner = {"tenant_id": tenant_id, "of": of}
-        found: int = await fetch_value(conn, query, **{name: owner[name] for name in query.names})
-        return found
+        number: int = await fetch_value(conn, query, **{name: owner[name] for name in query.names})
+        return number
 
     return count
 

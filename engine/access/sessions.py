@@ -141,10 +141,10 @@ async def list_sessions(
 
     `current` is the id of the session that asks.
     """
-    wanted = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": after, "limit": limit}
-    rows = await fetch(conn, LIST, **wanted)
+    filters = {"tenant_id": tenant_id, "subject": subject, "id": id, "before": after, "limit": limit}
+    rows = await fetch(conn, LIST, **filters)
     commitments = {row["ip_commitment"] for row in rows} - {None}
-    addresses = {one["commitment"]: one["value"] for one in await reveal(conn, commitments, of=())}
+    addresses = {row["commitment"]: row["value"] for row in await reveal(conn, commitments, of=())}
     return [
         from_row(OpenSession, row, is_current=row["id"] == current, address=addresses.get(row["ip_commitment"]))
         for row in rows

@@ -67,10 +67,10 @@ def check_subject(subject: str) -> list[FieldError]:
     odd = next(_odd(subject), None)
     if odd is not None:
         return [FieldError("subject", f"holds {odd!r}, which is no letter of an alphabet in use, digit or punctuation")]
-    alphabets = {_alphabet(one) for one in subject if one.isalpha()}
+    alphabets = {_alphabet(character) for character in subject if character.isalpha()}
     if len(alphabets - _EAST_ASIAN) > 1:
-        found = " and ".join(sorted(name.capitalize() for name in alphabets))
-        return [FieldError("subject", f"mixes letters of {found}, which may look alike")]
+        listed = " and ".join(sorted(name.capitalize() for name in alphabets))
+        return [FieldError("subject", f"mixes letters of {listed}, which may look alike")]
     if subject.casefold().startswith(PREFIXES) or looks_like(subject, RESERVED):
         return [FieldError("subject", f"{subject!r} reads like a name of Atlas itself; choose another one")]
     return []
@@ -84,12 +84,12 @@ def looks_like(subject: str, others: Iterable[str]) -> bool:
 
 def _odd(subject: str) -> Iterator[str]:
     """The characters that a name does not need, once accents are taken off the letters."""
-    for one in unicodedata.normalize("NFKD", subject):
-        if one.isascii() or one in _PUNCTUATION or unicodedata.category(one).startswith("M"):
+    for character in unicodedata.normalize("NFKD", subject):
+        if character.isascii() or character in _PUNCTUATION or unicodedata.category(character).startswith("M"):
             continue
-        name = _alphabet(one)
-        if not one.isalpha() or name not in _ALPHABETS or ord(one) >= _ENDS.get(name, 0x110000):
-            yield one
+        name = _alphabet(character)
+        if not character.isalpha() or name not in _ALPHABETS or ord(character) >= _ENDS.get(name, 0x110000):
+            yield character
 
 
 def _alphabet(letter: str) -> str:
@@ -97,5 +97,7 @@ def _alphabet(letter: str) -> str:
 
 
 def _as_seen(subject: str) -> str:
-    bare = "".join(one for one in unicodedata.normalize("NFKD", subject) if one.isalnum() or one == "|")
+    bare = "".join(
+        character for character in unicodedata.normalize("NFKD", subject) if character.isalnum() or character == "|"
+    )
     return bare.translate(_SAME).casefold().replace("i", "l").replace("rn", "m").replace("vv", "w")

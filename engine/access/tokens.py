@@ -93,8 +93,8 @@ async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -
 
 async def authenticate(conn: Connection, clear: str) -> Token | None:
     """The token of a clear text, if it is valid now by the database's clock."""
-    found = await valid_token(conn, clear)
-    return None if found is None else found[0]
+    token = await valid_token(conn, clear)
+    return None if token is None else token[0]
 
 
 async def valid_token(conn: Connection, clear: str) -> tuple[Token, float] | None:
@@ -115,7 +115,7 @@ async def require_own_name(conn: Connection, subject: str) -> None:
     """
     by: list[Literal["subject"]] = ["subject"]
     operators = await prisma_on(conn).apitoken.group_by(by, where={"tenantId": None})
-    if looks_like(subject, [one["subject"] for one in operators]):
+    if looks_like(subject, [operator["subject"] for operator in operators]):
         raise Conflict(
             f"{subject!r} reads like the name of someone who acts for all tenants.", remedy="Choose another."
         )
@@ -240,20 +240,20 @@ def _check(
 
 
 def _check_scopes(role: str, scopes: Mapping[str, Any]) -> list[FieldError]:
-    found = [
+    errors = [
         FieldError(f"scopes.{name}", f"does not apply to the role {role}")
         for name in scopes
         if name not in SCOPES.get(role, ())
     ]
     if "host_id" in scopes and as_id(str(scopes["host_id"])) is None:
-        found.append(FieldError("scopes.host_id", "is not a host's id"))
+        errors.append(FieldError("scopes.host_id", "is not a host's id"))
     if "job_types" in scopes:
         types = scopes["job_types"]
         if not isinstance(types, list) or not 0 < len(types) <= MAX_JOB_TYPES:
-            found.append(FieldError("scopes.job_types", f"must be a list of 1 to {MAX_JOB_TYPES} job types"))
-        elif not all(isinstance(one, str) and one and "\0" not in one for one in types):
-            found.append(FieldError("scopes.job_types", "must name job types"))
-    return found
+            errors.append(FieldError("scopes.job_types", f"must be a list of 1 to {MAX_JOB_TYPES} job types"))
+        elif not all(isinstance(job_type, str) and job_type and "\0" not in job_type for job_type in types):
+            errors.append(FieldError("scopes.job_types", "must name job types"))
+    return errors
 
 
 def _new_prefix() -> str:

@@ -60,34 +60,34 @@ def check_argv(argv: Any, schema: Mapping[str, Any], programs: Mapping[str, str]
     misshapen = [error for nth, element in enumerate(argv) for error in _check_shape(f"argv.{nth}", element, schema)]
     if misshapen:
         return misshapen
-    found = [*_check_programs(programs), *_check_program(argv[0], programs)]
+    errors = [*_check_programs(programs), *_check_program(argv[0], programs)]
     before: tuple[str, str | None] = ("", None)
     operands: tuple[bool, str | None] = (False, None)
-    for path, text, given in _flat(argv):
-        found += check_text(path, text, schema, given=() if given is None else (given,))
+    for path, text, present in _flat(argv):
+        errors += check_text(path, text, schema, present=() if present is None else (present,))
         if (
             _begins_with_value(text)
-            and not _holds(operands, given)
-            and not _holds((_is_option(before[0]), before[1]), given)
+            and not _holds(operands, present)
+            and not _holds((_is_option(before[0]), before[1]), present)
         ):
-            found.append(FieldError(path, "needs a literal -- or an option such as --name before it"))
-        if text == "--" and not _holds(operands, given):
-            operands = (True, given)
-        before = (text, given)
-    return found
+            errors.append(FieldError(path, "needs a literal -- or an option such as --name before it"))
+        if text == "--" and not _holds(operands, present):
+            operands = (True, present)
+        before = (text, present)
+    return errors
 
 
-def check_text(path: str, text: str, schema: Mapping[str, Any], *, given: Collection[str]) -> list[FieldError]:
+def check_text(path: str, text: str, schema: Mapping[str, Any], *, present: Collection[str]) -> list[FieldError]:
     """Return what is wrong with one text of a template. `given`: optional fields that are set when the text is used."""
-    found = []
+    errors = []
     if "\0" in text:
-        found.append(FieldError(path, "holds the character U+0000"))
+        errors.append(FieldError(path, "holds the character U+0000"))
     if re.search(r"\{\{|\}\}", _PLACEHOLDER.sub("", text)):
         reason = f"has a placeholder that is neither a field's name nor one of {', '.join(FACTS)}"
-        found.append(FieldError(path, reason))
+        errors.append(FieldError(path, reason))
     for field in fields_of(text):
-        found += [FieldError(path, reason) for reason in _check_field(field, schema, given)]
-    return found
+        errors += [FieldError(path, reason) for reason in _check_field(field, schema, present)]
+    return errors
 
 
 def fields_of(text: str) -> list[str]:
@@ -187,18 +187,18 @@ def _is_option(text: str) -> bool:
     return text.startswith("-") and text not in ("-", "--") and "=" not in text and not _PLACEHOLDER.search(text)
 
 
-def _holds(seen: tuple[bool, str | None], given: str | None) -> bool:
+def _holds(seen: tuple[bool, str | None], present: str | None) -> bool:
     """True when something was seen that is present whenever this text is: what another `when` holds may be missing."""
-    return seen[0] and seen[1] in (None, given)
+    return seen[0] and seen[1] in (None, present)
 
 
-def _check_field(field: str, schema: Mapping[str, Any], given: Collection[str]) -> Iterator[str]:
+def _check_field(field: str, schema: Mapping[str, Any], present: Collection[str]) -> Iterator[str]:
     described = schema.get("properties") or {}
     if field not in described:
         yield f"names {field}, which the schema's properties do not have"
     elif not any(_is_scalar(part) for part in applying([described[field]], schema)):
         yield f"names {field}, which the schema does not limit to a text, a number or a boolean"
-    elif field not in given and field not in (schema.get("required") or []):
+    elif field not in present and field not in (schema.get("required") or []):
         yield f'names {field}, which is optional: put it into {{"when": "{field}", "args": [...]}}'
 
 

@@ -1,7 +1,7 @@
 """Command definitions: the allow-list of programs that jobs may run. Only operators write it.
 
 A definition's key is the job type of its jobs. The transaction that writes a definition also writes the job type's
-limit, retries and schema. Workers read definitions by `terms.py`.
+limit, retries and schema. Workers read definitions by `active_definitions.py`.
 """
 
 from collections.abc import Mapping
@@ -129,8 +129,8 @@ async def disable_definition(
 async def definition_key(conn: Connection, key_or_id: str) -> str:
     """Return the key of the definition with this id; what is no such id is a key already."""
     id = as_id(key_or_id)
-    found = None if id is None else await prisma_on(conn).jobdefinition.find_unique({"id": str(id)})
-    return key_or_id if found is None else found.key
+    definition = None if id is None else await prisma_on(conn).jobdefinition.find_unique({"id": str(id)})
+    return key_or_id if definition is None else definition.key
 
 
 async def find_definition(conn: Connection, key: str) -> Definition:
@@ -175,12 +175,12 @@ async def _write(conn: Connection, held: Definition, data: "JobDefinitionUpdateI
 
 
 def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
-    known = before.model_dump()
+    document = before.model_dump()
     if "max_attempts" in changes:
-        del known["max_retries"]  # Both names mean the same.
-    merged = {**known, **changes}
+        del document["max_retries"]  # Both names mean the same.
+    merged = {**document, **changes}
     if isinstance(limits := changes.get("limits"), Mapping):
-        merged["limits"] = {**known["limits"], **limits}
+        merged["limits"] = {**document["limits"], **limits}
     return merged
 
 
@@ -243,7 +243,7 @@ def _unknown(key: str) -> NotFound:
 def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> Event:
     """The event holds the names of the environment, not its values."""
     spec = definition.spec
-    terms = spec.model_dump(
+    options = spec.model_dump(
         include={"key", "argv", "programs", "timeout_seconds", "max_retries", "concurrency", "is_active"}
     ) | spec.model_dump(include={"concurrency_key", "rate", "burst"}, exclude_none=True)
     return Event(
@@ -251,5 +251,5 @@ def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> E
         entity_type="definition",
         entity_id=str(definition.id),
         actor=actor,
-        meta={**terms, "limits": spec.limits.model_dump(), "env": sorted(spec.env), **facts},
+        meta={**options, "limits": spec.limits.model_dump(), "env": sorted(spec.env), **facts},
     )

@@ -32,21 +32,21 @@ def check_env(env: Any, schema: Mapping[str, Any]) -> list[FieldError]:
     """Return what is wrong with an environment for inputs of this schema."""
     if not isinstance(env, dict) or len(env) > MAX_NAMES:
         return [FieldError("env", f"is not an object of at most {MAX_NAMES} names")]
-    found = []
+    errors = []
     for name, text in env.items():
         path = f"env.{name}"
         if not _NAME.fullmatch(name):
-            found.append(FieldError(path, "is not a name of letters, digits and underscores"))
+            errors.append(FieldError(path, "is not a name of letters, digits and underscores"))
         elif _FORBIDDEN.fullmatch(name):
-            found.append(FieldError(path, "changes how programs are started and is never passed on"))
+            errors.append(FieldError(path, "changes how programs are started and is never passed on"))
         elif text is not None and not isinstance(text, str):
-            found.append(FieldError(path, "is neither a text nor null"))
+            errors.append(FieldError(path, "is neither a text nor null"))
         elif text is not None:
             # A variable whose optional field is not given is left out.
-            found += check_text(path, text, schema, given=fields_of(text))
+            errors += check_text(path, text, schema, present=fields_of(text))
             if name in _LITERAL_ONLY and fields_of(text):
-                found.append(FieldError(path, "may not come from an input"))
-    return found
+                errors.append(FieldError(path, "may not come from an input"))
+    return errors
 
 
 def fill_env(

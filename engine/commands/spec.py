@@ -71,16 +71,16 @@ def read_spec(described: Mapping[str, Any], *, program: str | None = None) -> De
 
     One without `argv` runs the installation's `program` with its key and the tenant's id.
     """
-    wanted = dict(described)
-    if wanted.get("argv") is None and isinstance(wanted.get("key"), str):
-        wanted["argv"] = _default_argv(program, wanted["key"])
-    if "max_attempts" in wanted and isinstance(wanted["max_attempts"], int) and "max_retries" not in wanted:
-        wanted["max_retries"] = wanted.pop("max_attempts") - 1
-    policy = wanted.get("retry_policy")
+    document = dict(described)
+    if document.get("argv") is None and isinstance(document.get("key"), str):
+        document["argv"] = _default_argv(program, document["key"])
+    if "max_attempts" in document and isinstance(document["max_attempts"], int) and "max_retries" not in document:
+        document["max_retries"] = document.pop("max_attempts") - 1
+    policy = document.get("retry_policy")
     if isinstance(policy, str) and policy in POLICIES and policy != ATLAS.name:
-        wanted.setdefault("max_retries", POLICIES[policy].max_retries)
+        document.setdefault("max_retries", POLICIES[policy].max_retries)
     try:
-        spec = DefinitionSpec.model_validate(wanted)
+        spec = DefinitionSpec.model_validate(document)
     except ValidationError as error:
         raise InvalidInput("The definition", field_errors(error)) from error
     _check(spec)
@@ -98,21 +98,21 @@ def _default_argv(program: str | None, key: str) -> list[str]:
 
 
 def _check(spec: DefinitionSpec) -> None:
-    found = []
+    errors = []
     if spec.key in RESERVED:
-        found.append(FieldError("key", "is a job type of Atlas itself"))
+        errors.append(FieldError("key", "is a job type of Atlas itself"))
     if holds_nul(orjson.dumps(spec.model_dump()).decode()):
-        found.append(FieldError("", "holds the character U+0000"))
-    found += check_key(spec.concurrency, spec.concurrency_key, spec.rate, spec.burst)
+        errors.append(FieldError("", "holds the character U+0000"))
+    errors += check_key(spec.concurrency, spec.concurrency_key, spec.rate, spec.burst)
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
     # An unusable schema does not say which fields there are.
-    found += unusable or check_argv(spec.argv, spec.arg_schema, spec.programs) + check_env(spec.env, spec.arg_schema)
+    errors += unusable or check_argv(spec.argv, spec.arg_schema, spec.programs) + check_env(spec.env, spec.arg_schema)
     try:
         spec.policy.delay(0)
     except InvalidInput as error:
-        found += error.errors
-    if found:
-        raise InvalidInput("The definition", found)
+        errors += error.errors
+    if errors:
+        raise InvalidInput("The definition", errors)
 
 
 def _check_root(schema: Mapping[str, Any]) -> list[FieldError]:

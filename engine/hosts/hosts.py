@@ -82,10 +82,10 @@ async def remove_host(conn: Connection, host: Host, *, actor: Actor, if_match: P
         held = await _hold(conn, host, if_match)
         row = await fetch_row(conn, BLOCKERS, id=held.id, tenant_id=held.tenant_id)
         assert row is not None
-        found = [f"{count:,} {what}" for what, count in row.items() if count]
-        if found:
+        counts = [f"{count:,} {what}" for what, count in row.items() if count]
+        if counts:
             raise Conflict(
-                f"The host {held.name} has {' and '.join(found)}.",
+                f"The host {held.name} has {' and '.join(counts)}.",
                 remedy="Remove its servers, and wait for its jobs or cancel them.",
             )
         for token in await fetch(conn, TOKENS, tenant_id=held.tenant_id, host_id=str(held.id)):

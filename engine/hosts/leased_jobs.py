@@ -154,7 +154,7 @@ async def claim_for_worker(
 ) -> list[LeasedJob]:
     """Claim up to `limit` due jobs of one tenant and some types; none while the gate is closed."""
     holder = remote_worker(token_id)
-    types = sorted({canonical(one) for one in job_types})
+    types = sorted({canonical(job_type) for job_type in job_types})
     asked_at = boot_seconds()
     rows = await _claim(conn, holder, tenant_id=tenant_id, job_types=types, limit=min(limit, MAX_JOBS), lease=lease)
     claimed = []

@@ -38,9 +38,9 @@ async def add_server_instance(conn: Connection, host: Host, *, name: str, actor:
             )
         except asyncpg.UniqueViolationError:
             raise _taken(name) from None
-        made = from_row(ServerInstance, row)
-        await _record(conn, "SERVER_INSTANCE_ADDED", made, actor)
-    return made
+        instance = from_row(ServerInstance, row)
+        await _record(conn, "SERVER_INSTANCE_ADDED", instance, actor)
+    return instance
 
 
 async def edit_server_instance(
@@ -101,10 +101,10 @@ async def find_server_instance(
         row = await instances.find_unique({"id": str(id)})
     elif tenant_id is not None:
         row = await instances.find_unique({"tenantId_name": {"tenantId": str(tenant_id), "name": name_or_id}})
-    found = None if row is None else from_row(ServerInstance, row)
-    if found is None or tenant_id not in (None, found.tenant_id) or host_id not in (None, found.host_id):
+    instance = None if row is None else from_row(ServerInstance, row)
+    if instance is None or tenant_id not in (None, instance.tenant_id) or host_id not in (None, instance.host_id):
         raise _unknown(name_or_id)
-    return found
+    return instance
 
 
 async def list_server_instances(
@@ -143,10 +143,10 @@ async def _move(conn: Connection, held: ServerInstance, host_id: UUID) -> int:
 async def _require_none(conn: Connection, held: ServerInstance, *statuses: str) -> None:
     """Raise Conflict if the instance has jobs in one of these states; the others stay in theirs."""
     counts = {row["status"]: row["count"] for row in await fetch(conn, HOLD_JOBS, id=held.id)}
-    found = [f"{counts[status]:,} {status}" for status in statuses if status in counts]
-    if found:
+    texts = [f"{counts[status]:,} {status}" for status in statuses if status in counts]
+    if texts:
         raise Conflict(
-            f"The server instance {held.name} has jobs: {' and '.join(found)}.",
+            f"The server instance {held.name} has jobs: {' and '.join(texts)}.",
             remedy="Wait until they have ended, or cancel them.",
         )
 

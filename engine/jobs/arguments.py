@@ -13,11 +13,11 @@ MAX_SHOWN = 100
 class WrongArgument(PermanentError):
     """A call has an argument of the wrong kind. Trying again would not help."""
 
-    def __init__(self, call: str, name: str, wanted: str, value: Any) -> None:
-        shown = repr(value)
-        if len(shown) > MAX_SHOWN:
-            shown = f"{shown[:MAX_SHOWN]}…"
-        super().__init__(f"{call} takes {wanted} as {name}, not {shown}.")
+    def __init__(self, call: str, name: str, expected: str, value: Any) -> None:
+        text = repr(value)
+        if len(text) > MAX_SHOWN:
+            text = f"{text[:MAX_SHOWN]}…"
+        super().__init__(f"{call} takes {expected} as {name}, not {text}.")
 
 
 def require_text(call: str, name: str, value: Any, *, may_be_empty: bool = False) -> None:

@@ -30,7 +30,7 @@ class AttemptLog:
     300,000 of them in a row would cost the worker its lease.
 
     The handler's threads and tasks log at the same time, and none waits for another, which may be off its processor for
-    long: a line is put in a queue, and whoever finds nobody keeping lines keeps all that are in it.
+    long: a line is put in a queue, and whoever finds no one keeping lines keeps all that are in it.
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -51,8 +51,8 @@ class AttemptLog:
         # Imported here: commands load this module, and most of them log nothing.
         import structlog
 
-        shown = structlog.processors.format_exc_info(None, method, {**event}) if event.get("exc_info") else event
-        self._add(method, _text_of(shown))
+        entry = structlog.processors.format_exc_info(None, method, {**event}) if event.get("exc_info") else event
+        self._add(method, _text_of(entry))
         if self.is_over:
             raise structlog.DropEvent
         return event

@@ -67,7 +67,7 @@ async def begin_bulk_action(
     *,
     actor: Actor,
     ids: Sequence[UUID] | None = None,
-    wanted: JobFilter | None = None,
+    job_filter: JobFilter | None = None,
     digest: str | None = None,
     tenant_id: UUID | None = None,
     rate_per_second: float | None = None,
@@ -76,7 +76,7 @@ async def begin_bulk_action(
     """Begin an action on the jobs with these ids, of a preview, or that pass a filter, and take its first step."""
     if action == "discard" and not reason:
         raise Refused("A reason is required to discard dead letters.", remedy="Say why: the audit log keeps it.")
-    selection, total = await _select(conn, action, ids, wanted, digest, tenant_id)
+    selection, total = await _select(conn, action, ids, job_filter, digest, tenant_id)
     async with conn.transaction():
         await _require_room(conn, tenant_id)
         id = new_id()
@@ -103,7 +103,7 @@ async def _select(
     conn: Connection,
     action: BulkVerb,
     ids: Sequence[UUID] | None,
-    wanted: JobFilter | None,
+    job_filter: JobFilter | None,
     digest: str | None,
     tenant_id: UUID | None,
 ) -> tuple[dict[str, Any], int | None]:
@@ -113,8 +113,8 @@ async def _select(
         facts = {"digest": digest, "as_of": preview.as_of.isoformat(), "arrived": await count_arrived(conn, preview)}
         # Not under `filter`: programs of the release before would follow that.
         return {**facts, "previewed_filter": stored_filter(preview.filter)}, preview.count
-    if wanted is not None:
-        return {"filter": stored_filter(narrowed(action, wanted))}, None
+    if job_filter is not None:
+        return {"filter": stored_filter(narrowed(action, job_filter))}, None
     chosen = list(dict.fromkeys(ids or ()))
     if not 1 <= len(chosen) <= MAX_IDS:
         raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MAX_IDS:,} ids")])
@@ -148,21 +148,23 @@ async def cancel_bulk_action(conn: Connection, id: UUID, *, actor: Actor, tenant
     """Stop an action where it is. What it has done stays done."""
     async with conn.transaction():
         stopped = await fetch_value(conn, CANCEL, id=id, tenant_id=tenant_id, actor_id=actor.id)
-        found = await find_bulk_action(conn, id, tenant_id=tenant_id)
+        bulk_action = await find_bulk_action(conn, id, tenant_id=tenant_id)
         if stopped is None:
-            raise Conflict(f"Bulk action {id} is {found.status}.", remedy="Only one that is running can be canceled.")
-        facts = {"action": found.action, "verdicts": found.verdicts}
-        event = _event("BULK_ACTION_CANCELED", id, found.tenant_id, actor, facts)
+            raise Conflict(
+                f"Bulk action {id} is {bulk_action.status}.", remedy="Only one that is running can be canceled."
+            )
+        facts = {"action": bulk_action.action, "verdicts": bulk_action.verdicts}
+        event = _event("BULK_ACTION_CANCELED", id, bulk_action.tenant_id, actor, facts)
         await record(conn, event, before={"status": "running", "canceled_by": None})
-    return found
+    return bulk_action
 
 
 async def find_bulk_action(conn: Connection, id: UUID, *, tenant_id: UUID | None = None) -> BulkAction:
     """One action; NotFound if there is none, or if it is another tenant's."""
-    found = await list_bulk_actions(conn, tenant_id=tenant_id, id=id, limit=1)
-    if not found:
+    page = await list_bulk_actions(conn, tenant_id=tenant_id, id=id, limit=1)
+    if not page:
         raise NotFound("bulk action", id)
-    return found[0]
+    return page[0]
 
 
 async def list_bulk_actions(
@@ -204,25 +206,25 @@ def _step_of_ids(ids: Sequence[str], position: int, most: int) -> _BulkStep:
     return _BulkStep(chosen, None, position + len(chosen) >= len(ids), None)
 
 
-def _step_of_preview(row: Any, wanted: JobFilter, most: int) -> _BulkStep:
+def _step_of_preview(row: Any, job_filter: JobFilter, most: int) -> _BulkStep:
     chosen: list[UUID] = (row["previewed"] or [])[:most]
     is_last = not chosen or row["position"] + len(chosen) >= row["preview_count"]
-    return _BulkStep(chosen, None, is_last, list(wanted.statuses or ()))
+    return _BulkStep(chosen, None, is_last, list(job_filter.statuses or ()))
 
 
-async def _step_of_filter(conn: Connection, row: Any, wanted: JobFilter, most: int) -> _BulkStep:
+async def _step_of_filter(conn: Connection, row: Any, job_filter: JobFilter, most: int) -> _BulkStep:
     began: datetime = row["created_at"]
     cursor: str | None = row["list_cursor"]
-    until = began if wanted.created_before is None else min(began, wanted.created_before)
-    wanted = replace(wanted, tenant_id=row["tenant_id"], created_before=until)
-    if set(wanted.statuses or STATUSES) <= ENDED:
+    until = began if job_filter.created_before is None else min(began, job_filter.created_before)
+    job_filter = replace(job_filter, tenant_id=row["tenant_id"], created_before=until)
+    if set(job_filter.statuses or STATUSES) <= ENDED:
         # A job that ended later was not there when the action began, or has been retried since.
-        ended = began if wanted.finished_before is None else min(began, wanted.finished_before)
-        wanted = replace(wanted, finished_before=ended)
+        ended = began if job_filter.finished_before is None else min(began, job_filter.finished_before)
+        job_filter = replace(job_filter, finished_before=ended)
     before = None if cursor is None else UUID(cursor)
-    page = await list_ids(conn, wanted, before=before, limit=most, max_examined=MAX_EXAMINED)
+    page = await list_ids(conn, job_filter, before=before, limit=most, max_examined=MAX_EXAMINED)
     next_cursor = None if page.next_before is None else str(page.next_before)
-    return _BulkStep(page.ids, next_cursor, next_cursor is None, list(wanted.statuses or ()))
+    return _BulkStep(page.ids, next_cursor, next_cursor is None, list(job_filter.statuses or ()))
 
 
 async def _require_room(conn: Connection, tenant_id: UUID | None) -> None:

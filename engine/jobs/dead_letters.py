@@ -36,6 +36,6 @@ async def read_dead_letters(
     """The same as the meter has counted them until now."""
     rows = await fetch(conn, GROUPS, tenant_id=tenant_id, limit=limit)
     groups = from_rows(DeadLetterGroup, rows)
-    shown = sum(group.count for group in groups)
-    count = shown if len(groups) < limit else max(shown, rows[0]["total"] or 0)
-    return DeadLetterGroups(items=groups, count=count, examined=count, complete=is_current and count == shown)
+    sum_of_counts = sum(group.count for group in groups)
+    count = sum_of_counts if len(groups) < limit else max(sum_of_counts, rows[0]["total"] or 0)
+    return DeadLetterGroups(items=groups, count=count, examined=count, complete=is_current and count == sum_of_counts)

@@ -217,10 +217,10 @@ async def _insert(
     conn: Connection, jobs: Sequence[NewJob], texts: list[str], actor: Actor, coalesce: bool
 ) -> list[Enqueued]:
     with refusals():
-        found = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_columns(jobs, texts, actor))
+        rows = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_columns(jobs, texts, actor))
     wake_local_workers(conn)
     results = [Enqueued(job.id) for job in jobs]
-    for row in found:
+    for row in rows:
         results[row["nth"] - 1] = Enqueued(row["id"], deduplicated=True)
     return results
 
@@ -249,8 +249,8 @@ async def job_row(conn: Connection, job: NewJob, actor: Actor) -> tuple[dict[str
         return row, []
     common = {"job_id": job.id, "tenant_id": job.tenant_id, "key_id": secret_key().id}
     return row, [
-        {**common, "field": one["field"], "nonce": one["nonce"].hex(), "ciphertext": one["ciphertext"].hex()}
-        for one in encrypt_secrets(job.id, job.tenant_id, job.secrets)
+        {**common, "field": secret["field"], "nonce": secret["nonce"].hex(), "ciphertext": secret["ciphertext"].hex()}
+        for secret in encrypt_secrets(job.id, job.tenant_id, job.secrets)
     ]
 
 
@@ -264,8 +264,8 @@ def _is_audited(job: NewJob) -> bool:
     """True where the event carries a digest of the input: the statement for many makes it, and the event's bytes."""
     if job.audit_content or job.definition_id is not None or job.job_type in ALWAYS_AUDITED:
         return True
-    known = registered().get(job.job_type)
-    return known is not None and known.audit_content
+    registered_type = registered().get(job.job_type)
+    return registered_type is not None and registered_type.audit_content
 
 
 def _is_special(job: NewJob) -> bool:
@@ -323,14 +323,14 @@ def _chosen(job: NewJob) -> dict[str, Any]:
 
 def _known_retries(job_type: str) -> int | None:
     """The retries of a type where this process has its handler; None: the statement looks them up."""
-    known = registered().get(job_type)
-    return None if known is None else known.max_retries
+    registered_type = registered().get(job_type)
+    return None if registered_type is None else registered_type.max_retries
 
 
 def _limit_by(job_type: str) -> str | None:
     """How a type's jobs are limited where this process has its handler; None: the statement looks it up."""
-    known = registered().get(job_type)
-    return None if known is None or known.is_command else known.limit_by
+    registered_type = registered().get(job_type)
+    return None if registered_type is None or registered_type.is_command else registered_type.limit_by
 
 
 def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:

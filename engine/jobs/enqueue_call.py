@@ -53,9 +53,9 @@ async def enqueue(conn: Connection, job: JobName, input: Any = None, **options: 
     with refusals():
         if secret_schema(key) is not None:
             return await _enqueue_with_secrets(conn, key, input, options)
-        made = call_result(await conn.fetchrow(CALL.sql, *call_values(key, input, options)))
+        result = call_result(await conn.fetchrow(CALL.sql, *call_values(key, input, options)))
     wake_local_workers(conn)
-    return made
+    return result
 
 
 def call_values(job: JobName, input: Any, options: NewJobOptions) -> list[Any]:
@@ -117,18 +117,18 @@ def plain_input(input: Any) -> Any:
 async def _enqueue_with_secrets(conn: Connection, key: str, input: Any, options: NewJobOptions) -> Enqueued:
     """The same by the statements that store secrets, which need rights to the tables."""
     _check(options)
-    wanted, timeout = str(options.get("tenant", "system")), options.get("timeout")
-    found = await fetch_row(conn, TENANT, tenant=wanted)
-    if found is None:
-        raise no_tenant(wanted)
+    tenant, timeout = str(options.get("tenant", "system")), options.get("timeout")
+    row = await fetch_row(conn, TENANT, tenant=tenant)
+    if row is None:
+        raise no_tenant(tenant)
     job = NewJob(
         key,
         orjson.loads(_text_of(key, input)),
-        found["id"],
+        row["id"],
         timeout_seconds=None if timeout is None else max(1, round(timeout.total_seconds())),
         **{name: value for name, value in options.items() if name in NewJob.__slots__},  # type: ignore[arg-type]
     )
-    actor = Actor("user", options.get("actor", found["login"]))
+    actor = Actor("user", options.get("actor", row["login"]))
     return await insert(conn, job, actor=actor, coalesce=options.get("coalesce", False))
 
 

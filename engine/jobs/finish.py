@@ -25,7 +25,7 @@ KEEP_LOG = statement("engine/jobs/sql/keep_log.sql")
 
 # Where the meta of an outcome has it, the statement writes the digest.
 OUTPUT_DIGEST = "output_sha256"
-LONGEST_MESSAGE = 2000
+MAX_MESSAGE_LENGTH = 2000
 MAX_TRACE_LENGTH = 8000
 # How far the causes of an error of Atlas are followed.
 MAX_CAUSES = 10
@@ -139,7 +139,7 @@ async def keep_log(conn: Connection, job: ClaimedJob, worker: str, log_tail: str
 
 
 def _columns(ordered: list[Finish]) -> dict[str, Any]:
-    values: dict[str, Any] = {"ids": [one.job_id for one in ordered]}
+    values: dict[str, Any] = {"ids": [finish.job_id for finish in ordered]}
     if not ordered:
         return values | dict.fromkeys([*_SHARED, *_COLUMNS])
     for name, read in _SHARED.items():
@@ -163,7 +163,7 @@ def with_event(
     row.action = action
     row.meta = attempt_meta(job.attempt) if not meta else stored_json({**meta, "attempt": job.attempt})
     if message:
-        row.message = stored_text(message[:LONGEST_MESSAGE])
+        row.message = stored_text(message[:MAX_MESSAGE_LENGTH])
     if OUTPUT_DIGEST in meta or row.cost is not None:
         # The statement adds what it knows, and so writes the bytes.
         return row
@@ -187,7 +187,7 @@ def error_text(error: BaseException) -> str:
     for _ in range(MAX_CAUSES):
         if isinstance(cause, AtlasError):
             cause = cause.__cause__ if cause.shows_cause or _was_raised_outside(cause) else None
-    message = str(error)[:LONGEST_MESSAGE]
+    message = str(error)[:MAX_MESSAGE_LENGTH]
     if cause is None or isinstance(cause, AtlasError):
         return message
     return f"{message}\n\n{''.join(traceback.format_exception(cause))}"

@@ -178,13 +178,13 @@ async def confirm_closed(conn: Connection, worker_id: str, version: int) -> None
 
 def check_bounds(what: str, reason: str | None, until: timedelta | None) -> None:
     """Raise InvalidInput for a reason or a time that is too long."""
-    found = []
+    errors = []
     if reason is not None and len(reason) > MAX_REASON_LENGTH:
-        found.append(FieldError("reason", f"is longer than {MAX_REASON_LENGTH:,} characters"))
+        errors.append(FieldError("reason", f"is longer than {MAX_REASON_LENGTH:,} characters"))
     if until is not None and not timedelta() < until <= MAX_TIME:
-        found.append(FieldError("until", f"is not between now and {MAX_TIME.days} days from now"))
-    if found:
-        raise InvalidInput(what, found)
+        errors.append(FieldError("until", f"is not between now and {MAX_TIME.days} days from now"))
+    if errors:
+        raise InvalidInput(what, errors)
 
 
 async def expire(conn: Connection) -> bool:

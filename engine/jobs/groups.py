@@ -37,7 +37,7 @@ FORGET = statement("engine/jobs/sql/forget_groups.sql")
 
 # Under this key the input of the job that follows has the counts.
 COUNTS_KEY = "group"
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 # How a group may end: its members by status, and those that were deleted before.
 ENDS = ("succeeded", "failed", "canceled")
 # What of the job that follows is not kept: what the group has, and what belongs to the call that made it.
@@ -72,8 +72,8 @@ async def insert_group(
             await _record_end(conn, group, counts, then_id)
             return group_id
         await fetch(conn, ADD, **group, ended_counts=None, then_job_id=None)
-        made = await enqueue_many(conn, [replace(job, group_id=group_id) for job in jobs], actor=actor)
-        strangers = sum(one.deduplicated for one in made)
+        enqueued = await enqueue_many(conn, [replace(job, group_id=group_id) for job in jobs], actor=actor)
+        strangers = sum(entry.deduplicated for entry in enqueued)
         if strangers:
             await fetch(conn, SHRINK, id=group_id, strangers=strangers)
         await record(conn, created)
@@ -90,13 +90,13 @@ async def settle_groups(conn: Connection) -> int:
     while True:
         try:
             async with conn.transaction():
-                found = await _end_next(conn, failed)
+                group = await _end_next(conn, failed)
         except _NotEnded as error:
             failed.append(error.group_id)
             reason = str(error.__cause__)
             log.error("the job that follows a group cannot be enqueued", group_id=str(error.group_id), reason=reason)
             continue
-        if not found:
+        if not group:
             return ended
         ended += 1
 
@@ -167,8 +167,8 @@ def no_counts() -> dict[str, int]:
 
 
 def _ends(total: int, counts: dict[str, int]) -> dict[str, int]:
-    found = {status: counts.get(status, 0) for status in ENDS}
-    return {**found, "deleted": total - sum(found.values())}
+    ends = {status: counts.get(status, 0) for status in ENDS}
+    return {**ends, "deleted": total - sum(ends.values())}
 
 
 def _check(tenant_id: UUID, jobs: Sequence[NewJob], then: NewJob | None, name: str) -> None:
@@ -181,14 +181,14 @@ def _check(tenant_id: UUID, jobs: Sequence[NewJob], then: NewJob | None, name: s
         wrong.append(FieldError("then", "is for a host, which may be gone when the group has ended"))
     if then is not None and (then.secrets or secret_schema(then.job_type) is not None):
         wrong.append(FieldError("then", "has secret fields, which are not kept until the group has ended"))
-    if len(name) > LONGEST_NAME or stored_text(name) != name:
-        wrong.append(FieldError("name", f"has at most {LONGEST_NAME} characters, none of them U+0000"))
+    if len(name) > MAX_NAME_LENGTH or stored_text(name) != name:
+        wrong.append(FieldError("name", f"has at most {MAX_NAME_LENGTH} characters, none of them U+0000"))
     if wrong:
         raise InvalidInput("The group", wrong)
 
 
 def _stored(job: NewJob) -> str:
-    kept = {one.name: getattr(job, one.name) for one in fields(job) if one.name not in _LEFT_OUT}
+    kept = {field.name: getattr(job, field.name) for field in fields(job) if field.name not in _LEFT_OUT}
     from pydantic_core import to_json
 
     return to_json({name: value for name, value in kept.items() if value is not None}).decode()

@@ -88,8 +88,8 @@ class JobFilter:
             return ["children"]
         if self.chosen_statuses is None:
             return ["key"] if self.tenant_id is None else ["ended", "queued", "running"]
-        found = {_LISTS[status] for status in self.chosen_statuses}
-        return sorted(found - {part for whole in found for part in _PARTS.get(whole, ())})
+        lists = {_LISTS[status] for status in self.chosen_statuses}
+        return sorted(lists - {part for whole in lists for part in _PARTS.get(whole, ())})
 
     @property
     def lists_active(self) -> bool:
@@ -106,8 +106,8 @@ class JobFilter:
     @property
     def is_exact(self) -> bool:
         """Whether every job of the lists matches."""
-        given = self.given - {"id_prefix"}
-        return given in _EXACT or (given == {"statuses"} and self.statuses == ("dead_letter",))
+        filters = self.given - {"id_prefix"}
+        return filters in _EXACT or (filters == {"statuses"} and self.statuses == ("dead_letter",))
 
     @property
     def max_read(self) -> int | None:
@@ -169,7 +169,7 @@ class EndedPage:
 
 async def list_jobs(
     conn: Queryable,
-    wanted: JobFilter | None = None,
+    job_filter: JobFilter | None = None,
     *,
     before: UUID | None = None,
     limit: int = 50,
@@ -177,63 +177,61 @@ async def list_jobs(
 ) -> list[JobRow]:
     """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
     limit = min(limit, LARGEST_PAGE)
-    found: list[JobRow] = []
-    while len(found) < limit + offset:
-        page = await list_page(conn, wanted, before=before, limit=limit + offset - len(found))
-        found += page.jobs
+    rows: list[JobRow] = []
+    while len(rows) < limit + offset:
+        page = await list_page(conn, job_filter, before=before, limit=limit + offset - len(rows))
+        rows += page.jobs
         before = page.next_before
         if before is None:
             break
-    return found[offset:]
+    return rows[offset:]
 
 
 async def list_page(
     conn: Queryable,
-    wanted: JobFilter | None = None,
+    job_filter: JobFilter | None = None,
     *,
     before: UUID | None = None,
     limit: int = 50,
     offset: int = 0,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
     max_examined: int = MAX_EXAMINED,
     whole: bool = True,
     window: NewestWindow | None = None,
 ) -> JobPage:
-    """The same, as a page that ends early: after the job with which its inputs and outputs reach `most_bytes`, or after
+    """The same, as a page that ends early: after the job with which its inputs and outputs reach `max_bytes`, or after
     `max_examined` jobs were compared with what no index serves. It may then be empty, and not the last. Of an offset,
     `next_offset` is what the next page has to skip.
 
     Without `whole` the jobs have no inputs and outputs, and of their errors the beginning. With a `window`, active jobs
     of a tenant that are older than the newest of all are left to the next page.
     """
-    chosen = wanted or JobFilter()
+    chosen = job_filter or JobFilter()
     bounds: dict[str, Any] = {"limit": min(limit, LARGEST_PAGE), "offset": offset, "max_examined": max_examined}
-    keys = await list_ids(
-        conn, chosen, before=before, most_bytes=most_bytes if whole else None, window=window, **bounds
-    )
+    keys = await list_ids(conn, chosen, before=before, max_bytes=max_bytes if whole else None, window=window, **bounds)
     jobs = await _read(conn, keys.ids, chosen, whole=whole)
     return JobPage(jobs, keys.next_before, keys.searched_back_to, keys.next_offset)
 
 
 async def list_ids(
     conn: Queryable,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     before: UUID | None,
     limit: int,
     offset: int = 0,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
     max_examined: int = MAX_EXAMINED,
     window: NewestWindow | None = None,
 ) -> IdPage:
     """The ids of a page, as `list_page` makes it."""
-    latest = min(filter(None, (wanted.created_before, wanted.finished_before)), default=None)
-    bounds: dict[str, Any] = {"limit": limit, "most_bytes": most_bytes, "max_examined": max_examined}
-    may_read = wanted.max_read if offset else None
-    by_key = wanted.lists_active and await is_slowed(conn)
-    window = window if wanted.has_active else None
+    latest = min(filter(None, (job_filter.created_before, job_filter.finished_before)), default=None)
+    bounds: dict[str, Any] = {"limit": limit, "max_bytes": max_bytes, "max_examined": max_examined}
+    may_read = job_filter.max_read if offset else None
+    by_key = job_filter.lists_active and await is_slowed(conn)
+    window = window if job_filter.has_active else None
     while True:
-        values = list_values(wanted, before=before, offset=offset, **bounds)
+        values = list_values(job_filter, before=before, offset=offset, **bounds)
         if window is not None:
             values |= {"lists": _newest_active(values["lists"]), "active_after": window.after}
         if by_key:
@@ -260,7 +258,7 @@ async def list_ids(
 
 async def list_ended(
     conn: Queryable,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     before: tuple[datetime, UUID] | None = None,
     limit: int = 50,
@@ -271,26 +269,26 @@ async def list_ended(
 
     What succeeded is in no index by its end, which every job would pay for.
     """
-    statuses = wanted.statuses or BY_END
+    statuses = job_filter.statuses or BY_END
     if not set(statuses) <= set(BY_END):
         reason = f"of jobs in the order of their ends is one of {', '.join(BY_END)}"
         raise InvalidInput("The filter", [FieldError("status", reason)])
     limit = min(limit, LARGEST_PAGE)
-    is_exact = set(statuses) == set(BY_END) and wanted.given <= {"statuses", "finished_after", "finished_before"}
+    is_exact = set(statuses) == set(BY_END) and job_filter.given <= {"statuses", "finished_after", "finished_before"}
     before_at, before_id = before or (None, LAST_ID)
-    if wanted.finished_before is not None and (before_at is None or before_at >= wanted.finished_before):
-        before_at, before_id = wanted.finished_before, FIRST_ID
-    values = list_values(replace(wanted, statuses=statuses), before=None, limit=limit) | {
+    if job_filter.finished_before is not None and (before_at is None or before_at >= job_filter.finished_before):
+        before_at, before_id = job_filter.finished_before, FIRST_ID
+    values = list_values(replace(job_filter, statuses=statuses), before=None, limit=limit) | {
         "lists": ["ends"],
         "examined": limit if is_exact else max(max_examined, limit),
         "before_at": before_at,
         "before": before_id,
-        "after_at": wanted.finished_after,
+        "after_at": job_filter.finished_after,
         "after": FIRST_ID,
     }
     rows = await conn.fetch(LIST.sql, *LIST.bind(values))
     ids = [row["id"] for row in rows if row["id"] is not None]
-    jobs = await _read(conn, ids, wanted, whole=whole)
+    jobs = await _read(conn, ids, job_filter, whole=whole)
     if len(ids) == limit:
         return EndedPage(jobs, (rows[-1]["at"], rows[-1]["id"]))
     reached = rows[0]["reached"]
@@ -299,29 +297,29 @@ async def list_ended(
 
 
 def list_values(
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     before: UUID | None,
     limit: int,
     offset: int = 0,
-    most_bytes: int | None = None,
+    max_bytes: int | None = None,
     max_examined: int = MAX_EXAMINED,
 ) -> dict[str, Any]:
     """The values of the statement that lists jobs."""
-    unknown = set(wanted.statuses or ()) - set(STATUSES)
+    unknown = set(job_filter.statuses or ()) - set(STATUSES)
     if unknown:
         raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(STATUSES)}")])
-    lowest, highest = wanted.bounds
-    statuses = wanted.chosen_statuses
+    lowest, highest = job_filter.bounds
+    statuses = job_filter.chosen_statuses
     before = LAST_ID if before is None else before
     if before > highest:
         before = UUID(int=min(highest.int + 1, LAST_ID.int))
-    values = {name: value for name, value in asdict(wanted).items() if name in LIST.names}
+    values = {name: value for name, value in asdict(job_filter).items() if name in LIST.names}
     return {
         **values,
         "statuses": None if statuses is None else list(statuses),
-        "lists": wanted.lists,
-        "examined": limit + offset if wanted.is_exact else max(max_examined, limit + offset),
+        "lists": job_filter.lists,
+        "examined": limit + offset if job_filter.is_exact else max(max_examined, limit + offset),
         "before_at": None,
         "before": before,
         "after_at": None,
@@ -331,7 +329,7 @@ def list_values(
         "highest": highest,
         "limit": limit,
         "offset": offset,
-        "most_bytes": most_bytes,
+        "max_bytes": max_bytes,
     }
 
 
@@ -352,8 +350,8 @@ def _passed_over(reached: UUID, created_before: datetime | None) -> UUID:
     return min(reached, first_id(created_before + CLOCKS_APART))
 
 
-async def _read(conn: Queryable, ids: Sequence[UUID], wanted: JobFilter, *, whole: bool) -> list[JobRow]:
+async def _read(conn: Queryable, ids: Sequence[UUID], job_filter: JobFilter, *, whole: bool) -> list[JobRow]:
     """The jobs of a page, without those that have left its statuses since it was looked up."""
-    found = await read_jobs(conn, ids, tenant_id=wanted.tenant_id, whole=whole)
-    statuses = wanted.chosen_statuses
-    return [job for job in found if statuses is None or job.shown_status in statuses]
+    rows = await read_jobs(conn, ids, tenant_id=job_filter.tenant_id, whole=whole)
+    statuses = job_filter.chosen_statuses
+    return [job for job in rows if statuses is None or job.shown_status in statuses]

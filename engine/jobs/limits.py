@@ -16,31 +16,31 @@ MAX_BURST = 1_000_000
 
 def check_key(concurrency: int | None, key: str | None, rate: object, burst: object) -> list[FieldError]:
     """What is wrong with the limits of a job type."""
-    found = check_rate(rate, burst)
+    errors = check_rate(rate, burst)
     if key is None:
-        return found
+        return errors
     if concurrency is None and rate is None:
-        found.append(FieldError("concurrency_key", "goes with concurrency or rate"))
+        errors.append(FieldError("concurrency_key", "goes with concurrency or rate"))
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
-        found.append(FieldError("concurrency_key", f"has between 1 and {MAX_KEY_LENGTH} characters"))
+        errors.append(FieldError("concurrency_key", f"has between 1 and {MAX_KEY_LENGTH} characters"))
     rest = KEY_FIELD.sub("", key)
     if "{{" in rest or "}}" in rest:
         reason = f"{key!r} is not a text with fields like {{{{ input.customer }}}}"
-        found.append(FieldError("concurrency_key", reason))
-    return found
+        errors.append(FieldError("concurrency_key", reason))
+    return errors
 
 
 def check_rate(rate: object, burst: object, *, path: str = "") -> list[FieldError]:
     """What is wrong with a rate and its burst."""
-    found = []
+    errors = []
     if rate is not None and not (isinstance(rate, str) and RATE.fullmatch(rate)):
-        found.append(
+        errors.append(
             FieldError(f"{path}rate", "is not like 100/minute: a whole number per second, minute, hour or day")
         )
     if burst is None:
-        return found
+        return errors
     if rate is None:
-        found.append(FieldError(f"{path}burst", "goes with a rate"))
+        errors.append(FieldError(f"{path}burst", "goes with a rate"))
     if not isinstance(burst, int) or isinstance(burst, bool) or not 1 <= burst <= MAX_BURST:
-        found.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MAX_BURST:,}"))
-    return found
+        errors.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MAX_BURST:,}"))
+    return errors

@@ -41,27 +41,31 @@ class NewestActive:
 
     def of_tenant(self, tenant_id: UUID | None) -> "NewestActive":
         """Those of a tenant; all of them without one."""
-        return self if tenant_id is None else NewestActive([one for one in self.groups if one.tenant_id == tenant_id])
+        return (
+            self
+            if tenant_id is None
+            else NewestActive([group for group in self.groups if group.tenant_id == tenant_id])
+        )
 
     def of_type(self, job_type: str) -> "NewestActive":
         """Those of a job type."""
-        return NewestActive([one for one in self.groups if one.job_type == job_type])
+        return NewestActive([group for group in self.groups if group.job_type == job_type])
 
     @property
     def job_types(self) -> set[str]:
         """Their types."""
-        return {one.job_type for one in self.groups}
+        return {group.job_type for group in self.groups}
 
     @property
     def counts(self) -> dict[str, int]:
         """How many are queued, waiting and running."""
-        return {status: sum(one.count for one in self.groups if one.status == status) for status in STATUSES}
+        return {status: sum(group.count for group in self.groups if group.status == status) for status in STATUSES}
 
     @property
     def oldest(self) -> ActiveGroup | None:
         """The group whose oldest due job has waited longest."""
-        due = [one for one in self.groups if one.status == "queued"]
-        return max(due, key=lambda one: one.seconds or 0.0, default=None)
+        due = [group for group in self.groups if group.status == "queued"]
+        return max(due, key=lambda group: group.seconds or 0.0, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ async def pause(
     target, owner = await _find_target(conn, kind, name, tenant_id)
     with refusals():
         async with under_gate_lock(conn, actor=actor):
-            made = await fetch_value(
+            row = await fetch_value(
                 conn,
                 PAUSE,
                 kind=kind,
@@ -67,9 +67,9 @@ async def pause(
                 seconds=None if until is None else until.total_seconds(),
                 **_facts(actor),
             )
-    if made is None:
+    if row is None:
         raise Refused("Atlas was never brought online: nothing starts.", remedy="Bring it online with `atlas online`.")
-    return from_row(Pause, await fetch_row(conn, PAUSES, id=made, tenant_id=tenant_id))
+    return from_row(Pause, await fetch_row(conn, PAUSES, id=row, tenant_id=tenant_id))
 
 
 async def resume(
@@ -92,13 +92,13 @@ async def list_pauses(conn: Queryable, *, tenant_id: UUID | None = None) -> list
     return from_rows(Pause, rows)
 
 
-def named_pause(found: Sequence[Pause], kind: PauseKind, name: str, *, is_for_one: bool) -> Pause:
+def named_pause(pauses: Sequence[Pause], kind: PauseKind, name: str, *, is_for_one: bool) -> Pause:
     """The pause of what this name means. A workflow may be paused for one tenant and for all: they are two pauses."""
-    named = [one for one in found if one.kind == kind and name in (one.name, one.target)]
+    named = [pause for pause in pauses if pause.kind == kind and name in (pause.name, pause.target)]
     if kind == "workflow":
-        named = [one for one in named if (one.tenant_id is not None) == is_for_one]
+        named = [pause for pause in named if (pause.tenant_id is not None) == is_for_one]
     if kind == "type":
-        named = [one for one in found if one.kind == kind and one.target == _canonical(name)]
+        named = [pause for pause in pauses if pause.kind == kind and pause.target == _canonical(name)]
     if not named:
         raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists those there are.")
     if len(named) > 1:
@@ -145,13 +145,13 @@ async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: 
     if tenant_id is not None and kind in SHARED_KINDS:
         reason = f"is not one of a tenant: a {kind} is paused for all tenants"
         raise InvalidInput("The pause", [FieldError("kind", reason)])
-    wanted = _canonical(name) if kind == "type" else name
-    found = await fetch(conn, TARGETS, kind=kind, name=wanted, tenant_id=tenant_id)
-    if not found:
+    canonical_name = _canonical(name) if kind == "type" else name
+    rows = await fetch(conn, TARGETS, kind=kind, name=canonical_name, tenant_id=tenant_id)
+    if not rows:
         raise NotFound({"type": "job type"}.get(kind, kind), name)
-    if len(found) > 1:
+    if len(rows) > 1:
         raise InvalidInput("The pause", [FieldError("target", f"{name!r} is the name of several; use the id of one")])
-    return found[0]["target"], found[0]["tenant_id"]
+    return rows[0]["target"], rows[0]["tenant_id"]
 
 
 def _facts(actor: Actor) -> dict[str, str]:

@@ -82,15 +82,17 @@ class AtlasPrisma(AsyncpgPrisma):
         rows = [data] if method == "create" else data
         if not isinstance(rows, list | tuple):
             raise wrong_value("Job.data", "a list", rows)
-        wanted = [chosen(self._model(model), row) | {"allow_unknown": self._allow_unknown} for row in rows]
+        chosen_rows = [chosen(self._model(model), row) | {"allow_unknown": self._allow_unknown} for row in rows]
         try:
             async with self._source.connection() as conn, conn.transaction():
-                made = await _enqueue(conn, wanted, self._actor, coalesce=bool(arguments.get("skipDuplicates")))
+                enqueued = await _enqueue(
+                    conn, chosen_rows, self._actor, coalesce=bool(arguments.get("skipDuplicates"))
+                )
                 if method == "create_many":
-                    return {"count": sum(not each.deduplicated for each in made)}
-                found = {"where": {"id": str(made[0].id)}, "include": arguments.get("include")}
+                    return {"count": sum(not entry.deduplicated for entry in enqueued)}
+                query = {"where": {"id": str(enqueued[0].id)}, "include": arguments.get("include")}
                 inside = self._moved_to(Bound(conn))
-                row = await inside._execute(method="find_unique_or_raise", arguments=found, model=model)
+                row = await inside._execute(method="find_unique_or_raise", arguments=query, model=model)
                 return row["data"]["result"]
         except (asyncpg.PostgresError, *UNREACHABLE) as error:
             if self._native_errors:
@@ -98,19 +100,17 @@ class AtlasPrisma(AsyncpgPrisma):
             raise translate(error, model=self._model(model)) from error
 
 
-async def _enqueue(
-    conn: Connection, wanted: Sequence[dict[str, Any]], actor: Actor, *, coalesce: bool
-) -> list[Enqueued]:
+async def _enqueue(conn: Connection, rows: Sequence[dict[str, Any]], actor: Actor, *, coalesce: bool) -> list[Enqueued]:
     """Enqueue all of them or none, those of each creator in one call."""
-    terms: dict[tuple[str, UUID], Admission] = {}
+    admissions: dict[tuple[str, UUID], Admission] = {}
     jobs: dict[Actor, list[NewJob]] = {}
-    for one in wanted:
-        creator = one.pop("created_by", None)
-        ids: dict[str, Any] = {name: UUID(str(one[name])) for name in _IDS if name in one}
-        job = NewJob(**(one | ids))
+    for row in rows:
+        creator = row.pop("created_by", None)
+        ids: dict[str, Any] = {name: UUID(str(row[name])) for name in _IDS if name in row}
+        job = NewJob(**(row | ids))
         key = (job.job_type, job.tenant_id)
-        if key not in terms:
-            terms[key] = await load_admission(conn, *key)
-        jobs.setdefault(actor if creator is None else Actor("user", creator), []).append(admitted(job, terms[key]))
-    made = [await enqueue_many(conn, each, actor=creator, coalesce=coalesce) for creator, each in jobs.items()]
-    return [each for some in made for each in some]
+        if key not in admissions:
+            admissions[key] = await load_admission(conn, *key)
+        jobs.setdefault(actor if creator is None else Actor("user", creator), []).append(admitted(job, admissions[key]))
+    batches = [await enqueue_many(conn, batch, actor=creator, coalesce=coalesce) for creator, batch in jobs.items()]
+    return [entry for some in batches for entry in some]

@@ -135,13 +135,13 @@ def with_choice(arguments: dict[str, Any]) -> dict[str, Any]:
 def _way(name: str, value: Any) -> str:
     if name != "status":
         return _COLUMNS.get(name, _ANEW)
-    wanted = value.get("set") if isinstance(value, dict) else value
-    return next((verb for status, verb in _STATUSES.items() if status == wanted), _CLAIM)
+    target = value.get("set") if isinstance(value, dict) else value
+    return next((verb for status, verb in _STATUSES.items() if status == target), _CLAIM)
 
 
 def chosen(model: Model, data: Any) -> dict[str, Any]:
     """What the data of a new job chooses, for `NewJob`; with the name of who creates it as `created_by`."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in as_dict(data, "Job.data").items():
         relation = model.fields[name].relation if name in model.fields else None
         if relation is not None:
@@ -157,11 +157,11 @@ def chosen(model: Model, data: Any) -> dict[str, Any]:
             sent = as_timestamp(value)
         if name in _CHOSEN or name == "createdBy":
             chosen_as, choice = _CHOSEN.get(name, "created_by"), plain if field.type == "Json" else sent
-            if found.setdefault(chosen_as, choice) != choice:
+            if values.setdefault(chosen_as, choice) != choice:
                 raise WriteRefused(f"A new job has one time: {name} is another.", remedy="Name `scheduledFor` alone.")
         elif name not in _UNTOUCHED or plain != _UNTOUCHED[name]:
             raise WriteRefused(f"A new job does not take {name}.", remedy=_COLUMNS.get(name, "Atlas sets it."))
     for name in ("tenantId", "jobType"):
-        if _CHOSEN[name] not in found:
+        if _CHOSEN[name] not in values:
             raise missing_value(f"Job.{name}")
-    return found
+    return values

@@ -23,29 +23,29 @@ REFUSE_MOVING = statement("engine/jobs/sql/refuse_moving.sql")
 
 def refusal(error: BaseException) -> AtlasError | None:
     """What a database error says in terms of Atlas; None for one that Atlas does not raise."""
-    found = _database_error(error)
-    match getattr(found, "sqlstate", None):
+    cause = _database_error(error)
+    match getattr(cause, "sqlstate", None):
         case "AT403":
-            message = _said(found, "message_primary") or _said(found, "message")
-            said = f"{message[:1].upper()}{message[1:]}. {_said(found, 'detail')}".strip()
-            return Refused(said, remedy=_said(found, "hint"))
+            message = _said(cause, "message_primary") or _said(cause, "message")
+            said = f"{message[:1].upper()}{message[1:]}. {_said(cause, 'detail')}".strip()
+            return Refused(said, remedy=_said(cause, "hint"))
         case "AT404":
-            return no_tenant(_said(found, "detail"))
+            return no_tenant(_said(cause, "detail"))
         case "AT421":
-            return TenantMoved(_said(found, "detail"), _said(found, "hint"))
+            return TenantMoved(_said(cause, "detail"), _said(cause, "hint"))
         case "AT410":
-            return LeaseLost(_said(found, "detail"), int(_said(found, "hint")))
+            return LeaseLost(_said(cause, "detail"), int(_said(cause, "hint")))
         case "AT409":
-            return DedupeConflict(_said(found, "hint"), _said(found, "detail"))
+            return DedupeConflict(_said(cause, "hint"), _said(cause, "detail"))
         case "AT422":
-            field = _said(found, "column_name")
-            reason = _said(found, "message_primary") or _said(found, "message")
+            field = _said(cause, "column_name")
+            reason = _said(cause, "message_primary") or _said(cause, "message")
             wrong = FieldError(field, reason.removeprefix(f"{field}: "))
-            return InvalidInput("The job", [wrong], remedy=_said(found, "hint"))
-        case "23505" if _said(found, "constraint_name") == "jobs_pkey":
+            return InvalidInput("The job", [wrong], remedy=_said(cause, "hint"))
+        case "23505" if _said(cause, "constraint_name") == "jobs_pkey":
             return InvalidInput("The job", [FieldError("id", "is taken by another job")])
         case "23514":
-            column = _said(found, "constraint_name").removeprefix("jobs_").removesuffix("_is_sane")
+            column = _said(cause, "constraint_name").removeprefix("jobs_").removesuffix("_is_sane")
             return InvalidInput("The job", [FieldError(column, "is out of range")])
         case _:
             return None
@@ -91,10 +91,10 @@ def is_lost_response(error: BaseException) -> bool:
 
 def _database_error(error: BaseException) -> BaseException | None:
     """The driver's own error: SQLAlchemy and Django wrap it, and SQLAlchemy wraps asyncpg's twice."""
-    found: BaseException | None = error
-    while found is not None and not (hasattr(found, "diag") or hasattr(found, "column_name")):
-        found = getattr(found, "orig", None) or found.__cause__
-    return found
+    cause: BaseException | None = error
+    while cause is not None and not (hasattr(cause, "diag") or hasattr(cause, "column_name")):
+        cause = getattr(cause, "orig", None) or cause.__cause__
+    return cause
 
 
 def _said(error: Any, name: str) -> str:

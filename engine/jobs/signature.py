@@ -39,22 +39,22 @@ def read_signature(function: Callable[..., Any]) -> HandlerSignature:
     hints.pop("return", None)
     parameters = inspect.signature(function).parameters
     first = next(iter(parameters), "")
-    others = [name for name, one in parameters.items() if name != first and one.default is one.empty]
-    wanted = hints.get(first)
-    is_batch = wanted is list or typing.get_origin(wanted) is list
+    others = [name for name, parameter in parameters.items() if name != first and parameter.default is parameter.empty]
+    annotation = hints.get(first)
+    is_batch = annotation is list or typing.get_origin(annotation) is list
     context_types = (list[JobContext],) if is_batch else (JobContext, AttemptContext)
     contexts = [name for name in others if hints.get(name) in context_types]
     dependencies = {name: hints.get(name) for name in others if name not in contexts}
     untyped = [name for name, kind in dependencies.items() if kind is None]
-    if not first or wanted is JobContext or len(contexts) > 1 or untyped or JobContext in dependencies.values():
+    if not first or annotation is JobContext or len(contexts) > 1 or untyped or JobContext in dependencies.values():
         raise AtlasError(
             f"The handler {function.__qualname__} takes ({', '.join(parameters)}).",
             remedy="A handler takes its input, then optionally a parameter annotated JobContext, or list[JobContext]"
             " where the input is a list, and parameters annotated with what a lifespan yields.",
         )
     if is_batch:
-        wanted = next(iter(typing.get_args(wanted)), None)
-    is_json = wanted is None or wanted is Any or wanted is dict or typing.get_origin(wanted) is dict
+        annotation = next(iter(typing.get_args(annotation)), None)
+    is_json = annotation is None or annotation is Any or annotation is dict or typing.get_origin(annotation) is dict
     context = contexts[0] if contexts else None
     is_plain = not is_batch and others == contexts and all(parameters[name].kind in POSITIONAL for name in contexts)
-    return HandlerSignature(None if is_json else wanted, is_batch, context, dependencies, is_plain)
+    return HandlerSignature(None if is_json else annotation, is_batch, context, dependencies, is_plain)

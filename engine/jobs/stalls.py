@@ -16,5 +16,5 @@ async def report_stall(
 
     Returns False if the worker has lost its lease by now. The next heartbeat takes it back.
     """
-    shown = None if stack is None else cut_stack(stack)
-    return bool(await fetch_value(conn, REPORT_STALL, worker=worker_id, seconds=seconds, job_id=job_id, stack=shown))
+    text = None if stack is None else cut_stack(stack)
+    return bool(await fetch_value(conn, REPORT_STALL, worker=worker_id, seconds=seconds, job_id=job_id, stack=text))

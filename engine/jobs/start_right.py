@@ -40,10 +40,10 @@ class NotStarted(AtlasError):
 class StartRight:
     """The right of one worker process. A start is allowed while `boot_seconds() < until`."""
 
-    def __init__(self, wanted: asyncio.Event | None = None) -> None:
+    def __init__(self, requested: asyncio.Event | None = None) -> None:
         self.until = 0.0
         # Set while a start waits for the right: the worker then reads the gate.
-        self.wanted = wanted or asyncio.Event()
+        self.requested = requested or asyncio.Event()
         self._has_ended = False
         self._revoked_at = 0.0
         self._answer: asyncio.Future[bool] | None = None
@@ -77,7 +77,7 @@ class StartRight:
             if self._answer is None:
                 self._answer = asyncio.get_running_loop().create_future()
             answer = self._answer
-            self.wanted.set()
+            self.requested.set()
             await asyncio.wait([answer], timeout=ASK_SECONDS)
             if answer.done() and not answer.result():
                 raise NotStarted
@@ -121,8 +121,8 @@ class StartRights:
     """The rights of one worker process, one after the other: `present` holds for what is claimed under these pauses."""
 
     def __init__(self) -> None:
-        self.wanted = asyncio.Event()
-        self.present = StartRight(self.wanted)
+        self.requested = asyncio.Event()
+        self.present = StartRight(self.requested)
         # The version of the newest pauses that the worker knows, and when it heard of them.
         self.version = 0
         self.renewed_at = 0.0
@@ -132,7 +132,7 @@ class StartRights:
         """Something was paused: what was claimed before may not start any more."""
         self.present.end()
         self._ended.append(self.present)
-        self.present = StartRight(self.wanted)
+        self.present = StartRight(self.requested)
         self.version, self.renewed_at = version, boot_seconds()
 
     def covers(self, version: int, asked_at: float) -> bool:

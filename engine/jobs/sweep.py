@@ -26,11 +26,15 @@ async def sweep(conn: Connection) -> None:
 
 
 async def _take_back(conn: Connection) -> None:
-    for one in await reap(conn):
+    for reaped in await reap(conn):
         facts = job_facts(
-            one.id, tenant_id=one.tenant_id, job_type=one.job_type, attempt=one.attempt, worker_id=one.worker_id
+            reaped.id,
+            tenant_id=reaped.tenant_id,
+            job_type=reaped.job_type,
+            attempt=reaped.attempt,
+            worker_id=reaped.worker_id,
         )
-        log.warning("lease expired", **facts, verdict=one.verdict)
+        log.warning("lease expired", **facts, verdict=reaped.verdict)
 
 
 async def _open_gate(conn: Connection) -> None:

@@ -25,7 +25,11 @@ WORKER = system("worker")
 async def publish_types(conn: Connection, job_types: Iterable[JobType]) -> None:
     """Publish the job types of this process: one statement where nothing changed, since a tick starts a worker too."""
     # What is published of a command is its definition.
-    types = {one.key: one for one in sorted(job_types, key=lambda one: one.key) if not one.is_command}
+    types = {
+        job_type.key: job_type
+        for job_type in sorted(job_types, key=lambda job_type: job_type.key)
+        if not job_type.is_command
+    }
     for key in await _publish_known(conn, types.values()):
         del types[key]
     for key in await _publish_new(conn, types.values()):
@@ -40,7 +44,7 @@ async def _publish_known(conn: Connection, job_types: Iterable[JobType]) -> list
 
 
 async def _publish_new(conn: Connection, job_types: Collection[JobType]) -> list[str]:
-    """Publish those that nobody has published. Returns their keys."""
+    """Publish those that no one has published. Returns their keys."""
     if not job_types:
         return []
     async with conn.transaction():

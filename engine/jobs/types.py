@@ -89,8 +89,8 @@ class JobType:
         except _validation_error() as error:
             from atlas.engine.jobs.verdicts import PermanentError
 
-            shown = "; ".join(str(one) for one in field_errors(error)[:5])
-            raise PermanentError(f"The input does not fit {self.key}: {shown}.") from error
+            reasons = "; ".join(str(problem) for problem in field_errors(error)[:5])
+            raise PermanentError(f"The input does not fit {self.key}: {reasons}.") from error
 
     def check(self, text: str) -> None:
         """Refuse an input that the handler could not take, before it becomes a job."""
@@ -122,9 +122,9 @@ def know_input(key: str, model: Any) -> None:
 
 def secret_schema(key: str) -> Mapping[str, Any] | None:
     """The schema of a type whose input has secrets, where this process knows the handler or its model."""
-    known = _registry.get(key)
-    if known is not None:
-        return known.input_schema if known.has_secrets else None
+    registered_type = _registry.get(key)
+    if registered_type is not None:
+        return registered_type.input_schema if registered_type.has_secrets else None
     return _schema_of_model(_models[key]) if key in _models else None
 
 
@@ -136,9 +136,9 @@ def _schema_of_model(adapter: "TypeAdapter[Any]") -> Mapping[str, Any] | None:
 
 def check_input(key: str, text: str) -> None:
     """Refuse an input that the type's handler could not take, where this process knows the handler or its model."""
-    known = _registry.get(key)
-    if known is not None:
-        known.check(text)
+    registered_type = _registry.get(key)
+    if registered_type is not None:
+        registered_type.check(text)
     elif key in _models:
         _require(key, _models[key], text)
 
@@ -226,10 +226,10 @@ def _job_type(key: str, function: Handler, batch_size: int | None, options: Mapp
 
 def add_job_type(job_type: JobType) -> None:
     """Make a job type known to this process."""
-    known = _registry.get(job_type.key)
-    if known is not None and known.handler.__qualname__ != job_type.handler.__qualname__:
+    registered_type = _registry.get(job_type.key)
+    if registered_type is not None and registered_type.handler.__qualname__ != job_type.handler.__qualname__:
         raise DuplicateJobType(
-            f"The job type {job_type.key!r} is handled by {known.handler.__qualname__} already.",
+            f"The job type {job_type.key!r} is handled by {registered_type.handler.__qualname__} already.",
             remedy="Give one of the two handlers another job type.",
         )
     if job_type.concurrency is not None and job_type.concurrency < 1:
@@ -276,8 +276,8 @@ def field_errors(error: "ValidationError") -> list[FieldError]:
     if error.error_count() > MAX_ERRORS:
         return [FieldError("", f"has {error.error_count():,} mistakes, too many to name; send less")]
     return [
-        FieldError(".".join(str(part) for part in one["loc"]), one["msg"].removeprefix("Value error, "))
-        for one in error.errors(include_input=False, include_url=False)
+        FieldError(".".join(str(part) for part in problem["loc"]), problem["msg"].removeprefix("Value error, "))
+        for problem in error.errors(include_input=False, include_url=False)
     ]
 
 

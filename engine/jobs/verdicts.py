@@ -12,7 +12,7 @@ from uuid import UUID
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import RetryPolicy, jittered, seconds_within
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.finish import LONGEST_MESSAGE, Finish, Notes, attempt_meta, cut_stack, error_text, with_event
+from atlas.engine.jobs.finish import MAX_MESSAGE_LENGTH, Finish, Notes, attempt_meta, cut_stack, error_text, with_event
 from atlas.errors import AtlasError
 
 # The detail of an attempt under which what its handler logged is kept.
@@ -180,42 +180,42 @@ def _fail(
 
 def _uncounted(outcome: str, notes: Notes | None) -> str:
     """What the row of an attempt holds that is neither a success nor a failure."""
-    shown = {"status": "canceled", "outcome": outcome}
+    detail = {"status": "canceled", "outcome": outcome}
     if notes is not None and LOG_TAIL in notes.detail:
-        shown[LOG_TAIL] = notes.detail[LOG_TAIL]
-    return stored_json(shown)
+        detail[LOG_TAIL] = notes.detail[LOG_TAIL]
+    return stored_json(detail)
 
 
 def _error(job: ClaimedJob, error: BaseException, notes: Notes | None, because: str = "") -> str:
     """What the job's `error` holds; the statement that stores it adds `attemptedAt`, by the database's clock."""
-    shown: dict[str, Any] = {
-        "message": describe(error)[: LONGEST_MESSAGE - len(because)] + because,
+    document: dict[str, Any] = {
+        "message": describe(error)[: MAX_MESSAGE_LENGTH - len(because)] + because,
         "type": type(error).__name__,
         "retryCount": job.retry_count,
     }
     # A handler that is stopped from outside cannot raise, only note, that its outcome is unknown.
     outcome = getattr(error, "outcome", None) or (notes.detail.get("outcome") if notes is not None else None)
     if outcome is not None:
-        shown["outcome"] = outcome
+        document["outcome"] = outcome
     if isinstance(error, PermanentError):
-        shown.update(error.facts)
+        document.update(error.facts)
     if isinstance(error, JobExpired):
-        shown["reason"] = "expired"
-    return stored_json(shown)
+        document["reason"] = "expired"
+    return stored_json(document)
 
 
 def _detail(job: ClaimedJob, status: str, error: BaseException, notes: Notes | None) -> str:
     """What the attempt's row holds, and the retries by which it was decided, which the job's row holds."""
-    shown: dict[str, Any] = {"status": status}
+    detail: dict[str, Any] = {"status": status}
     outcome = getattr(error, "outcome", None)
     if outcome is not None:
-        shown["outcome"] = outcome
+        detail["outcome"] = outcome
     if notes is not None:
-        shown.update(notes.detail)
-    if "error_text" not in shown:
-        shown["error_text"] = cut_stack(error_text(error))
-    shown["max_retries"] = job.max_retries
-    return stored_json(shown)
+        detail.update(notes.detail)
+    if "error_text" not in detail:
+        detail["error_text"] = cut_stack(error_text(error))
+    detail["max_retries"] = job.max_retries
+    return stored_json(detail)
 
 
 def _attempt_status(error: BaseException) -> str:

@@ -78,12 +78,12 @@ async def find_attention(
         _need("webhooks_disabled", disabled, f"{_many(disabled, 'webhook')} disabled after failures.", "/webhooks"),
         *_seal_lag(seal),
     ]
-    return Attention(row["workers"], [one for one in needs if one.count])
+    return Attention(row["workers"], [need for need in needs if need.count])
 
 
-def _alerts(found: Sequence[Alert]) -> Iterator[Need]:
+def _alerts(alerts: Sequence[Alert]) -> Iterator[Need]:
     """The alerts of the installation, those of a kind together where there are several."""
-    for kind, ones in groupby(sorted(found, key=lambda one: one.kind), key=lambda one: one.kind):
+    for kind, ones in groupby(sorted(alerts, key=lambda alert: alert.kind), key=lambda alert: alert.kind):
         first, *others = ones
         more = f" And {len(others):,} more." if others else ""
         subject = None if others else first.subject

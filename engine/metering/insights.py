@@ -64,42 +64,42 @@ class Window:
         return list(steps_between(self.series.step, self.start, self.end))
 
 
-async def read_insights(conn: Connection, wanted: InsightsQuery) -> Insights:
+async def read_insights(conn: Connection, query: InsightsQuery) -> Insights:
     """The sums, their change against the time before, the steps, and the busiest types or tenants."""
-    window = await find_window(conn, wanted)
+    window = await find_window(conn, query)
     series, start, end, state = window.series, window.start, window.end, window.state
     rows = (await read_sums(conn, series, start, end, by="all", most=None)).get("", [])
     before = start - len(window.steps) * STEPS[series.step]
     whole = replace(series, with_points=False)
     is_kept = before >= state.now - timedelta(days=KEPT_DAYS[series.step])
     earlier = (await read_sums(conn, whole, before, start, by="all", most=None)).get("", []) if is_kept else []
-    grouped = {} if wanted.by == "all" else await read_sums(conn, whole, start, end, by=wanted.by, most=MAX_GROUPS + 1)
+    grouped = {} if query.by == "all" else await read_sums(conn, whole, start, end, by=query.by, most=MAX_GROUPS + 1)
     names = list(grouped)[:MAX_GROUPS]
-    slugs = await slugs_of(conn, names) if wanted.by == "tenant" else {}
+    slugs = await slugs_of(conn, names) if query.by == "tenant" else {}
     return Insights(
         step=series.step,
         start=start,
         end=end,
         metered_until=state.metered_until,
-        currency=wanted.currency,
+        currency=query.currency,
         total=flow_of(rows, state.bounds),
         previous=flow_of(earlier, state.bounds) if is_kept else None,
         points=points_of(rows, series.step, start, end, state),
         groups=[
-            InsightsGroup(**group_name(wanted.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names
+            InsightsGroup(**group_name(query.by, name, slugs), **sums(grouped[name], state.bounds)) for name in names
         ],
         is_cut=len(grouped) > MAX_GROUPS,
     )
 
 
-async def find_window(conn: Connection, wanted: InsightsQuery) -> Window:
+async def find_window(conn: Connection, query: InsightsQuery) -> Window:
     """The steps from the beginning, or from a week ago, up to the end, now at the latest."""
     state = await read_state(conn)
-    end = min(wanted.end or state.now, state.now)
-    start = wanted.start or end - timedelta(days=DEFAULT_DAYS)
-    step = wanted.step or _step_for(start, end, state.now)
+    end = min(query.end or state.now, state.now)
+    start = query.start or end - timedelta(days=DEFAULT_DAYS)
+    step = query.step or _step_for(start, end, state.now)
     start, end = bounds_of(step, start, end, state.now)
-    return Window(SeriesQuery(wanted.tenant_id, step, job_type=wanted.job_type), start, end, state)
+    return Window(SeriesQuery(query.tenant_id, step, job_type=query.job_type), start, end, state)
 
 
 async def slugs_of(conn: Connection, ids: list[str]) -> dict[str, str]:

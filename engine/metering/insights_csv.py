@@ -26,45 +26,45 @@ COLUMNS = (
 _FORMULA = re.compile(r"[\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
 
 
-async def csv_name(transaction: Transaction, wanted: InsightsQuery) -> str:
+async def csv_name(transaction: Transaction, query: InsightsQuery) -> str:
     """The name of the file: whose figures it has, and from when to when."""
     async with transaction() as conn:
-        window = await find_window(conn, wanted)
-        slugs = await slugs_of(conn, [] if wanted.tenant_id is None else [str(wanted.tenant_id)])
-    tenant = "all-tenants" if wanted.tenant_id is None else next(iter(slugs.values()), str(wanted.tenant_id))
+        window = await find_window(conn, query)
+        slugs = await slugs_of(conn, [] if query.tenant_id is None else [str(query.tenant_id)])
+    tenant = "all-tenants" if query.tenant_id is None else next(iter(slugs.values()), str(query.tenant_id))
     return f"insights_{tenant}_{window.start:%Y-%m-%dT%H%MZ}_{window.end:%Y-%m-%dT%H%MZ}.csv"
 
 
-async def csv_lines(transaction: Transaction, wanted: InsightsQuery) -> AsyncIterator[bytes]:
+async def csv_lines(transaction: Transaction, query: InsightsQuery) -> AsyncIterator[bytes]:
     """The header, then the rows of each step, the oldest first."""
     async with transaction() as conn:
-        window = await find_window(conn, wanted)
-        slugs = await slugs_of(conn, [] if wanted.tenant_id is None else [str(wanted.tenant_id)])
+        window = await find_window(conn, query)
+        slugs = await slugs_of(conn, [] if query.tenant_id is None else [str(query.tenant_id)])
     yield _written([COLUMNS])
     own = next(iter(slugs.values()), None)
     steps = window.steps
     for first in range(0, len(steps), STEPS_AT_ONCE):
         some = steps[first : first + STEPS_AT_ONCE]
-        if rows := await _rows(transaction, wanted, window, some, own):
+        if rows := await _rows(transaction, query, window, some, own):
             yield _written(rows)
 
 
 async def _rows(
-    transaction: Transaction, wanted: InsightsQuery, window: Window, steps: Sequence[datetime], own: str | None
+    transaction: Transaction, query: InsightsQuery, window: Window, steps: Sequence[datetime], own: str | None
 ) -> list[list[Any]]:
     length = STEPS[window.series.step]
     end = min(steps[-1] + length, window.end)
     async with transaction() as conn:
-        found = await read_sums(conn, window.series, steps[0], end, by=wanted.by, most=None)
-        slugs = await slugs_of(conn, list(found)) if wanted.by == "tenant" else {}
+        step_sums = await read_sums(conn, window.series, steps[0], end, by=query.by, most=None)
+        slugs = await slugs_of(conn, list(step_sums)) if query.by == "tenant" else {}
     rows = []
-    for name, points in found.items():
-        whose = group_name(wanted.by, name, slugs)
-        tenant, job_type = whose["tenant"] or whose["tenant_id"] or own, whose["job_type"] or wanted.job_type
+    for name, points in step_sums.items():
+        whose = group_name(query.by, name, slugs)
+        tenant, job_type = whose["tenant"] or whose["tenant_id"] or own, whose["job_type"] or query.job_type
         rows += [(row["begins_at"], tenant, job_type, sums([row], window.state.bounds)) for row in points]
     rows.sort(key=lambda row: (row[0], str(row[1]), str(row[2])))
     return [
-        [_time(at), text(tenant), text(job_type), *_numbers(flow), wanted.currency]
+        [_time(at), text(tenant), text(job_type), *_numbers(flow), query.currency]
         for at, tenant, job_type, flow in rows
     ]
 
@@ -79,8 +79,8 @@ def _time(at: datetime) -> str:
 
 def text(value: object) -> str:
     """A cell that every spreadsheet takes for text: anyone may name a job type, also after a formula."""
-    shown = "" if value is None else str(value)
-    return f"'{shown}" if _FORMULA.match(shown) else shown
+    cell = "" if value is None else str(value)
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def _written(rows: Sequence[Sequence[Any]]) -> bytes:

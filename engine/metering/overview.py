@@ -55,7 +55,7 @@ async def read_overview(
     async with read() as conn:
         gate = await read_gate(conn)
         types = await _types(conn, tenant_id, newest)
-        limits = {"most_read": MAX_READ, "limit": MAX_FAILURES}
+        limits = {"max_read": MAX_READ, "limit": MAX_FAILURES}
         failures = from_rows(FailedJob, await fetch(conn, FAILURES, tenant_id=tenant_id, **limits))
         attention = await find_attention(
             conn,

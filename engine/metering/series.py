@@ -56,23 +56,23 @@ class SeriesState:
     bounds: Sequence[float]
 
 
-async def read_series(conn: Connection, wanted: SeriesQuery) -> Series:
+async def read_series(conn: Connection, query: SeriesQuery) -> Series:
     """The series, without gaps, up to the step that has begun; never older than they are kept."""
     state = await read_state(conn)
-    start, end = bounds_of(wanted.step, wanted.start, wanted.end, state.now)
-    by: By = "type" if wanted.by_type else "all"
-    found = await read_sums(conn, wanted, start, end, by=by, most=MAX_TYPES)
-    if not wanted.by_type:
-        found.setdefault("", [])
+    start, end = bounds_of(query.step, query.start, query.end, state.now)
+    by: By = "type" if query.by_type else "all"
+    sums = await read_sums(conn, query, start, end, by=by, most=MAX_TYPES)
+    if not query.by_type:
+        sums.setdefault("", [])
     series = [
         TypeSeries(
-            job_type=job_type or wanted.job_type,
+            job_type=job_type or query.job_type,
             total=flow_of(rows, state.bounds),
-            points=points_of(rows, wanted.step, start, end, state) if wanted.with_points else [],
+            points=points_of(rows, query.step, start, end, state) if query.with_points else [],
         )
-        for job_type, rows in found.items()
+        for job_type, rows in sums.items()
     ]
-    return Series(step=wanted.step, start=start, end=end, metered_until=state.metered_until, series=series)
+    return Series(step=query.step, start=start, end=end, metered_until=state.metered_until, series=series)
 
 
 async def read_state(conn: Connection) -> SeriesState:
@@ -83,25 +83,25 @@ async def read_state(conn: Connection) -> SeriesState:
 
 
 async def read_sums(
-    conn: Connection, wanted: SeriesQuery, start: datetime, end: datetime, *, by: By, most: int | None
+    conn: Connection, query: SeriesQuery, start: datetime, end: datetime, *, by: By, most: int | None
 ) -> dict[str, list[Any]]:
     """The sums of steps, or of all of them, of each type or tenant, the busiest first; of all together under ''."""
     rows = await fetch(
         conn,
         READ,
-        tenant_id=wanted.tenant_id,
-        step=wanted.step,
+        tenant_id=query.tenant_id,
+        step=query.step,
         start=start,
         end=end,
-        job_type=wanted.job_type,
+        job_type=query.job_type,
         by=by,
-        with_points=wanted.with_points,
+        with_points=query.with_points,
         most=most,
     )
-    found: dict[str, list[Any]] = {}
+    sums: dict[str, list[Any]] = {}
     for row in rows:
-        found.setdefault(row["name"], []).append(row)
-    return found
+        sums.setdefault(row["name"], []).append(row)
+    return sums
 
 
 async def prune_series(pool: Pool) -> AsyncIterator[int]:
@@ -152,14 +152,14 @@ def steps_between(step: Step, start: datetime, end: datetime) -> Iterator[dateti
 
 def points_of(rows: Sequence[Any], step: Step, start: datetime, end: datetime, state: SeriesState) -> list[Point]:
     """Every step, with the sums of those that have some."""
-    known = {row["begins_at"]: row for row in rows}
+    by_time = {row["begins_at"]: row for row in rows}
     metered = state.metered_until
     empty = sums([], state.bounds)
     return [
         Point(
             at=at,
             is_complete=metered is not None and at + STEPS[step] <= metered,
-            **(sums([known[at]], state.bounds) if at in known else empty),
+            **(sums([by_time[at]], state.bounds) if at in by_time else empty),
         )
         for at in steps_between(step, start, end)
     ]

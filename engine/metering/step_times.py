@@ -53,10 +53,10 @@ async def read_step_times(conn: Connection, query: StepTimesQuery) -> StepTimes:
         last=first_id(end),
         workflow=query.workflow,
         job_type=query.job_type,
-        most_searched=MAX_SEARCHED,
-        most_runs=MAX_RUNS,
-        most_steps=MAX_STEPS,
-        most_shown=MAX_SHOWN,
+        max_searched=MAX_SEARCHED,
+        max_runs=MAX_RUNS,
+        max_steps=MAX_STEPS,
+        max_shown=MAX_SHOWN,
     )
     runs, is_sampled = (rows[0]["runs"], rows[0]["is_sampled"]) if rows else (0, False)
     return StepTimes(start=start, end=end, runs=runs, is_sampled=is_sampled, items=from_rows(StepTime, rows))

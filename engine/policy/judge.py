@@ -44,7 +44,7 @@ class Rule:
     def fits(self, tenant_id: UUID, workflow: str) -> bool:
         if self.tenant_id not in (None, tenant_id):
             return False
-        return _fits(workflow, self.workflow) and not any(_fits(workflow, one) for one in self.except_workflows)
+        return _fits(workflow, self.workflow) and not any(_fits(workflow, pattern) for pattern in self.except_workflows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ class Policy:
         """The verdict on a start of this workflow now. `is_counted`: today's figures include it already (a retry)."""
         if (tenant_id, workflow) in self._disabled:
             return Verdict("block", f"The workflow {workflow} is disabled.", {"disabled": True})
-        found = [
+        verdicts = [
             Verdict(rule.effect, reason, {"rule": rule.label, "rule_id": str(rule.id), "effect": rule.effect})
             for rule in self.rules_for(tenant_id, workflow)
             if (reason := self._applies(rule, tenant_id, spend_cents, is_counted)) is not None
         ]
-        if not found:
+        if not verdicts:
             return Verdict("allow", "No rule is against it.")
-        return max(found, key=lambda verdict: EFFECTS.index(verdict.effect))
+        return max(verdicts, key=lambda verdict: EFFECTS.index(verdict.effect))
 
     def count(self, tenant_id: UUID, workflow: str, spend_cents: int) -> None:
         """One more was started."""
@@ -130,12 +130,12 @@ def _fits(workflow: str, pattern: str) -> bool:
     return fnmatchcase(workflow, pattern.replace("[", "[[]"))
 
 
-async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]], *, decides: bool = True) -> Policy:
+async def load_policy(conn: Connection, subjects: Iterable[tuple[UUID, str]], *, decides: bool = True) -> Policy:
     """The policy for (tenant, workflow). Transactions that load a tenant's counting rules follow one another.
 
     One that `decides` nothing does not wait for those that do.
     """
-    pairs = sorted(set(wanted), key=str)
+    pairs = sorted(set(subjects), key=str)
     tenants = sorted({tenant for tenant, _ in pairs})
     rules = [Rule(**row) for row in await fetch(conn, RULES, tenants=tenants)]
     counted = [tenant for tenant in tenants if any(rule.counts and rule.tenant_id in (None, tenant) for rule in rules)]
@@ -148,9 +148,9 @@ async def load_policy(conn: Connection, wanted: Iterable[tuple[UUID, str]], *, d
     return Policy(rules, usage, await load_disabled(conn, pairs))
 
 
-async def load_disabled(conn: Connection, wanted: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
+async def load_disabled(conn: Connection, pairs: Sequence[tuple[UUID, str]]) -> set[tuple[UUID, str]]:
     """Those of these (tenant, workflow) that are disabled."""
-    rows = await fetch(conn, DISABLED, tenants=[tenant for tenant, _ in wanted], keys=[key for _, key in wanted])
+    rows = await fetch(conn, DISABLED, tenants=[tenant for tenant, _ in pairs], keys=[key for _, key in pairs])
     return {(row["tenant_id"], row["key"]) for row in rows}
 
 

@@ -131,10 +131,10 @@ async def remove_rule(conn: Connection, label: str, *, actor: Actor, tenant_id: 
     """Remove a rule by its label."""
     async with conn.transaction():
         rules = prisma_on(conn).policyrule
-        found = await rules.find_first(where={"label": label, "tenantId": _text(tenant_id)})
-        values = {} if found is None else await values_of(conn, "policy_rule", found.id)
+        rule = await rules.find_first(where={"label": label, "tenantId": _text(tenant_id)})
+        values = {} if rule is None else await values_of(conn, "policy_rule", rule.id)
         # Another may remove it in between.
-        removed = None if found is None else await rules.delete({"id": found.id})
+        removed = None if rule is None else await rules.delete({"id": rule.id})
         if removed is None:
             raise NotFound("rule", label)
         event = _event("POLICY_REMOVED", UUID(removed.id), actor, tenant_id, {"label": label})
@@ -164,7 +164,7 @@ def _check(
     label: str, effect: str, workflow: str, except_workflows: Sequence[str], numbers: dict[str, int | None]
 ) -> None:
     wrong = check_name("label", label) + check_name("workflow", workflow)
-    wrong += [error for one in except_workflows for error in check_name("except_workflows", one)]
+    wrong += [error for pattern in except_workflows for error in check_name("except_workflows", pattern)]
     if effect not in EFFECTS:
         wrong.append(FieldError("effect", f"is not one of {', '.join(EFFECTS)}"))
     wrong += [

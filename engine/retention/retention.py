@@ -92,9 +92,9 @@ async def forget_limits(conn: Connection) -> int:
 
 async def _sweep_jobs(pool: Pool, ages: Ages, batch: int) -> AsyncIterator[Pruned]:
     limits = {f"{kind}_before": ages.before(kind) for kind in ("jobs", "attempts", "steps")}
-    known = [before for before in limits.values() if before is not None]
-    if known:
-        async for row in walk(pool, PRUNE_JOBS, ages, max(known), batch, limits):
+    cutoffs = [before for before in limits.values() if before is not None]
+    if cutoffs:
+        async for row in walk(pool, PRUNE_JOBS, ages, max(cutoffs), batch, limits):
             yield Pruned(jobs=row["jobs"] or 0, attempts=row["attempts"] or 0, steps=row["steps"] or 0)
 
 

@@ -85,10 +85,10 @@ async def remove_recurring(conn: Connection, key: Key, *, actor: Actor = SCHEDUL
     """Remove a schedule; the history of its runs stays. Returns False if there was none."""
     async with conn.transaction():
         values = await values_of(conn, "recurring", key[1], key[0])
-        found = await prisma_on(conn).recurringjob.delete_many(where={"tenantId": str(key[0]), "id": key[1]}) > 0
-        if found:
+        count = await prisma_on(conn).recurringjob.delete_many(where={"tenantId": str(key[0]), "id": key[1]}) > 0
+        if count:
             await record(conn, Event("RECURRING_REMOVED", "recurring", key[1], actor, key[0]), before=values)
-    return found
+    return count
 
 
 async def list_recurring(

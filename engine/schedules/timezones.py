@@ -36,13 +36,13 @@ def clock_changes(zone: ZoneInfo, start: datetime, end: datetime) -> list[dateti
 def _changes_in(zone: ZoneInfo, year: int) -> tuple[datetime, ...]:
     """Found by comparing every day with the next: no zone sets its clock forward and back within one."""
     day = datetime(year, 1, 1, tzinfo=UTC)
-    found = []
+    changes = []
     while day.year == year:
         following = day + timedelta(days=1)
         if _offset(zone, day) != _offset(zone, following):
-            found.append(_find_change(zone, day, following))
+            changes.append(_find_change(zone, day, following))
         day = following
-    return tuple(found)
+    return tuple(changes)
 
 
 def _find_change(zone: ZoneInfo, before: datetime, after: datetime) -> datetime:

@@ -58,24 +58,24 @@ def is_marked(parts: list[dict[str, Any]]) -> bool:
 
 def of_name(parts: list[dict[str, Any]], name: str) -> list[Any]:
     """What may apply to a member of an object."""
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts:
         own = part.get("properties") or {}
         # Patterns are not evaluated: each may match.
-        found += [own.get(name), *(part.get("patternProperties") or {}).values()]
+        schemas += [own.get(name), *(part.get("patternProperties") or {}).values()]
         if name not in own:
-            found += [part.get("additionalProperties"), part.get("unevaluatedProperties")]
-    return found
+            schemas += [part.get("additionalProperties"), part.get("unevaluatedProperties")]
+    return schemas
 
 
 def of_item(parts: list[dict[str, Any]], nth: int) -> list[Any]:
     """What may apply to an item of a list."""
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts:
         items = part.get("items")
-        found += [part.get(word) for word in _OF_ITEMS]
-        found += (part.get("prefixItems") or (items if isinstance(items, list) else []))[nth : nth + 1]
-    return found
+        schemas += [part.get(word) for word in _OF_ITEMS]
+        schemas += (part.get("prefixItems") or (items if isinstance(items, list) else []))[nth : nth + 1]
+    return schemas
 
 
 def _branches(part: dict[str, Any], root: Mapping[str, Any]) -> Iterator[Any]:

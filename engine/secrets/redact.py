@@ -27,7 +27,7 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets` maps a clear value to its fingerprint."""
-        self._shown: dict[str, str] = {}
+        self._replacements: dict[str, str] = {}
         self._unquoted: dict[bytes, str] = {}
         self.learn(secrets)
 
@@ -35,11 +35,11 @@ class Redactor:
         """Add more values, each with what is shown instead."""
         for value, fingerprint in secrets.items():
             for shape in _shapes(value):
-                self._shown.setdefault(shape, f"[secret {fingerprint}]")
+                self._replacements.setdefault(shape, f"[secret {fingerprint}]")
             for form in (form for line in (value, *_lines(value)) for form in forms(line)):
                 if len(form) >= SHORTEST_SECRET:
                     self._unquoted.setdefault(form, f"[secret {fingerprint}]")
-        self._pattern = _any_of(self._shown, "|")
+        self._pattern = _any_of(self._replacements, "|")
         self._unquoted_pattern = _any_of(self._unquoted, b"|")
         # How much of a text one of them takes at most, but for endless quotes.
         self._widest = MAX_ESCAPE_LENGTH * (max(map(len, self._unquoted), default=0) + 1)
@@ -47,7 +47,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return the text without the secrets."""
         if self._pattern is not None:
-            text = self._pattern.sub(lambda match: self._shown[match[0]], text)
+            text = self._pattern.sub(lambda match: self._replacements[match[0]], text)
         if self._unquoted_pattern is not None and _QUOTING.search(text):
             text = self._without_quoted(text, self._unquoted_pattern)
         return text
@@ -56,10 +56,10 @@ class Redactor:
         """Redact a piece of a longer text: the part of a secret that is left at the cut is removed too."""
         text = self.text(text)
         if at_end:
-            text = text[: len(text) - max((_overlap(text, shape) for shape in self._shown), default=0)]
+            text = text[: len(text) - max((_overlap(text, shape) for shape in self._replacements), default=0)]
             text = self._without_quoted_end(text)
         if at_start:
-            text = text[max((_overlap(shape, text) for shape in self._shown), default=0) :]
+            text = text[max((_overlap(shape, text) for shape in self._replacements), default=0) :]
             text = self._without_quoted_start(text)
         return text
 
@@ -138,7 +138,7 @@ def needles(value: Any) -> Iterable[str]:
 
 def _shapes(value: str) -> set[str]:
     raw = value.encode("utf-8", "surrogatepass")
-    found = {
+    shapes = {
         value,
         orjson.dumps(value).decode()[1:-1],
         json.dumps(value)[1:-1],
@@ -152,23 +152,23 @@ def _shapes(value: str) -> set[str]:
     }
     if not value.isascii():
         # What is left of it where a program or a decoder does not know the letters, or `cat -v` names their bytes.
-        marked = {re.sub(r"[^\0-\x7f]", mark, one) for mark in "?\ufffd" for one in (value, raw.decode("latin-1"))}
-        found |= {one for one in marked if sum(map(str.isalnum, one)) >= SHORTEST_SECRET}
-        found.add("".join(map(_caret, raw)))
+        marked = {re.sub(r"[^\0-\x7f]", mark, text) for mark in "?\ufffd" for text in (value, raw.decode("latin-1"))}
+        shapes |= {shape for shape in marked if sum(map(str.isalnum, shape)) >= SHORTEST_SECRET}
+        shapes.add("".join(map(_caret, raw)))
     for offset in range(3):
         inside = _inside_base64(raw, offset)
-        found |= {inside, inside.replace("+", "-").replace("/", "_")}
-    found |= _lines(value)
+        shapes |= {inside, inside.replace("+", "-").replace("/", "_")}
+    shapes |= _lines(value)
     # A shape inside another text, such as a repr inside JSON, is escaped once more.
-    found |= {escaped[1:-1] for shape in list(found) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
-    return {shape for shape in found if len(shape) >= SHORTEST_SECRET}
+    shapes |= {escaped[1:-1] for shape in list(shapes) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
+    return {shape for shape in shapes if len(shape) >= SHORTEST_SECRET}
 
 
 def _caret(byte: int) -> str:
     """A byte as `cat -v` shows it."""
     low = byte & 0x7F
-    shown = chr(low) if 32 <= low < 127 or byte in b"\t\n" else f"^{chr(low ^ 64)}"
-    return shown if byte < 128 else f"M-{shown}"
+    character = chr(low) if 32 <= low < 127 or byte in b"\t\n" else f"^{chr(low ^ 64)}"
+    return character if byte < 128 else f"M-{character}"
 
 
 def _lines(value: str) -> set[str]:

@@ -37,19 +37,19 @@ def split_secrets(
     schema: Mapping[str, Any], input: Mapping[str, Any], tenant_id: UUID, key: SecretKey
 ) -> tuple[dict[str, Any], tuple[Secret, ...]]:
     """Return the input without its secrets, and the secrets."""
-    shown = orjson.loads(orjson.dumps(input))
-    found = [
-        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_values(schema, shown))
+    document = orjson.loads(orjson.dumps(input))
+    secrets = [
+        Secret(path, value, key.fingerprint(tenant_id, value)) for path, value in list(secret_values(schema, document))
     ]
-    _check(found)
-    for secret in found:
-        _put(shown, secret.field, {MARK: secret.fingerprint})
-    return shown, tuple(found)
+    _check(secrets)
+    for secret in secrets:
+        _put(document, secret.field, {MARK: secret.fingerprint})
+    return document, tuple(secrets)
 
 
 def hide(text: str, secrets: Iterable[Secret]) -> str:
     """A text of the caller, such as a dedupe key, with fingerprints instead of the secrets in it."""
-    return Redactor({needle: one.fingerprint for one in secrets for needle in needles(one.value)}).text(text)
+    return Redactor({needle: secret.fingerprint for secret in secrets for needle in needles(secret.value)}).text(text)
 
 
 async def store_secrets(conn: Queryable, job_id: UUID, tenant_id: UUID, secrets: Iterable[Secret]) -> None:
@@ -78,13 +78,13 @@ async def reveal(conn: Queryable, job_id: UUID, tenant_id: UUID, text: str) -> t
     if not rows:
         return text, None
     key, input = secret_key(), orjson.loads(text)
-    known: dict[str, str] = {}
+    values: dict[str, str] = {}
     for row in rows:
         what = f"The secret field {row['field']}"
         value = decrypted(key, row, _context(tenant_id, job_id, row["field"]), what=what)
         _put(input, row["field"], value)
-        known.update((needle, key.fingerprint(tenant_id, value)) for needle in needles(value))
-    return orjson.dumps(input).decode(), Redactor(known)
+        values.update((needle, key.fingerprint(tenant_id, value)) for needle in needles(value))
+    return orjson.dumps(input).decode(), Redactor(values)
 
 
 def decrypted(key: SecretKey, row: Any, context: bytes, *, what: str) -> Any:
@@ -105,10 +105,12 @@ def _context(tenant_id: UUID, job_id: UUID, field: str) -> bytes:
     return f"{tenant_id}|{job_id}|{field}".encode()
 
 
-def _check(found: list[Secret]) -> None:
+def _check(secrets: list[Secret]) -> None:
     reason = f"has fewer than {SHORTEST_SECRET} characters, too few for a secret"
     short = [
-        FieldError(".".join(steps(one.field)), reason) for one in found if not any(True for _ in needles(one.value))
+        FieldError(".".join(steps(secret.field)), reason)
+        for secret in secrets
+        if not any(True for _ in needles(secret.value))
     ]
     if short:
         raise InvalidInput("The input", short)

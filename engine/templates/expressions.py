@@ -57,7 +57,7 @@ class _MeasureOperands(NodeTransformer):
     """Measures what `~` and comparisons look at: they become Python's own operators, which a sandbox cannot hook."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
-        node.nodes = [nodes.Filter(self.visit(one), _MEASURED, [], [], None, None) for one in node.nodes]
+        node.nodes = [nodes.Filter(self.visit(child), _MEASURED, [], [], None, None) for child in node.nodes]
         return node
 
     def visit_Compare(self, node: nodes.Compare | nodes.Operand) -> nodes.Node:
@@ -227,8 +227,8 @@ def _check(tree: nodes.Template) -> None:
         if isinstance(node, nodes.Const):
             as_number(node.value)
         elif isinstance(node, nodes.Filter | nodes.Test):
-            known = _SANDBOX.filters if kind == "filter" else _SANDBOX.tests
-            if node.name not in known or node.dyn_args is not None or node.dyn_kwargs is not None:
+            names = _SANDBOX.filters if kind == "filter" else _SANDBOX.tests
+            if node.name not in names or node.dyn_args is not None or node.dyn_kwargs is not None:
                 raise ValueError(f"there is no {kind} {node.name!r}")
 
 
@@ -255,8 +255,8 @@ def _texts(template: Any) -> Iterator[str]:
     """All strings of a template but its keys."""
     waiting = [template]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping | list):
-            waiting += one.values() if isinstance(one, Mapping) else one
+        node = waiting.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, Mapping | list):
+            waiting += node.values() if isinstance(node, Mapping) else node

@@ -91,12 +91,12 @@ def choose(functions: Functions, names: str) -> Functions:
 
 def allowed_filters(builtin: Functions) -> Functions:
     """Jinja's filters that plain JSON needs, and ours. Each measures its value and options first."""
-    known = choose(builtin, _TEXT_FILTERS) | {"join": _join, "replace": _replace, "round": _round}
-    known["split"] = lambda value, separator=None: as_text(value).split(separator)
-    known["tojson"] = lambda value: as_json(value).decode()
-    known["trim"] = lambda value: as_text(value).strip()
-    known |= {name: _of_lists(one) for name, one in choose(builtin, _LIST_FILTERS).items()}
-    return choose(builtin, QUICK_FILTERS) | {name: _measured(one) for name, one in known.items()}
+    filters = choose(builtin, _TEXT_FILTERS) | {"join": _join, "replace": _replace, "round": _round}
+    filters["split"] = lambda value, separator=None: as_text(value).split(separator)
+    filters["tojson"] = lambda value: as_json(value).decode()
+    filters["trim"] = lambda value: as_text(value).strip()
+    filters |= {name: _of_lists(function) for name, function in choose(builtin, _LIST_FILTERS).items()}
+    return choose(builtin, QUICK_FILTERS) | {name: _measured(function) for name, function in filters.items()}
 
 
 def _refuse(value: Any) -> Any:
@@ -136,7 +136,7 @@ def _of_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 def _join(value: Any, separator: str = "") -> str:
     if isinstance(value, str):
         raise TypeError("takes a list, not a text")
-    parts = [as_text(one) for one in value]
+    parts = [as_text(item) for item in value]
     if sum(map(len, parts)) + len(parts) * len(str(separator)) > LARGEST_RESULT:
         raise ValueError("the joined text is too large")
     return str(separator).join(parts)

@@ -97,12 +97,12 @@ def _value(expression: Expression, scope: Mapping[str, Any]) -> Any:
 
 def _check_text(text: str, path: str, names: Collection[str] | None) -> list[FieldError]:
     try:
-        roots = {found[0] for found in references(text)}
+        roots = {reference[0] for reference in references(text)}
     except TemplateError as error:
         return [FieldError(path, error.reason)]
     unknown = [] if names is None else sorted(roots - set(names))
-    known = ", ".join(sorted(names or ())) or "none"
-    return [FieldError(path, f"{name!r} is not defined here (known: {known})") for name in unknown]
+    allowed = ", ".join(sorted(names or ())) or "none"
+    return [FieldError(path, f"{name!r} is not defined here (known: {allowed})") for name in unknown]
 
 
 def _braced(condition: str) -> str:

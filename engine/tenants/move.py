@@ -24,7 +24,7 @@ from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.pauses import pause, wait_until_paused
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.metering.usage import meter_usage
-from atlas.engine.tenants.removal import MOST_COUNTED, WAIT_SECONDS, WORK, wait_for_open_transactions
+from atlas.engine.tenants.removal import MAX_COUNTED, WAIT_SECONDS, WORK, wait_for_open_transactions
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.webhooks.deliver import deliver_events
 from atlas.errors import Conflict, Refused
@@ -90,7 +90,7 @@ async def _mark(conn: Connection, tenant: Tenant, to: str | None, reason: str | 
 async def _wait_for_ends(conn: Connection, tenant_id: UUID) -> AsyncIterator[str]:
     """Wait until no job and no recurring function of the tenant runs."""
     while True:
-        work = await fetch_row(conn, WORK, tenant_id=tenant_id, limit=MOST_COUNTED)
+        work = await fetch_row(conn, WORK, tenant_id=tenant_id, limit=MAX_COUNTED)
         assert work is not None
         running = {"running jobs": work["running"], "running recurring functions": work["functions"]}
         if not any(running.values()):

@@ -59,9 +59,9 @@ class TenantImport:
             self._file = zipfile.ZipFile(path)
             text = self._file.read(MANIFEST)
         if orjson.loads(text).get("format") != FORMAT:
-            found = orjson.loads(text).get("format")
+            file_format = orjson.loads(text).get("format")
             remedy = "Import it with the version of Atlas that wrote it, or a newer one."
-            raise UnusableFile(f"{path} has the format {found!r}; this Atlas reads {FORMAT}.", remedy=remedy)
+            raise UnusableFile(f"{path} has the format {file_format!r}; this Atlas reads {FORMAT}.", remedy=remedy)
         with self._reading():
             self.manifest = TenantManifest.model_validate_json(text)
         self.read = TenantFile(self.manifest, hashlib.sha256(text).hexdigest(), path.stat().st_size)
@@ -126,27 +126,27 @@ class TenantImport:
                 f"{self._path} is from a newer Atlas, {manifest.atlas}: it has other columns of {', '.join(unknown)}.",
                 remedy="Upgrade this installation first.",
             )
-        found = await fetch_row(
+        facts = await fetch_row(
             conn,
             FACTS,
             tenant_id=manifest.tenant_id,
             slug=manifest.slug,
-            definitions=[one["key"] for one in manifest.definitions],
-            workflows=[one["key"] for one in manifest.workflows],
-            versions=[one["version"] for one in manifest.workflows],
+            definitions=[definition["key"] for definition in manifest.definitions],
+            workflows=[workflow["key"] for workflow in manifest.workflows],
+            versions=[workflow["version"] for workflow in manifest.workflows],
         )
-        assert found is not None
-        if found["has_id"]:
+        assert facts is not None
+        if facts["has_id"]:
             raise Conflict(
                 f"Tenant {manifest.slug} is here already.", remedy="It was imported before; nothing is to be done."
             )
-        if found["has_slug"]:
+        if facts["has_slug"]:
             raise Conflict(
                 f"There is another tenant {manifest.slug} here.",
                 remedy="Slugs cannot be changed; remove one of the two.",
             )
-        missing = [f"the definition {key}" for key in found["no_definitions"]]
-        missing += [f"the workflow {key}" for key in found["no_workflows"]]
+        missing = [f"the definition {key}" for key in facts["no_definitions"]]
+        missing += [f"the workflow {key}" for key in facts["no_workflows"]]
         if missing:
             raise Conflict(f"Its jobs need {', '.join(missing)} here.", remedy="Add them to this installation first.")
         if strange := sorted(set(manifest.secret_keys) - set(secret_keys)):
@@ -154,7 +154,7 @@ class TenantImport:
                 f"Its secrets are encrypted with the key {', '.join(strange)}, which this installation does not have.",
                 remedy="Installations that tenants move between share one secret key: see ATLAS_SECRET_KEY_FILE.",
             )
-        return int(found["event_cursor"]) - manifest.event_cursor
+        return int(facts["event_cursor"]) - manifest.event_cursor
 
     async def _bring_rows(self, conn: Connection, name: str, shift: int) -> None:
         columns, done = list(self.manifest.tables[name].columns), 0
@@ -255,10 +255,10 @@ class TenantImport:
 
 def _some(lines: Iterator[bytes]) -> list[bytes]:
     """The next lines, as many as one statement carries."""
-    found, size = list[bytes](), 0
+    rows, size = list[bytes](), 0
     for line in lines:
-        found.append(line)
+        rows.append(line)
         size += len(line)
-        if len(found) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+        if len(rows) == ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             break
-    return found
+    return rows

@@ -46,7 +46,7 @@ BATCH = 500
 # Between two looks at what a removal waits for.
 WAIT_SECONDS = 0.25
 # Work that has not ended is counted up to this number.
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 # How another transaction that is at the same rows shows itself. The step is repeated.
 CROSSED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 
@@ -136,7 +136,7 @@ async def list_removals(conn: Queryable) -> list[UUID]:
 
 
 async def _require_no_work(conn: Connection, tenant: Tenant) -> None:
-    row = await fetch_row(conn, WORK, tenant_id=tenant.id, limit=MOST_COUNTED)
+    row = await fetch_row(conn, WORK, tenant_id=tenant.id, limit=MAX_COUNTED)
     assert row is not None
     names = {
         "queued": "queued jobs",
@@ -144,14 +144,12 @@ async def _require_no_work(conn: Connection, tenant: Tenant) -> None:
         "requests": "open requests for workflows",
         "functions": "running recurring functions",
     }
-    found = [
-        f"{row[key]:,}{' or more' if row[key] >= MOST_COUNTED else ''} {name}"
-        for key, name in names.items()
-        if row[key]
+    counts = [
+        f"{row[key]:,}{' or more' if row[key] >= MAX_COUNTED else ''} {name}" for key, name in names.items() if row[key]
     ]
-    if found:
+    if counts:
         raise Conflict(
-            f"Tenant {tenant.slug} has work that has not ended: {', '.join(found)}.",
+            f"Tenant {tenant.slug} has work that has not ended: {', '.join(counts)}.",
             remedy="Wait for its end, or have the removal cancel it (--cancel, ?cancel=true).",
         )
 
@@ -161,8 +159,8 @@ async def wait_for_open_transactions(transaction: Transaction) -> AsyncIterator[
     waits: set[str] | None = None
     while True:
         async with transaction() as conn:
-            found = {row["id"] for row in await fetch(conn, OPEN_TRANSACTIONS)}
-        waits = found if waits is None else waits & found
+            open_ids = {row["id"] for row in await fetch(conn, OPEN_TRANSACTIONS)}
+        waits = open_ids if waits is None else waits & open_ids
         if not waits:
             return
         yield RemovalStep("waited", "transactions that began before it", len(waits))
@@ -194,7 +192,7 @@ async def _step(conn: Connection, tenant_id: UUID, actor: Actor, batch: int) -> 
         return None
     if row["removed"]:
         return RemovalStep("removed", row["kind"], row["removed"])
-    work = await fetch_row(conn, WORK, tenant_id=tenant_id, limit=MOST_COUNTED)
+    work = await fetch_row(conn, WORK, tenant_id=tenant_id, limit=MAX_COUNTED)
     assert work is not None
     return RemovalStep("waited", "running jobs", work["running"])
 
@@ -214,8 +212,8 @@ async def _remove(conn: Connection, tenant: Any, actor: Actor) -> None:
     await record(conn, _event("TENANT_REMOVED", tenant["id"], actor, **facts))
 
 
-def _rows(found: Any | None) -> dict[str, int]:
-    return {} if found is None else orjson.loads(found["rows"])
+def _rows(row: Any | None) -> dict[str, int]:
+    return {} if row is None else orjson.loads(row["rows"])
 
 
 def _event(action: str, tenant_id: UUID, actor: Actor, **facts: Any) -> Event:

@@ -77,9 +77,9 @@ async def edit_tenant(
     if_match: Precondition | None = None,
 ) -> Tenant:
     """Change a tenant's name, time zone, limits or retention; what `changes` does not name stays as it is."""
-    wanted = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
-    _check(tenant.slug, wanted["name"], wanted["timezone"], changes.get("limits"), changes.get("retention"))
-    facts = {name: wanted[name] for name in sorted(changes) if name in wanted}
+    values = {name: changes.get(name, getattr(tenant, name)) for name in ("name", "timezone", "limits", "retention")}
+    _check(tenant.slug, values["name"], values["timezone"], changes.get("limits"), changes.get("retention"))
+    facts = {name: values[name] for name in sorted(changes) if name in values}
     texts = {name: facts[name] for name in ("name", "timezone") if name in facts}
     documents = {name: as_json(facts[name]) for name in ("limits", "retention") if name in facts}
     data = cast("TenantUpdateInput", texts | documents)
@@ -152,35 +152,35 @@ def _check(
 
 def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
     """The numbers that the claim and the API use, and the limits with a model of their own."""
-    found = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
+    errors = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):
-            found.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
+            errors.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
     if "weight" in limits and not _is_weight(limits["weight"]):
-        found.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MAX_WEIGHT}"))
-    found += check_rate(limits.get("rate"), limits.get("burst"), path="limits.")
+        errors.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MAX_WEIGHT}"))
+    errors += check_rate(limits.get("rate"), limits.get("burst"), path="limits.")
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
-        return [*found, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
+        return [*errors, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
     for thing, most in limits.get("quotas", {}).items():
         if thing not in QUOTAS:
-            found.append(FieldError(f"limits.quotas.{thing}", f"is none of {', '.join(QUOTAS)}"))
+            errors.append(FieldError(f"limits.quotas.{thing}", f"is none of {', '.join(QUOTAS)}"))
         elif not _is_count(most):
-            found.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {LARGEST:,}"))
+            errors.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {LARGEST:,}"))
     for name in sorted(_models.keys() & limits.keys()):
         try:
             _models[name].validate_json(orjson.dumps(limits[name]))
         except ValidationError as error:
-            found += [FieldError(f"limits.{name}.{one.field}", one.reason) for one in field_errors(error)]
-    return found
+            errors += [FieldError(f"limits.{name}.{problem.field}", problem.reason) for problem in field_errors(error)]
+    return errors
 
 
 def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
     kinds = ", ".join(DEFAULT_DAYS)
-    found = [FieldError(f"retention.{name}", f"is none of {kinds}") for name in retention if name not in DEFAULT_DAYS]
-    wanted = f"must be a whole number of days from 1 to {LARGEST:,}, or null to keep them for ever"
-    return found + [
-        FieldError(f"retention.{name}", wanted)
+    errors = [FieldError(f"retention.{name}", f"is none of {kinds}") for name in retention if name not in DEFAULT_DAYS]
+    reason = f"must be a whole number of days from 1 to {LARGEST:,}, or null to keep them for ever"
+    return errors + [
+        FieldError(f"retention.{name}", reason)
         for name, days in retention.items()
         if name in DEFAULT_DAYS and days is not None and not _is_count(days)
     ]

@@ -117,11 +117,11 @@ class Cron(BaseTrigger):  # type: ignore[misc]  # APScheduler has no types
 
     def _real_after(self, start: datetime) -> datetime:
         while True:
-            found = next(CronSim(self.fields, start), None)
-            if found is None:
+            moment = next(CronSim(self.fields, start), None)
+            if moment is None:
                 raise _never(self.fields)
             # In UTC: Python compares two times of one zone by their local clocks.
-            now, due = start.astimezone(UTC), found.astimezone(UTC)
+            now, due = start.astimezone(UTC), moment.astimezone(UTC)
             changes = clock_changes(self.zone, now - DAY, max(now, due) + DAY)
             if not changes:
                 return due
@@ -156,14 +156,14 @@ def check_cron(expression: str) -> list[FieldError]:
     """What is wrong with an expression, with the position of each mistake."""
     text = expression.strip()
     if text.startswith("@"):
-        known = ", ".join(sorted(NAMES))
-        return [] if text.lower() in NAMES else [FieldError("cron_expr", f"{text!r} is none of the names {known}")]
+        names = ", ".join(sorted(NAMES))
+        return [] if text.lower() in NAMES else [FieldError("cron_expr", f"{text!r} is none of the names {names}")]
     parts = text.split()
     if len(expression) > LONGEST:
         return [FieldError("cron_expr", f"is longer than {LONGEST} characters")]
     if len(parts) != 5:
-        wanted = "minute, hour, day of the month, month, day of the week"
-        return [FieldError("cron_expr", f"has {len(parts)} fields instead of 5 ({wanted})")]
+        expected = "minute, hour, day of the month, month, day of the week"
+        return [FieldError("cron_expr", f"has {len(parts)} fields instead of 5 ({expected})")]
     wrong = [FieldError("cron_expr", reason) for reason in _wrong_terms(expression, parts)]
     return wrong or _check_whole(expression, parts)
 
@@ -212,10 +212,10 @@ def _ends_early(name: str, range_: str) -> str | None:
 
 def _no_such_week(number: int, term: str) -> str | None:
     day, _, week = term.partition("#")
-    one = _number(day)
-    if number != 4 or one is None or not _reads(f"* * * * {day}") or not week.isdigit():
+    weekday = _number(day)
+    if number != 4 or weekday is None or not _reads(f"* * * * {day}") or not week.isdigit():
         return None
-    return f"no month has a day {day} number {week}, which is 1 to 5; {one}L is the last one of a month"
+    return f"no month has a day {day} number {week}, which is 1 to 5; {weekday}L is the last one of a month"
 
 
 def _number(text: str) -> int | None:

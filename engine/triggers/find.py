@@ -28,10 +28,10 @@ DESCRIBED = ("zone", "target_exists", "last_result", "last_job_id")
 
 async def find_trigger(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None) -> Trigger:
     """One trigger; `NotFound` if there is none, or if it is another tenant's."""
-    found = await describe(conn, [await find_row(conn, trigger_id, tenant_id=tenant_id)])
-    if not found:
+    triggers = await describe(conn, [await find_row(conn, trigger_id, tenant_id=tenant_id)])
+    if not triggers:
         raise _unknown(trigger_id)
-    return found[0]
+    return triggers[0]
 
 
 async def find_row(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None = None) -> "models.JobTrigger":
@@ -69,8 +69,8 @@ async def list_fires(
 
 async def describe(conn: Queryable, rows: Sequence["models.JobTrigger"]) -> list[Trigger]:
     """The triggers of these rows, but for those whose tenant was removed meanwhile."""
-    found = await conn.fetch(DESCRIBE.sql, *DESCRIBE.bind({"ids": [row.id for row in rows]}))
-    facts = {str(row["id"]): {name: row[name] for name in DESCRIBED} for row in found}
+    described = await conn.fetch(DESCRIBE.sql, *DESCRIBE.bind({"ids": [row.id for row in rows]}))
+    facts = {str(row["id"]): {name: row[name] for name in DESCRIBED} for row in described}
     return [from_row(Trigger, row, **facts[row.id]) for row in rows if row.id in facts]
 
 

@@ -100,7 +100,9 @@ class FiringBatch:
         """Leave out these triggers and these firings."""
         for id in gone:
             del self.triggers[id]
-        self.firings = [one for one in self.firings if one.id not in repeated and one.trigger.id in self.triggers]
+        self.firings = [
+            firing for firing in self.firings if firing.id not in repeated and firing.trigger.id in self.triggers
+        ]
         self.audit = [event for event in self.audit if event["trigger_id"] in self.triggers]
 
 
@@ -120,10 +122,10 @@ async def render_inputs(asked: Sequence[tuple[Firing, dict[str, Any]]]) -> float
 async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MAX_WORK, run: Run = run_here) -> None:
     """Render the trigger's template, or mark the firing as failed."""
     trigger = firing.trigger
-    known = {"trigger": {"id": str(trigger.id), "label": trigger.label}, **scope}
+    context = {"trigger": {"id": str(trigger.id), "label": trigger.label}, **scope}
     try:
         template = trigger.payload_template
-        firing.input = await run(render, template, known, path="payload_template", budget=Budget(work))
+        firing.input = await run(render, template, context, path="payload_template", budget=Budget(work))
     except HelperFailed:
         raise
     except Exception as error:
@@ -134,8 +136,8 @@ async def render_input(firing: Firing, scope: dict[str, Any], *, work: int = MAX
 async def prepare(conn: Connection, firings: Sequence[Firing], actor: Actor) -> None:
     """Check what the firings are to start and make its rows. A firing that cannot start is marked as failed."""
     starting = [firing for firing in firings if firing.result == "fired"]
-    jobs = [one for one in starting if one.trigger.workflow is None]
-    published = await load_admissions(conn, {(_type_of(one), one.trigger.tenant_id) for one in jobs}) if jobs else {}
+    jobs = [firing for firing in starting if firing.trigger.workflow is None]
+    published = await load_admissions(conn, {(_type_of(job), job.trigger.tenant_id) for job in jobs}) if jobs else {}
     with _traced(starting):
         for number, firing in enumerate(starting, 1):
             try:
@@ -205,7 +207,7 @@ async def _fire_alone(conn: Connection, now: datetime, firing: Firing) -> bool:
 
 
 async def _send(conn: Connection, batch: FiringBatch, actor: Actor) -> Any:
-    recorded = {one.trigger.id: one for one in batch.firings if one.result in ("fired", "failed")}
+    recorded = {firing.trigger.id: firing for firing in batch.firings if firing.result in ("fired", "failed")}
     with refusals():
         return await fetch_row(
             conn,
@@ -342,8 +344,8 @@ def _audit_row(firing: Firing, actor: Actor) -> dict[str, Any] | None:
 
 
 def _error_of(firing: Firing, now: datetime) -> dict[str, Any]:
-    found = {"message": firing.error, "at": now, "due_at": firing.due_at, "event_id": firing.event_id}
-    return {key: value for key, value in found.items() if value is not None}
+    document = {"message": firing.error, "at": now, "due_at": firing.due_at, "event_id": firing.event_id}
+    return {key: value for key, value in document.items() if value is not None}
 
 
 def _text(rows: Sequence[dict[str, Any]]) -> str:

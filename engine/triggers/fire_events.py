@@ -88,7 +88,7 @@ async def _fire_events(conn: Connection, which: dict[str, Any], held: list[UUID]
     recorded = await fire_batch(conn, batch)
     if recorded is None:
         return Polled(next_in=BUSY_SECONDS)
-    return Polled(fired=sum(one.result == "fired" for one in recorded), next_in=0.0 if events else None)
+    return Polled(fired=sum(firing.result == "fired" for firing in recorded), next_in=0.0 if events else None)
 
 
 def matches_name(pattern: str, name: str) -> bool:
@@ -113,10 +113,10 @@ async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tup
     firings: list[Firing] = []
     took = 0.0
     for event in waiting:
-        found = [_firing(trigger, event) for trigger, since in triggers if _matches(trigger, since, event)]
+        matching = [_firing(trigger, event) for trigger, since in triggers if _matches(trigger, since, event)]
         scope = event.scope
-        took += await render_inputs([(firing, scope) for firing in found])
-        firings += found
+        took += await render_inputs([(firing, scope) for firing in matching])
+        firings += matching
         events.append(event)
         if len(firings) >= FIRINGS_AT_ONCE or took >= RENDERING_SECONDS:
             break
@@ -128,8 +128,8 @@ async def _find_firings(conn: Connection, waiting: Sequence[StoredEvent]) -> tup
 
 def _matches(trigger: Trigger, since: datetime, event: StoredEvent) -> bool:
     # An event from before the trigger was added, enabled or given this name does not fire it.
-    known = trigger.tenant_id == event.tenant_id and since <= event.created_at
-    return known and matches_name(trigger.event_name or "", event.name)
+    is_candidate = trigger.tenant_id == event.tenant_id and since <= event.created_at
+    return is_candidate and matches_name(trigger.event_name or "", event.name)
 
 
 def _firing(trigger: Trigger, event: StoredEvent) -> Firing:
@@ -141,13 +141,13 @@ async def _swallow(conn: Connection, firings: Sequence[Firing], now: datetime) -
 
     Only one that starts something swallows another.
     """
-    watched = [one for one in firings if _has_window(one)]
+    watched = [firing for firing in firings if _has_window(firing)]
     rows = await fetch(
         conn,
         RECENT,
-        triggers=[one.trigger.id for one in watched],
-        hashes=[one.payload_hash for one in watched],
-        windows=[one.trigger.dedupe_window_seconds for one in watched],
+        triggers=[firing.trigger.id for firing in watched],
+        hashes=[firing.payload_hash for firing in watched],
+        windows=[firing.trigger.dedupe_window_seconds for firing in watched],
         now=now,
     )
     started: dict[Any, UUID | None] = {(row["trigger_id"], row["payload_hash"]): row["job_id"] for row in rows}

@@ -92,7 +92,7 @@ async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, hel
     if recorded is None:
         return Polled(next_in=BUSY_SECONDS)
     # More may be due by now, or may not have fitted in: poll again at once.
-    return Polled(fired=sum(one.result != "missed" for one in recorded), next_in=0.0 if rows else None)
+    return Polled(fired=sum(firing.result != "missed" for firing in recorded), next_in=0.0 if rows else None)
 
 
 async def _plan_all(rows: Sequence[Any], now: datetime) -> FiringBatch:
@@ -103,18 +103,18 @@ async def _plan_all(rows: Sequence[Any], now: datetime) -> FiringBatch:
         trigger = trigger_of(row)
         batch.triggers[trigger.id] = trigger
         try:
-            found = _plan(trigger, row, now, room=FIRINGS_AT_ONCE - len(batch.firings) + missed)
+            plan = _plan(trigger, row, now, room=FIRINGS_AT_ONCE - len(batch.firings) + missed)
         except InvalidInput as error:
             batch.next_times[trigger.id] = now + BROKEN_PAUSE
             batch.broken[trigger.id] = {"message": str(error), "at": now, "open_since": trigger.first_due}
             batch.audit.append(audit_row(trigger, "TRIGGER_FAILED", str(error)))
             continue
-        batch.next_times[trigger.id] = found.next_fire_at
-        asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in found.fire]
+        batch.next_times[trigger.id] = plan.next_fire_at
+        asked = [(_firing(trigger, due), schedule_scope(trigger, due)) for due in plan.fire]
         took += await render_inputs(asked)
         batch.firings += [firing for firing, _ in asked]
-        _note_missed(batch, trigger, found)
-        missed += len(found.missed)
+        _note_missed(batch, trigger, plan)
+        missed += len(plan.missed)
         if len(batch.firings) - missed >= FIRINGS_AT_ONCE or missed >= MISSED_AT_ONCE or took >= RENDERING_SECONDS:
             break
     return batch
@@ -126,16 +126,18 @@ def schedule_scope(trigger: Trigger, due: datetime) -> dict[str, Any]:
 
 
 def _plan(trigger: Trigger, row: Any, now: datetime, *, room: int) -> Plan:
-    # Nobody knew its times while it could not be computed.
+    # No one knew its times while it could not be computed.
     is_broken = trigger.last_error is not None and "open_since" in trigger.last_error
     return plan(
         cron_of(trigger),
         cast("Policy", trigger.misfire),
         due=first_open(cron_of(trigger), trigger.first_due, row["active_since"] or now),
         now=now,
-        outages=[ALWAYS] if is_broken else [(one.lower or ALWAYS[0], one.upper or ALWAYS[1]) for one in row["outages"]],
+        outages=[ALWAYS]
+        if is_broken
+        else [(outage.lower or ALWAYS[0], outage.upper or ALWAYS[1]) for outage in row["outages"]],
         most=min(room, TIMES_AT_ONCE),
-        most_missed=MISSED_AT_ONCE,
+        max_missed=MISSED_AT_ONCE,
     )
 
 
@@ -143,16 +145,16 @@ def _firing(trigger: Trigger, due: datetime) -> Firing:
     return Firing(trigger, "schedule", due_at=due)
 
 
-def _note_missed(batch: FiringBatch, trigger: Trigger, found: Plan) -> None:
+def _note_missed(batch: FiringBatch, trigger: Trigger, plan: Plan) -> None:
     """A row for each due time that was missed and does not fire, and one audit event for all of them."""
-    if not found.missed:
+    if not plan.missed:
         return
     policy = trigger.misfire
     reason = f"Nothing could fire when it was due, and the misfire policy is {policy}."
-    for first, last in found.missed:
+    for first, last in plan.missed:
         firing = _firing(trigger, first)
         more = "" if first == last else f" So were all due times up to {last:%Y-%m-%d %H:%M} UTC."
         firing.result, firing.job_id, firing.error = "missed", None, reason + more
         batch.firings.append(firing)
-    facts = {"policy": policy, "first": found.missed[0][0].isoformat(), "last": found.missed[-1][1].isoformat()}
+    facts = {"policy": policy, "first": plan.missed[0][0].isoformat(), "last": plan.missed[-1][1].isoformat()}
     batch.audit.append(audit_row(trigger, "TRIGGER_MISSED", "Due times passed while nothing could fire.", **facts))

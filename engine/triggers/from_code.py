@@ -35,10 +35,13 @@ async def sync_code_schedules(pool: Pool) -> None:
     """Add, change and remove triggers as the code of this process says. What cannot be done is logged."""
     try:
         async with borrow(pool, within=TRANSACTION_SECONDS) as conn:
-            stored = {(one.tenant_id, *one.target): one for one in map(trigger_of, await fetch(conn, FROM_CODE))}
-            wanted = {await _set(conn, schedule, stored) for schedule in declared_schedules().values()}
+            stored = {
+                (trigger.tenant_id, *trigger.target): trigger
+                for trigger in map(trigger_of, await fetch(conn, FROM_CODE))
+            }
+            declared_ids = {await _set(conn, schedule, stored) for schedule in declared_schedules().values()}
             for key, trigger in stored.items():
-                if key not in wanted and trigger.declared_by is not None and _no_longer_says(trigger.declared_by):
+                if key not in declared_ids and trigger.declared_by is not None and _no_longer_says(trigger.declared_by):
                     await remove_trigger(conn, trigger.id, actor=_actor(trigger.declared_by))
                     log.info("schedule of the code removed", trigger_id=str(trigger.id), target=key[2])
     except (*UNREACHABLE, asyncpg.PostgresError, AtlasError) as error:

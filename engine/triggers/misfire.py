@@ -49,12 +49,12 @@ def first_open(cron: Cron, due: datetime | None, start: datetime) -> datetime:
 
 
 def plan(
-    cron: Cron, policy: Policy, *, due: datetime, now: datetime, outages: Sequence[Outage], most: int, most_missed: int
+    cron: Cron, policy: Policy, *, due: datetime, now: datetime, outages: Sequence[Outage], most: int, max_missed: int
 ) -> Plan:
     """Plan a schedule whose first open due time is `due`, for at most `most` times; the next plan has the others."""
     fire: list[datetime] = []
     missed: list[tuple[datetime, datetime]] = []
-    while due <= now and len(fire) < most and len(missed) < most_missed:
+    while due <= now and len(fire) < most and len(missed) < max_missed:
         end = None if policy == "all" else next((end for began, end in outages if began < due <= end), None)
         following = cron.get_next_fire_time(due, now)
         if end is None or (policy == "latest" and following > min(end, now)):

@@ -63,8 +63,8 @@ def _check_event(name: str) -> list[FieldError]:
 def _check_target(spec: TriggerSpec) -> list[FieldError]:
     named = [kind for kind in TARGETS if getattr(spec, kind) is not None]
     if len(named) != 1:
-        found = " and ".join(named) or "none"
-        return [FieldError("target", f"name one of {', '.join(TARGETS)}; there is {found}")]
+        names = " and ".join(named) or "none"
+        return [FieldError("target", f"name one of {', '.join(TARGETS)}; there is {names}")]
     if getattr(spec, named[0]) == ENGINE_RUN:
         return [FieldError(named[0], f"{ENGINE_RUN} {NOT_A_JOB}")]
     return check_name(named[0], getattr(spec, named[0]))

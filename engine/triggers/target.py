@@ -37,8 +37,8 @@ async def _misfits(conn: Connection, tenant_id: UUID, spec: TriggerSpec) -> list
     row = await fetch_row(conn, SCHEMA, job_type=job_type, workflow=spec.workflow, tenant_id=tenant_id)
     if row is None:
         return []
-    found = template_errors(
+    errors = template_errors(
         orjson.loads(row["input_schema"]), spec.payload_template, is_constant, has_formats=row["has_formats"]
     )
     reason = f"so it can never fit {job_type or spec.workflow}"
-    return [FieldError(".".join(filter(None, [FIELD, one.field])), f"{one.reason}, {reason}") for one in found]
+    return [FieldError(".".join(filter(None, [FIELD, error.field])), f"{error.reason}, {reason}") for error in errors]

@@ -6,15 +6,15 @@ from urllib.parse import urlsplit
 
 from atlas.settings import Networks
 
-LONGEST_ADDRESS = 4000
+MAX_ADDRESS_LENGTH = 4000
 
 _PRINTABLE = re.compile(r"[\x21-\x7e]*")
 
 
 def check_address(text: str) -> str:
     """Return the address; ValueError with the reason why it cannot be called."""
-    if len(text) > LONGEST_ADDRESS:
-        raise ValueError(f"has more than {LONGEST_ADDRESS:,} characters")
+    if len(text) > MAX_ADDRESS_LENGTH:
+        raise ValueError(f"has more than {MAX_ADDRESS_LENGTH:,} characters")
     if not _PRINTABLE.fullmatch(text):
         raise ValueError("holds a space, a control character or a letter beyond ASCII; encode it")
     try:

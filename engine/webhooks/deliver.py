@@ -31,8 +31,11 @@ async def deliver_events(conn: Connection, *, limit: int = EVENTS_AT_ONCE) -> bo
     async with conn.transaction(isolation="read_committed"):
         row = await fetch_row(conn, TAKE, limit=limit)
         assert row is not None
-        found = orjson.loads(row["deliveries"]) if row["deliveries"] is not None else []
-        jobs = [_delivery(UUID(one["webhook_id"]), UUID(one["tenant_id"]), one["body"]) for one in found]
+        deliveries = orjson.loads(row["deliveries"]) if row["deliveries"] is not None else []
+        jobs = [
+            _delivery(UUID(delivery["webhook_id"]), UUID(delivery["tenant_id"]), delivery["body"])
+            for delivery in deliveries
+        ]
         await enqueue_many(conn, jobs, actor=ATLAS)
     return bool(row["more"])
 

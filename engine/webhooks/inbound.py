@@ -38,7 +38,7 @@ KNOWN_TO = statement("engine/webhooks/sql/hooks_known_to.sql")
 
 # How far the timestamp of a message may be from the database's clock.
 TOLERANCE_SECONDS = 300.0
-LONGEST_ID = 200
+MAX_ID_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,10 @@ async def remove_hook(conn: Connection, hook_id: UUID, *, actor: Actor, tenant_i
 
 async def find_hook(conn: Connection, hook_id: UUID, *, tenant_id: UUID | None = None) -> InboundHook:
     """One hook; NotFound if there is none, or if it is another tenant's."""
-    found = await list_hooks(conn, tenant_id=tenant_id, id=hook_id, limit=1)
-    if not found:
+    hooks = await list_hooks(conn, tenant_id=tenant_id, id=hook_id, limit=1)
+    if not hooks:
         raise _unknown(hook_id)
-    return found[0]
+    return hooks[0]
 
 
 async def list_hooks(
@@ -160,7 +160,7 @@ async def load_secret(conn: Connection, key: str) -> HookSecret | None:
 def check_signature(hook: HookSecret, headers: Mapping[str, str], body: bytes) -> None:
     """Raise NotAccepted unless the message has an id, a time, and a signature made with the hook's secret."""
     id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
-    well_formed = 0 < len(id) <= LONGEST_ID and id.isprintable() and timestamp.isdecimal() and len(timestamp) <= 12
+    well_formed = 0 < len(id) <= MAX_ID_LENGTH and id.isprintable() and timestamp.isdecimal() and len(timestamp) <= 12
     if not is_signed(hook.secrets, headers, body) or not well_formed:
         raise NotAccepted(
             "The message is not signed with this hook's secret.",

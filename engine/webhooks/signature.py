@@ -42,8 +42,8 @@ def is_signed(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -
     """
     id, timestamp = headers.get(ID, ""), headers.get(TIMESTAMP, "")
     expected = [_signature(secret, id, timestamp, body).encode() for secret in secrets]
-    given = [signature.encode() for signature in headers.get(SIGNATURE, "").split(" ")[:MAX_SIGNATURES]]
-    return any(hmac.compare_digest(one, other) for one in expected for other in given)
+    signatures = [signature.encode() for signature in headers.get(SIGNATURE, "").split(" ")[:MAX_SIGNATURES]]
+    return any(hmac.compare_digest(digest, other) for digest in expected for other in signatures)
 
 
 def _signature(secret: str, id: str, timestamp: str, body: bytes) -> str:

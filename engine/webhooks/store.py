@@ -64,8 +64,8 @@ async def edit_webhook(
     async with conn.transaction():
         before = await _hold(conn, webhook_id, tenant_id, if_match)
         values = await values_of(conn, "webhook", webhook_id)
-        wanted = {name: changes.get(name, getattr(before, name)) for name in Webhook.editable}
-        await fetch(conn, EDIT, id=webhook_id, **wanted)
+        edited = {name: changes.get(name, getattr(before, name)) for name in Webhook.editable}
+        await fetch(conn, EDIT, id=webhook_id, **edited)
         webhook = await find_webhook(conn, webhook_id)
         changed = sorted(name for name in Webhook.editable if getattr(webhook, name) != getattr(before, name))
         await record(conn, _event("WEBHOOK_EDITED", webhook, actor, changed=changed), before=values)
@@ -109,10 +109,10 @@ async def remove_webhook(
 
 async def find_webhook(conn: Connection, webhook_id: UUID, *, tenant_id: UUID | None = None) -> Webhook:
     """One webhook; NotFound if there is none, or if it is another tenant's."""
-    found = await list_webhooks(conn, tenant_id=tenant_id, id=webhook_id, limit=1)
-    if not found:
+    webhooks = await list_webhooks(conn, tenant_id=tenant_id, id=webhook_id, limit=1)
+    if not webhooks:
         raise _unknown(webhook_id)
-    return found[0]
+    return webhooks[0]
 
 
 async def list_webhooks(
@@ -137,18 +137,18 @@ async def _hold(conn: Connection, webhook_id: UUID, tenant_id: UUID | None, if_m
     return webhook
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _check(values: Mapping[str, Any]) -> None:
     wrong: list[FieldError] = []
-    if "url" in given:
+    if "url" in values:
         try:
-            check_address(given["url"])
-            check_reachable(given["url"], load_settings().atlas_http_allowed_networks or ())
+            check_address(values["url"])
+            check_reachable(values["url"], load_settings().atlas_http_allowed_networks or ())
         except ValueError as error:
             wrong.append(FieldError("url", str(error)))
-    if "events" in given:
-        wrong += check_events(given["events"])
-    if given.get("description"):
-        wrong += check_name("description", given["description"])
+    if "events" in values:
+        wrong += check_events(values["events"])
+    if values.get("description"):
+        wrong += check_name("description", values["description"])
     if wrong:
         raise InvalidInput("The webhook", wrong)
 
@@ -158,5 +158,5 @@ def _unknown(webhook_id: UUID) -> NotFound:
 
 
 def _event(action: str, webhook: Webhook, actor: Actor, **facts: Any) -> Event:
-    shown = {"url": bare_url(webhook.url), "events": webhook.events, "is_enabled": webhook.is_enabled}
-    return Event(action, "webhook", str(webhook.id), actor, webhook.tenant_id, meta={**shown, **facts})
+    document = {"url": bare_url(webhook.url), "events": webhook.events, "is_enabled": webhook.is_enabled}
+    return Event(action, "webhook", str(webhook.id), actor, webhook.tenant_id, meta={**document, **facts})

@@ -52,8 +52,8 @@ async def note_failure(conn: Connection, target: Target, error: str, *, gone: bo
     """A delivery failed. The webhook is disabled if it has failed for too long, or if its server says it is gone."""
     days = MAX_FAILING_SECONDS / 86_400
     reason = "its server responded with 410, gone" if gone else f"no delivery has succeeded for {days:g} days"
-    shown = stored_text(error)[:MAX_ERROR_LENGTH]
-    values = {"error": shown, "gone": gone, "reason": reason, "most_seconds": MAX_FAILING_SECONDS}
+    text = stored_text(error)[:MAX_ERROR_LENGTH]
+    values = {"error": text, "gone": gone, "reason": reason, "max_seconds": MAX_FAILING_SECONDS}
     async with conn.transaction():
         row = await fetch_row(conn, NOTE_FAILURE, id=target.id, **values)
         if row is not None:

@@ -42,7 +42,7 @@ COUNT_PENDING = statement("engine/workflows/sql/count_pending.sql")
 
 REVIEW_EXPIRES = timedelta(days=7)
 # No one decides more of them one by one.
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 # What a decision changes.
 UNDECIDED = {"status": "pending", "decided_at": None, "decided_by": None, "comment": None}
 
@@ -87,8 +87,8 @@ async def decide_approval(
 
 async def record_refusal(conn: Connection, approval_id: UUID, actor: Actor, refusal: Refused) -> None:
     """Record that a decision was refused, after the transaction in which it was: that one left nothing."""
-    found = await list_approvals(conn, id=approval_id, limit=1)
-    tenant_id = found[0].tenant_id if found else None
+    approvals = await list_approvals(conn, id=approval_id, limit=1)
+    tenant_id = approvals[0].tenant_id if approvals else None
     event = Event("DECISION_REFUSED", "approval", str(approval_id), actor, tenant_id, refusal.message, "warn")
     await record(conn, event)
 
@@ -96,10 +96,10 @@ async def record_refusal(conn: Connection, approval_id: UUID, actor: Actor, refu
 async def expire_approvals(conn: Connection, *, run_ids: Sequence[UUID] | None = None) -> int:
     """Close the approvals that have expired, and wake the runs that asked. Returns how many runs."""
     async with conn.transaction():
-        wanted = None if run_ids is None else list(run_ids)
-        await fetch(conn, LOCK_LATE_RUNS, run_ids=wanted)
-        await fetch(conn, LOCK_LATE_INTENTS, run_ids=wanted)
-        rows = await fetch(conn, EXPIRE, run_ids=wanted)
+        ids = None if run_ids is None else list(run_ids)
+        await fetch(conn, LOCK_LATE_RUNS, run_ids=ids)
+        await fetch(conn, LOCK_LATE_INTENTS, run_ids=ids)
+        rows = await fetch(conn, EXPIRE, run_ids=ids)
         asking = sorted({row["run_id"] for row in rows})
         if asking:
             await fetch(conn, WAKE, run_ids=asking)
@@ -145,7 +145,7 @@ async def list_approvals(
 
 async def count_pending(conn: Connection, *, tenant_id: UUID | None = None) -> int:
     """How many approvals can be decided now, 10,000 at most."""
-    return int(await fetch_value(conn, COUNT_PENDING, tenant_id=tenant_id, most=MOST_COUNTED))
+    return int(await fetch_value(conn, COUNT_PENDING, tenant_id=tenant_id, most=MAX_COUNTED))
 
 
 def _check(row: Any, input_hash: str | None) -> None:

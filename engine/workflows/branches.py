@@ -59,7 +59,7 @@ async def side_by_side(branches: Sequence[Branch], work: Sequence[Callable[[], A
     If one waits, the whole waits (Suspended). Otherwise the first error in order is raised, and knows of the other
     failed steps. No branch is stopped because another failed.
     """
-    tasks = [_start(branch, one) for branch, one in zip(branches, work, strict=True)]
+    tasks = [_start(branch, work_item) for branch, work_item in zip(branches, work, strict=True)]
     try:
         if tasks:
             await asyncio.wait(tasks)

@@ -73,8 +73,8 @@ async def _go_on(recorder: Recorder, step: StepPosition, child: NewChild, timeou
 
 
 async def _start(recorder: Recorder, step: StepPosition, child: NewChild, timeout: float | None) -> Never:
-    shown = target_text(child.workflow, child.input)
-    wait = Wait(step.branch.path, step.position, step.name, step.kind, input=shown, child=child, wake_after=timeout)
+    target = target_text(child.workflow, child.input)
+    wait = Wait(step.branch.path, step.position, step.name, step.kind, input=target, child=child, wake_after=timeout)
     await recorder.wait(step, wait)
 
 
@@ -84,9 +84,9 @@ async def _request_review(
     detail = object_text("The approval", {"reason": verdict.reason, "input": child.input}, field="detail")
     expires = REVIEW_EXPIRES.total_seconds()
     question = NewApproval(f"Start {child.workflow}?", expires, detail, orjson.dumps(subject).decode())
-    shown = target_text(child.workflow, child.input)
+    target = target_text(child.workflow, child.input)
     wait = Wait(
-        step.branch.path, step.position, step.name, step.kind, input=shown, approval=question, wake_after=expires
+        step.branch.path, step.position, step.name, step.kind, input=target, approval=question, wake_after=expires
     )
     await recorder.wait(step, wait)
 

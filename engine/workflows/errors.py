@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atlas.engine.jobs.finish import LONGEST_MESSAGE
+from atlas.engine.jobs.finish import MAX_MESSAGE_LENGTH
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.errors import AtlasError
 
@@ -51,7 +51,7 @@ class WorkflowFailed(PermanentError):
     shows_cause = True
 
     def __init__(self, message: str, facts: dict[str, Any], *, remedy: str = "") -> None:
-        super().__init__(message[:LONGEST_MESSAGE], remedy=remedy)
+        super().__init__(message[:MAX_MESSAGE_LENGTH], remedy=remedy)
         self.facts = facts
 
 
@@ -73,14 +73,14 @@ class ReplayDiverged(PermanentError):
 
     audit_action = "WORKFLOW_FAILED"
 
-    def __init__(self, position: str, expected: str, found: str) -> None:
+    def __init__(self, position: str, expected: str, actual: str) -> None:
         super().__init__(
-            f"Replay diverged at {position}: the run recorded {expected}, the code now asks for {found}.",
+            f"Replay diverged at {position}: the run recorded {expected}, the code now asks for {actual}.",
             remedy="Run it with the code it began with, or fork it from a step before the change.",
         )
         self.expected = expected
-        self.found = found
-        self.facts = {"diverged": {"at": position, "expected": expected, "found": found}}
+        self.found = actual
+        self.facts = {"diverged": {"at": position, "expected": expected, "found": actual}}
 
 
 def failed_steps(error: BaseException | None) -> list[Spot]:
@@ -107,4 +107,4 @@ def failure_facts(error: BaseException) -> dict[str, Any]:
 
 def error_json(error: BaseException) -> dict[str, Any]:
     """A step's error as it is stored."""
-    return {"message": describe(error)[:LONGEST_MESSAGE], "type": type(error).__name__}
+    return {"message": describe(error)[:MAX_MESSAGE_LENGTH], "type": type(error).__name__}

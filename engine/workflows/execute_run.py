@@ -7,7 +7,7 @@ import orjson
 
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import CAPPED
-from atlas.engine.jobs.finish import LONGEST_MESSAGE
+from atlas.engine.jobs.finish import MAX_MESSAGE_LENGTH
 from atlas.engine.jobs.verdicts import JobCanceled, Settled, describe
 from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.errors import (
@@ -77,14 +77,14 @@ async def _undo(run: Run, recorder: Recorder, failure: BaseException | None) -> 
             await _undo_one(run, recorder, key)
     except StepFailed as error:
         message = f"{record['message']} Undoing it failed too. {error.message}"
-        raise WorkflowFailed(message[:LONGEST_MESSAGE], {**failure_facts(error), "undoing": True}) from error
+        raise WorkflowFailed(message[:MAX_MESSAGE_LENGTH], {**failure_facts(error), "undoing": True}) from error
     finally:
         current.reset(token)
     raise WorkflowFailed(record.pop("message"), {**record, "compensated": list(reversed(order))}) from failure
 
 
 def _failure_record(run: Run, failure: BaseException) -> dict[str, Any]:
-    record: dict[str, Any] = {"message": describe(failure)[:LONGEST_MESSAGE], **failure_facts(failure)}
+    record: dict[str, Any] = {"message": describe(failure)[:MAX_MESSAGE_LENGTH], **failure_facts(failure)}
     if run.undos:
         record["order"] = list(run.undos)
     return record

@@ -41,7 +41,7 @@ class _Step:
 async def check_fork(conn: Connection, source: Source) -> None:
     """Refuse a fork from a step that is not there (NotFound), or that would reuse what it may not (Conflict)."""
     steps = [_Step(**row) for row in await fetch(conn, STEPS, run_id=source.run_id)]
-    keys = [one.key for one in steps]
+    keys = [step.key for step in steps]
     if source.step not in keys:
         named = ", ".join(near(source.step, keys) or keys[:5])
         raise NotFound("step", source.step, remedy=f"It has {named}." if named else "It has recorded none.")
@@ -50,9 +50,9 @@ async def check_fork(conn: Connection, source: Source) -> None:
 
 async def hold_sources(conn: Connection, sources: Iterable[Source]) -> None:
     """Hold what these forks reuse until the transaction ends; Conflict if one of them may not reuse it any more."""
-    wanted = set(sources)
-    held = {row["id"] for row in await fetch(conn, HOLD, ids=sorted({one.run_id for one in wanted}))}
-    for source in wanted:
+    ids = set(sources)
+    held = {row["id"] for row in await fetch(conn, HOLD, ids=sorted({run_id.run_id for run_id in ids}))}
+    for source in ids:
         if source.run_id not in held:
             raise Conflict(f"Run {source.run_id}, which it is forked from, is gone.", remedy="Ask for a new run.")
         try:
@@ -72,15 +72,15 @@ async def copy_steps(conn: Connection, source: Source, fork_id: UUID) -> None:
 
 def _check_reuse(run_id: UUID, steps: Sequence[_Step], cut: _Step) -> None:
     """Refuse to reuse what the new run may not take for done."""
-    before = [one for one in steps if one.finished_at is not None and one.finished_at <= cut.started_at]
-    acts = [one for one in before if one.kind in _ACTS]
-    if acts and any(one.kind == "failure" for one in steps):
+    before = [step for step in steps if step.finished_at is not None and step.finished_at <= cut.started_at]
+    acts = [step for step in before if step.kind in _ACTS]
+    if acts and any(step.kind == "failure" for step in steps):
         raise Conflict(
             f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
         )
     # Each approval is for what one run did: a second run asks again, before it does anything that rests on it.
     for asked in before:
-        if asked.kind == "approval" and any(_is_after(one, asked) for one in acts):
+        if asked.kind == "approval" and any(_is_after(act, asked) for act in acts):
             raise Conflict(
                 f"Run {run_id} went on to {cut.key!r} by the approval {asked.key!r}, which is for that run alone.",
                 remedy=f"Fork it from {asked.key!r}, or retry the run.",

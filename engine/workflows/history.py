@@ -49,7 +49,7 @@ class RecordedStep:
     event_gone: bool = False
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         return f"{self.kind} {self.name!r}"
 
 
@@ -59,9 +59,9 @@ class History:
     __slots__ = ("_seen", "_steps", "size")
 
     def __init__(self, steps: Iterable[RecordedStep] = ()) -> None:
-        self._steps: dict[Spot, RecordedStep] = {(one.branch, one.position): one for one in steps}
+        self._steps: dict[Spot, RecordedStep] = {(step.branch, step.position): step for step in steps}
         # The characters of all outputs.
-        self.size = sum(len(one.output) for one in self._steps.values() if one.output is not None)
+        self.size = sum(len(step.output) for step in self._steps.values() if step.output is not None)
         self._seen: set[Spot] = set()
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class History:
 
     def outputs(self) -> dict[Spot, str]:
         """The recorded outputs, as they are stored."""
-        return {spot: one.output for spot, one in self._steps.items() if one.output is not None}
+        return {spot: step.output for spot, step in self._steps.items() if step.output is not None}
 
     @property
     def failure(self) -> RecordedStep | None:
@@ -87,7 +87,7 @@ class History:
         if recorded is None:
             return None
         if recorded.name != name or recorded.kind != kind:
-            raise ReplayDiverged(shown_spot(branch, position), recorded.shown, f"{kind} {name!r}")
+            raise ReplayDiverged(format_spot(branch, position), recorded.text, f"{kind} {name!r}")
         self._seen.add((branch, position))
         return recorded
 
@@ -95,10 +95,10 @@ class History:
         """At the end of a run: what it recorded and never asked for again is a divergence."""
         left = sorted(spot for spot in self._steps.keys() - self._seen if spot[0] != UNDO)
         if left:
-            raise ReplayDiverged(shown_spot(*left[0]), self._steps[left[0]].shown, "the end of the workflow")
+            raise ReplayDiverged(format_spot(*left[0]), self._steps[left[0]].text, "the end of the workflow")
 
 
-def shown_spot(branch: str, position: int) -> str:
+def format_spot(branch: str, position: int) -> str:
     """A step's position as text."""
     return f"step {position + 1}" + (f" of branch {branch.rstrip('/')}" if branch else "")
 

@@ -109,11 +109,13 @@ async def request_workflows(
     """Ask for many, all or none, in one round trip."""
     if not intents:
         return []
-    if active_tracer() is None or not any(continued(one.correlation_id) for one in intents):
+    if active_tracer() is None or not any(continued(intent.correlation_id) for intent in intents):
         return await _request(conn, tenant_id, intents, requested_by)
     with span(f"request {intents[0].workflow}", "PRODUCER", attributes={"messaging.system": "atlas"}):
         here = current_traceparent()
-        traced = [replace(one, correlation_id=here) if continued(one.correlation_id) else one for one in intents]
+        traced = [
+            replace(intent, correlation_id=here) if continued(intent.correlation_id) else intent for intent in intents
+        ]
         return await _request(conn, tenant_id, traced, requested_by)
 
 
@@ -127,7 +129,7 @@ async def _request(conn: Connection, tenant_id: UUID, intents: Sequence[NewInten
     if not rows:
         await _refuse_unknown(conn, tenant_id, intents)
         raise await closed_tenant(conn, tenant_id)
-    return [one.id for one in intents]
+    return [intent.id for intent in intents]
 
 
 def intent_row(intent: NewIntent, tenant_id: UUID, requested_by: Actor) -> dict[str, Any]:
@@ -153,10 +155,10 @@ def intent_row(intent: NewIntent, tenant_id: UUID, requested_by: Actor) -> dict[
 
 async def _refuse_unknown(conn: Connection, tenant_id: UUID, intents: Sequence[NewIntent]) -> None:
     """Raise InvalidInput with near names if one of them asks for a workflow that nothing has published."""
-    known = {*await known_workflows(conn, tenant_id), *registered_workflows()}
-    for one in intents:
-        if not one.allow_unknown and one.workflow not in known:
-            raise unknown_name("The request", "workflow", one.workflow, near(one.workflow, known))
+    workflows = {*await known_workflows(conn, tenant_id), *registered_workflows()}
+    for intent in intents:
+        if not intent.allow_unknown and intent.workflow not in workflows:
+            raise unknown_name("The request", "workflow", intent.workflow, near(intent.workflow, workflows))
 
 
 async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH, since: float | None = None) -> PollResult:
@@ -176,8 +178,8 @@ async def take_intents(conn: Connection, engine: str, *, limit: int = BATCH, sin
     except (AtlasError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
         # One of them cannot be decided as it is. Decide them one by one, and let that one fail.
         log.error("a batch of intents could not be decided", reason=str(error))
-        for one in ids:
-            await _decide_alone(conn, one)
+        for intent_id in ids:
+            await _decide_alone(conn, intent_id)
         return PollResult(claimed=len(ids), asked_at=row["asked_at"], is_slow=is_slow)
 
 

@@ -12,7 +12,7 @@ import orjson
 from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.start_right import NotStarted, StartRight
 from atlas.engine.jobs.verdicts import PermanentError, describe
-from atlas.engine.validation import LONGEST_NAME
+from atlas.engine.validation import MAX_NAME_LENGTH
 from atlas.engine.workflows.branches import Branch, current
 from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
 from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
@@ -26,7 +26,7 @@ MAX_BYTES = 64 * 1024 * 1024
 
 def check_step_name(name: str) -> None:
     """Raise if a step cannot have this name."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable():
         raise PermanentError(
             f"Invalid step name {name!r}.", remedy="Step names are one line of 1 to 200 printable characters."
         )
@@ -229,9 +229,9 @@ class Recorder:
         if len(self._written) < self.new_steps:
             return None
         outputs = self.history.outputs()
-        for one in self._written:
-            if one.output is not None:
-                outputs[one.branch, one.position] = one.output
+        for entry in self._written:
+            if entry.output is not None:
+                outputs[entry.branch, entry.position] = entry.output
         digest = hashlib.sha256()
         for (branch, position), output in sorted(outputs.items()):
             digest.update(f"{branch} {position} {output}\n".encode())

@@ -41,8 +41,8 @@ class CodeWorkflow:
         try:
             return self.adapter.validate_json(orjson.dumps(input))
         except ValidationError as error:
-            shown = "; ".join(str(one) for one in field_errors(error)[:5])
-            raise WorkflowFailed(f"The input does not fit the workflow {self.key}: {shown}.", {}) from error
+            text = "; ".join(str(problem) for problem in field_errors(error)[:5])
+            raise WorkflowFailed(f"The input does not fit the workflow {self.key}: {text}.", {}) from error
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -79,15 +79,15 @@ def workflow(
                 f"The workflow {key!r} is not an async function.",
                 remedy="Write it as `async def`; its steps may be plain.",
             )
-        known = _registry.get(key)
-        if known is not None and known.function.__qualname__ != function.__qualname__:
+        registered = _registry.get(key)
+        if registered is not None and registered.function.__qualname__ != function.__qualname__:
             raise DuplicateWorkflow(
-                f"The workflow {key!r} is {known.function.__qualname__} already.",
+                f"The workflow {key!r} is {registered.function.__qualname__} already.",
                 remedy="Give one of the two another key.",
             )
-        _registry[key] = found = CodeWorkflow(key, function, _adapter(key, function), inspect.getdoc(function) or "")
+        _registry[key] = workflow = CodeWorkflow(key, function, _adapter(key, function), inspect.getdoc(function) or "")
         if cron is not None:
-            found.parse({})
+            workflow.parse({})
         declare_schedule("workflow", key, cron, timezone=timezone, tenant=tenant, module=function.__module__)
         return function
 
@@ -99,9 +99,9 @@ def registered_workflows() -> Mapping[str, CodeWorkflow]:
     return _registry
 
 
-def near(key: str, known: Iterable[str]) -> list[str]:
+def near(key: str, names: Iterable[str]) -> list[str]:
     """The known names that are most like this one."""
-    return difflib.get_close_matches(key, sorted(set(known)), n=3, cutoff=0.5)
+    return difflib.get_close_matches(key, sorted(set(names)), n=3, cutoff=0.5)
 
 
 @functools.cache
@@ -119,11 +119,13 @@ def _adapter(key: str, function: Callable[..., Any]) -> TypeAdapter[Any] | None:
         raise AtlasError(
             f"The workflow {key!r} takes ({', '.join(parameters)}).", remedy="A workflow takes the run and its input."
         )
-    wanted: Any = get_type_hints(function).get(parameters[1])
-    plain = wanted is None or wanted is Any or wanted is dict or getattr(wanted, "__origin__", None) is dict
+    annotation: Any = get_type_hints(function).get(parameters[1])
+    plain = (
+        annotation is None or annotation is Any or annotation is dict or getattr(annotation, "__origin__", None) is dict
+    )
     if plain:
         return None
-    adapter = TypeAdapter(wanted)
+    adapter = TypeAdapter(annotation)
     if has_secrets(adapter.json_schema()):
         raise AtlasError(f"The workflow {key!r} {SECRETS_REFUSED}.", remedy=SECRETS_REMEDY)
     return adapter

@@ -21,7 +21,7 @@ async def read_rows(
     return rows
 
 
-def check_status(status: str | None, known: tuple[str, ...]) -> None:
+def check_status(status: str | None, statuses: tuple[str, ...]) -> None:
     """Refuse to filter by a status that does not exist."""
-    if status is not None and status not in known:
-        raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(known)}")])
+    if status is not None and status not in statuses:
+        raise InvalidInput("The filter", [FieldError("status", f"is not one of {', '.join(statuses)}")])

@@ -171,7 +171,7 @@ class Run(RunWaits):
     ) -> str | None:
         """Call a provider as `JobContext.effect` does, as a step whose result is the provider's reference.
 
-        A replay does not call again. Where nobody knows whether it was made, the run waits for a person.
+        A replay does not call again. Where no one knows whether it was made, the run waits for a person.
         """
         check_effect("run.effect", name, function, options)
         branch, attempt = self._recorder.branch(), self._recorder.suspension.attempt
@@ -192,7 +192,7 @@ class Run(RunWaits):
             if not inspect.isawaitable(branch):
                 raise WrongArgument("run.gather", "branches", "calls of the run", branch)
         keys = [str(number) for number in range(len(branches))]
-        works: list[Callable[[], Awaitable[Any]]] = [lambda one=one: one for one in branches]  # type: ignore[misc]
+        works: list[Callable[[], Awaitable[Any]]] = [lambda branch=branch: branch for branch in branches]  # type: ignore[misc]
         return await self.branch_out(name, keys, works)
 
     async def branch_out(self, name: str, keys: list[str], works: list[Callable[[], Awaitable[Any]]]) -> list[Any]:

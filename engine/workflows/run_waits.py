@@ -154,8 +154,8 @@ class RunWaits:
             if step.recorded is None:
                 if not isinstance(time, datetime):
                     raise WrongArgument("run.sleep_until", "time", "a datetime", time)
-                wanted = time if time.tzinfo else time.replace(tzinfo=UTC)
-                await begin_sleep(self._recorder, step, wake_at=min(max(wanted, LONG_AGO), FAR_OFF))
+                moment = time if time.tzinfo else time.replace(tzinfo=UTC)
+                await begin_sleep(self._recorder, step, wake_at=min(max(moment, LONG_AGO), FAR_OFF))
             await time_passed(self._recorder, step)
 
     @overload

@@ -17,11 +17,11 @@ async def require_runnable(conn: Connection, tenant_id: UUID, workflow: str, inp
     One that is not known is refused by the request itself, unless that may be unknown. What policy says is not asked:
     a request that a rule blocks is kept.
     """
-    found = await list_workflows(conn, tenant_id=tenant_id, key=workflow, limit=1)
-    if not found:
+    page = await list_workflows(conn, tenant_id=tenant_id, key=workflow, limit=1)
+    if not page:
         return
     if await load_disabled(conn, [(tenant_id, workflow)]):
         remedy = f"`atlas workflow enable {workflow}` lets it start again."
         raise Refused(f"The workflow {workflow} is disabled.", remedy=remedy)
-    is_declared = found[0].kind == "declared"
-    require_fit(found[0].input_schema, input, what=f"The input of {workflow}", has_formats=is_declared)
+    is_declared = page[0].kind == "declared"
+    require_fit(page[0].input_schema, input, what=f"The input of {workflow}", has_formats=is_declared)

@@ -58,11 +58,11 @@ class StepTimeout(Exception):
 
 async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any:
     """Return what is recorded, or call the function and write its outcome before returning it."""
-    known = step_function(call.function)
+    function = step_function(call.function)
     recorded = step.recorded
     if recorded is not None:
         if recorded.status == "succeeded":
-            return _replayed(step, known, recorded.output)
+            return _replayed(step, function, recorded.output)
         if recorded.status == "failed":
             raise recorder.failure(step)
         if not recorded.due:
@@ -78,13 +78,13 @@ async def perform(recorder: Recorder, step: StepPosition, call: StepCall) -> Any
     if call.within is not None:
         return await _perform_in_transaction(recorder, step, call, attempt, since)
     try:
-        if call.timeout is None and known.is_async and not may_trace():
+        if call.timeout is None and function.is_async and not may_trace():
             result = await call.function(*call.arguments)
         else:
             with span(f"step {step.name}"):
-                result = await _call(recorder, known, call)
-        text = known.dump(result)
-        value = _read_back(known, text)
+                result = await _call(recorder, function, call)
+        text = function.dump(result)
+        value = _read_back(function, text)
     except NotStarted:
         recorder.leave(step.branch)
     except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -136,10 +136,10 @@ async def _perform_in_transaction(
     return value
 
 
-async def _call(recorder: Recorder, known: StepFunction, call: StepCall) -> Any:
+async def _call(recorder: Recorder, function: StepFunction, call: StepCall) -> Any:
     try:
-        async with asyncio.timeout(call.timeout if known.is_async else None) as limit:
-            if known.is_async:
+        async with asyncio.timeout(call.timeout if function.is_async else None) as limit:
+            if function.is_async:
                 return await call.function(*call.arguments)
             return await _call_in_thread(recorder, call, limit)
     except TimeoutError as error:
@@ -212,10 +212,10 @@ def _delay(policy: RetryPolicy, attempt: int, error: BaseException) -> float:
             return policy.delay(attempt - 1)
 
 
-def _read_back(known: StepFunction, text: str) -> Any:
+def _read_back(function: StepFunction, text: str) -> Any:
     """The result as every replay will see it, checked before it is recorded."""
     try:
-        return known.load(text)
+        return function.load(text)
     except ValidationError as error:
         raise PermanentError(
             f"The step's result cannot be read back as its annotated type: {describe(error)}",
@@ -223,9 +223,9 @@ def _read_back(known: StepFunction, text: str) -> Any:
         ) from error
 
 
-def _replayed(step: StepPosition, known: StepFunction, text: str | None) -> Any:
+def _replayed(step: StepPosition, function: StepFunction, text: str | None) -> Any:
     try:
-        return known.load(text)
+        return function.load(text)
     except ValidationError as error:
         raise PermanentError(
             f"What step {step.name!r} recorded does not fit its annotated type now: {describe(error)}",

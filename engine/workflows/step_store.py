@@ -170,7 +170,7 @@ async def load_histories(conn: Connection, run_ids: Sequence[UUID], _is_repeated
     late = [
         run_id
         for run_id, recorded in steps.items()
-        if any(one.approval_status == "pending" and one.due for one in recorded)
+        if any(record.approval_status == "pending" and record.due for record in recorded)
     ]
     if late:
         # They can no longer be decided; recorded before the run acts on it.
@@ -180,10 +180,10 @@ async def load_histories(conn: Connection, run_ids: Sequence[UUID], _is_repeated
 
 
 async def _load(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[RecordedStep]]:
-    found: dict[UUID, list[RecordedStep]] = {}
+    histories: dict[UUID, list[RecordedStep]] = {}
     for run_id, *columns in await fetch(conn, LOAD, runs=list(run_ids)):
-        found.setdefault(run_id, []).append(RecordedStep(*columns))
-    return found
+        histories.setdefault(run_id, []).append(RecordedStep(*columns))
+    return histories
 
 
 async def _cancel(conn: Connection, job_ids: Sequence[UUID], _is_repeated: bool) -> list[bool]:

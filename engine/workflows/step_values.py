@@ -82,36 +82,36 @@ class StepFunction:
 
 PLAIN = StepFunction(True, None)
 PLAIN_SYNC = StepFunction(False, None)
-_known: "WeakKeyDictionary[Callable[..., Any], StepFunction]" = WeakKeyDictionary()
+_inspected: "WeakKeyDictionary[Callable[..., Any], StepFunction]" = WeakKeyDictionary()
 
 
 def step_function(function: Callable[..., Any]) -> StepFunction:
     """How a function is called, inspected once."""
     try:
-        return _known[function]
+        return _inspected[function]
     except (KeyError, TypeError):
-        found = _inspect(function)
+        inspected = _inspect(function)
     # A callable that cannot be cached is inspected every time.
     with contextlib.suppress(TypeError):
-        _known[function] = found
-    return found
+        _inspected[function] = inspected
+    return inspected
 
 
 def job_output_reader(job: Any) -> Callable[[str], Any]:
     """Reads the output of a job from its stored form: as the type that its function returns, or as plain JSON."""
     if isinstance(job, str) or "return" not in getattr(job, "__annotations__", {}):
         return orjson.loads
-    known = step_function(job)
+    inspected = step_function(job)
 
     def read(text: str) -> Any:
         if text == NO_OUTPUT and typing.get_type_hints(job).get("return") is type(None):
             return None
         try:
-            return known.load(text)
+            return inspected.load(text)
         except ValidationError as error:
             if text == NO_OUTPUT:
                 with contextlib.suppress(ValidationError):
-                    return known.load("null")
+                    return inspected.load("null")
             raise PermanentError(
                 f"The output of a job does not fit what {job.__qualname__} returns: {describe(error)}",
                 remedy="Return what survives JSON, or name the job type to get plain JSON.",
@@ -125,7 +125,7 @@ def arguments_text(arguments: tuple[Any, ...]) -> str | None:
     if not arguments:
         return None
     try:
-        text = stored_json(arguments, default=_shown)
+        text = stored_json(arguments, default=_preview)
     except TypeError:
         return '["(not JSON)"]'
     return text if len(text) <= ARGUMENT_BYTES else f'["({len(text)} characters)"]'
@@ -136,11 +136,11 @@ def _inspect(function: Callable[..., Any]) -> StepFunction:
     while isinstance(inner, functools.partial):
         inner = inner.func
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
-    wanted = _return_type(inner)
-    if wanted is None:
+    annotation = _return_type(inner)
+    if annotation is None:
         return PLAIN if is_async else PLAIN_SYNC
     try:
-        return StepFunction(is_async, TypeAdapter(wanted))
+        return StepFunction(is_async, TypeAdapter(annotation))
     except PydanticUserError:
         return PLAIN if is_async else PLAIN_SYNC
 
@@ -150,10 +150,10 @@ def _return_type(function: Callable[..., Any]) -> Any | None:
     if "return" not in getattr(function, "__annotations__", {}):
         return None
     try:
-        wanted = typing.get_type_hints(function).get("return")
+        annotation = typing.get_type_hints(function).get("return")
     except (NameError, TypeError):
         return None
-    return None if wanted in (None, type(None), Any, str, int, float, bool, dict, list, object) else wanted
+    return None if annotation in (None, type(None), Any, str, int, float, bool, dict, list, object) else annotation
 
 
 def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
@@ -175,7 +175,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _shown(value: Any) -> Any:
+def _preview(value: Any) -> Any:
     return value.model_dump(mode="json") if isinstance(value, BaseModel) else repr(value)[:200]
 
 

@@ -36,8 +36,15 @@ async def suspend_runs(
     `is_repeated`: some of them may have been suspended before, by a call whose response was lost.
     """
     # A run may come several times: each of its branches stores its own waits while the others go on.
-    ordered = sorted({one.run_id: one for one in suspensions}.values(), key=lambda one: one.run_id.bytes)
-    keys = [(one.run_id, f"{one.tenant_id} {name}") for one in suspensions for name in one.event_names]
+    ordered = sorted(
+        {suspension.run_id: suspension for suspension in suspensions}.values(),
+        key=lambda suspension: suspension.run_id.bytes,
+    )
+    keys = [
+        (suspension.run_id, f"{suspension.tenant_id} {name}")
+        for suspension in suspensions
+        for name in suspension.event_names
+    ]
     async with conn.transaction():
         # Before the rows are held, as by those who decide about requests.
         refused = await _refused(conn, suspensions)
@@ -45,8 +52,8 @@ async def suspend_runs(
             conn,
             HOLD,
             worker=worker_id,
-            runs=[one.run_id for one in ordered],
-            attempts=[one.attempt for one in ordered],
+            runs=[suspension.run_id for suspension in ordered],
+            attempts=[suspension.attempt for suspension in ordered],
             event_runs=[run_id for run_id, _ in keys] or None,
             event_keys=[key for _, key in keys] or None,
         )
@@ -54,20 +61,20 @@ async def suspend_runs(
         if "busy" in verdicts.values():
             raise DatabaseBusy
         certain = {row["id"]: row["certain"] for row in rows}
-        held = [one for one in suspensions if verdicts[one.run_id] == "held"]
-        waits = [(one, wait) for one in held for wait in one.waits if id(wait) not in refused]
+        held = [suspension for suspension in suspensions if verdicts[suspension.run_id] == "held"]
+        waits = [(suspension, wait) for suspension in held for wait in suspension.waits if id(wait) not in refused]
         # The rows are held: what the lost call stored is committed by now, or never will be.
         await _store(conn, await _not_stored(conn, waits) if is_repeated else waits)
-        leaving = [one for one in held if not one.stays]
+        leaving = [suspension for suspension in held if not suspension.stays]
         if leaving:
             await fetch(
                 conn,
                 SETTLE,
-                runs=[one.run_id for one in leaving],
-                certain=[certain[one.run_id] for one in leaving],
-                at_once=[one.at_once for one in leaving],
+                runs=[suspension.run_id for suspension in leaving],
+                certain=[certain[suspension.run_id] for suspension in leaving],
+                at_once=[suspension.at_once for suspension in leaving],
             )
-    return [verdicts[one.run_id] for one in suspensions]
+    return [verdicts[suspension.run_id] for suspension in suspensions]
 
 
 async def _refused(conn: Connection, suspensions: Sequence[Suspension]) -> set[int]:
@@ -117,8 +124,8 @@ async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None
     if not waits:
         return
     children = [_child_of(run, wait) for run, wait in waits]
-    jobs = [one for one in children if isinstance(one, NewJob)]
-    runs = [one for one in children if isinstance(one, NewRun)]
+    jobs = [child for child in children if isinstance(child, NewJob)]
+    runs = [child for child in children if isinstance(child, NewRun)]
     asked = [(new_id(), run, wait, wait.approval) for run, wait in waits if wait.approval is not None]
     if jobs:
         await enqueue_many(conn, jobs, actor=ENGINE)
@@ -130,7 +137,7 @@ async def _store(conn: Connection, waits: list[tuple[Suspension, Wait]]) -> None
     await fetch(
         conn,
         INSERT_WAITS,
-        children=[None if one is None else one.id for one in children],
+        children=[None if child is None else child.id for child in children],
         approvals=[approvals.get(id(wait)) for _, wait in waits],
         **_columns(waits),
     )

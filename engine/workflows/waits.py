@@ -42,8 +42,8 @@ async def begin_job(recorder: Recorder, step: StepPosition, job: NewJob) -> Neve
         admitted = await recorder.store.admit(job)
     except AtlasError as error:
         await recorder.fail(step, StepFailed(step.name, str(error), kind=type(error).__name__))
-    shown = target_text(job.job_type, admitted.input)
-    await recorder.wait(step, _wait(step, input=shown, job=admitted))
+    target = target_text(job.job_type, admitted.input)
+    await recorder.wait(step, _wait(step, input=target, job=admitted))
 
 
 async def child_output(recorder: Recorder, step: StepPosition, read: Callable[[str], Any]) -> Any:
@@ -92,8 +92,8 @@ async def begin_event(
     wrong = check_name("name", name)
     if wrong:
         raise InvalidInput("The event", wrong)
-    wanted = object_text("The match", match, field="match")
-    await recorder.wait(step, _wait(step, input=wanted, event_name=name, event_match=wanted, wake_after=timeout))
+    text = object_text("The match", match, field="match")
+    await recorder.wait(step, _wait(step, input=text, event_name=name, event_match=text, wake_after=timeout))
 
 
 async def event_context(recorder: Recorder, step: StepPosition, *, required: bool) -> dict[str, Any] | None:

@@ -17,15 +17,15 @@ CLOCK = statement("engine/workflows/sql/clock.sql")
 
 async def publish_workflows(conn: Connection, workflows: Iterable[CodeWorkflow], *, by: str) -> None:
     """Publish the workflows of this process."""
-    for one in sorted(workflows, key=lambda workflow: workflow.key):
+    for code_workflow in sorted(workflows, key=lambda workflow: workflow.key):
         await fetch(
             conn,
             PUBLISH,
-            key=one.key,
-            description=one.description.split("\n\n")[0],
-            input_schema=orjson.dumps(one.input_schema).decode(),
+            key=code_workflow.key,
+            description=code_workflow.description.split("\n\n")[0],
+            input_schema=orjson.dumps(code_workflow.input_schema).decode(),
             created_by=by,
-            build=one.build,
+            build=code_workflow.build,
         )
 
 

@@ -34,11 +34,11 @@ class GraphMail:
 
     async def call(self, key: str, message: dict[str, Any]) -> str:
         """Send a message, and return its id. A draft that an earlier attempt left under this key is sent instead."""
-        found = await self._find(key)
-        sent = [message for message in found if not message["isDraft"]]
+        draft = await self._find(key)
+        sent = [message for message in draft if not message["isDraft"]]
         if sent:
             return str(sent[0]["id"])
-        draft_id = str(found[0]["id"]) if found else await self._create(key, message)
+        draft_id = str(draft[0]["id"]) if draft else await self._create(key, message)
         path = f"{self._path}/messages/{quote(draft_id, safe='')}/send"
         response = await self._wire.make("POST", path, headers=await self._headers())
         if response.is_success:
@@ -51,13 +51,13 @@ class GraphMail:
     async def lookup(self, key: str) -> Answer:
         """Look for the message in the mailbox. CannotTell where it is in neither form: it may have been removed."""
         try:
-            found = await self._find(key)
+            draft = await self._find(key)
         except ProviderUnavailable as error:
             return CannotTell(error.message)
-        sent = [message for message in found if not message["isDraft"]]
+        sent = [message for message in draft if not message["isDraft"]]
         if sent:
             return Done(str(sent[0]["id"]))
-        return NotDone() if found else CannotTell("The mailbox holds no message with this key.")
+        return NotDone() if draft else CannotTell("The mailbox holds no message with this key.")
 
     async def list(self, since: datetime) -> AsyncIterator[ProviderEntry]:
         """The messages with a key that were sent since then, the newest first. Mails of people are left out."""

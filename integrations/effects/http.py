@@ -80,8 +80,8 @@ class HttpEffects:
             items = [] if response.status == NOT_FOUND else self._items(response)
         except (*FAILURES, ProviderUnavailable) as error:
             return CannotTell(f"The service could not be asked: {error}")
-        found = [item for item in items if str(item.get(self._shape.key, key)) == key]
-        return Done(str(found[0][self._shape.reference])) if found else NotDone()
+        matches = [item for item in items if str(item.get(self._shape.key, key)) == key]
+        return Done(str(matches[0][self._shape.reference])) if matches else NotDone()
 
     async def list(self, since: datetime) -> AsyncIterator[ProviderEntry]:
         """What the service has since then, page by page."""

@@ -52,8 +52,8 @@ class StripeCharges:
         """Search for the key, and list the last hour, which the search may not know yet."""
         try:
             query = quote(f"metadata['{FIELD}']:'{_escaped(key)}'", safe="")
-            found = await self._wire.read(f"/v1/charges/search?query={query}&limit={PAGE}")
-            entries = [self._entry(charge) for charge in _data(found) if _was_made(charge)]
+            page = await self._wire.read(f"/v1/charges/search?query={query}&limit={PAGE}")
+            entries = [self._entry(charge) for charge in _data(page) if _was_made(charge)]
             if not entries:
                 since = datetime.now(UTC) - SEARCH_LAG - self.grace
                 entries = [entry async for entry in self.list(since) if entry.key == key]

@@ -141,10 +141,10 @@ def moment(value: object) -> datetime:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return datetime.fromtimestamp(value, UTC)
     try:
-        found = datetime.fromisoformat(str(value))
+        parsed = datetime.fromisoformat(str(value))
     except ValueError:
         raise ProviderUnavailable(f"The provider gave a time that cannot be read: {str(value)[:100]!r}.") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
 def _describe(error: BaseException) -> str:

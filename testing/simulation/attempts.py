@@ -53,16 +53,16 @@ class _Transactions(_NoDatabase):
 async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: SimulatedJob) -> None:
     """Run a claimed job, and record what became of it."""
     run_inline(worker)
-    known = registered().get(job.job_type)
-    claimed = _claimed(job, known)
-    policy = ATLAS if known is None else known.policy
+    job_type = registered().get(job.job_type)
+    claimed = _claimed(job, job_type)
+    policy = ATLAS if job_type is None else job_type.policy
     finish: Finish | None
     try:
         if job.job_type == ENGINE_RUN:
             output = await _run_workflow(simulation, worker, claimed)
         else:
-            output = await _run_handler(simulation, worker, claimed, known)
-        action = "JOB_SUCCEEDED" if known is None else known.success_action
+            output = await _run_handler(simulation, worker, claimed, job_type)
+        action = "JOB_SUCCEEDED" if job_type is None else job_type.success_action
         finish = succeed(claimed, worker.name, dump_output(output), action)
     except Killed:
         return
@@ -99,28 +99,32 @@ async def _run_workflow(simulation: Simulation, worker: SimulatedWorker, job: Cl
     return await drive(Run(recorder, asked.workflow), recorder, lambda run: workflow.function(run, value))
 
 
-async def _run_handler(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob, known: JobType | None) -> Any:
-    if known is None:
+async def _run_handler(
+    simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob, job_type: JobType | None
+) -> Any:
+    if job_type is None:
         raise PermanentError(f"No handler for {job.job_type!r} is registered.")
-    if known.batch_size:
+    if job_type.batch_size:
         raise PermanentError(f"{job.job_type} takes batches, which are not simulated.")
     nothing: Any = _NoDatabase()
     transactions: Any = _Transactions(simulation, worker)
     context = AttemptContext(job, worker.name, nothing, _report, StartRight(), transactions)
     arguments: dict[str, Any] = {}
-    positional = [known.parse(job.input)]
-    if known.signature.context is not None:
-        arguments[known.signature.context] = context
-    elif known.takes_context:
+    positional = [job_type.parse(job.input)]
+    if job_type.signature.context is not None:
+        arguments[job_type.signature.context] = context
+    elif job_type.takes_context:
         positional.append(context)
-    for parameter, kind in known.signature.dependencies.items():
+    for parameter, kind in job_type.signature.dependencies.items():
         if kind not in simulation.provided:
-            raise AtlasError(f"The handler of {known.key} takes {parameter}.", remedy="Give it with `sim.provide(…)`.")
+            raise AtlasError(
+                f"The handler of {job_type.key} takes {parameter}.", remedy="Give it with `sim.provide(…)`."
+            )
         arguments[parameter] = simulation.provided[kind]
-    limit = job.timeout_seconds or known.timeout
+    limit = job.timeout_seconds or job_type.timeout
     try:
         async with asyncio.timeout(limit) as within:
-            called = known.handler(*positional, **arguments)
+            called = job_type.handler(*positional, **arguments)
             return await called if inspect.isawaitable(called) else called
     except TimeoutError:
         if not within.expired():
@@ -128,10 +132,10 @@ async def _run_handler(simulation: Simulation, worker: SimulatedWorker, job: Cla
         raise JobTimeout(f"It did not end within {limit:g} s.") from None
 
 
-def _claimed(job: SimulatedJob, known: JobType | None) -> ClaimedJob:
+def _claimed(job: SimulatedJob, job_type: JobType | None) -> ClaimedJob:
     retries = job.max_retries
-    if retries is None and known is not None:
-        retries = known.max_retries
+    if retries is None and job_type is not None:
+        retries = job_type.max_retries
     seconds = None if job.timeout is None else round(job.timeout)
     numbers = (job.attempts, job.retries, retries, job.losses, seconds)
     return ClaimedJob(job.id, SYSTEM_TENANT, job.job_type, job.input, *numbers, None, job.parent, None)

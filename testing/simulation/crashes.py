@@ -42,7 +42,7 @@ def crash_everywhere(target: str, input: Mapping[str, Any] | None, set_up: SetUp
         usual = run({})
         crashes = [(point, choice) for point in usual.schedule.faults for choice in (KILLED_BEFORE, KILLED_AFTER)]
         ended = [run({point: choice}) for point, choice in crashes]
-    findings = [_compare(usual, one) for one in ended]
+    findings = [_compare(usual, ending) for ending in ended]
     return [finding for finding in findings if finding is not None]
 
 

@@ -391,7 +391,7 @@ def contains(value: Any, part: Any) -> bool:
     if isinstance(part, dict):
         return isinstance(value, dict) and all(key in value and contains(value[key], part[key]) for key in part)
     if isinstance(part, list):
-        return isinstance(value, list) and all(any(contains(one, other) for one in value) for other in part)
+        return isinstance(value, list) and all(any(contains(item, other) for item in value) for other in part)
     if isinstance(part, bool) or isinstance(value, bool):
         return value is part
     return bool(value == part) and not isinstance(value, dict | list)

@@ -34,9 +34,9 @@ class ModelCalls:
         simulation = self._simulation
         call: Any = simulation.call if inspect.iscoroutinefunction(value) else simulation.call_plain
 
-        def in_turn(*given: Any, **named: Any) -> Any:
+        def in_turn(*args: Any, **named: Any) -> Any:
             if simulation.is_over:
                 raise Killed
-            return call(what, lambda: value(*given, **named))
+            return call(what, lambda: value(*args, **named))
 
         return in_turn

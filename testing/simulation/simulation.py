@@ -130,19 +130,29 @@ class Simulation:
             self.memory.decide(approval, bool(decide(approval)), APPROVER)
 
         self._answer_each(
-            lambda: [one for one in self.memory.approvals if one.status == "pending" and decide(one) is not None], act
+            lambda: [
+                approval
+                for approval in self.memory.approvals
+                if approval.status == "pending" and decide(approval) is not None
+            ],
+            act,
         )
 
     def settle_effects(self, answer: Callable[[SimulatedEffect], Done | NotDone | None]) -> None:
         """Let a person say of each effect in doubt whether it was made, at any time, or never: None."""
 
         def act(effect: SimulatedEffect) -> None:
-            told = answer(effect)
-            self._say(f"{APPROVER} settles {effect.name}: {told}")
-            self.effects.settle(effect, done=isinstance(told, Done), reference=getattr(told, "reference", None))
+            reply = answer(effect)
+            self._say(f"{APPROVER} settles {effect.name}: {reply}")
+            self.effects.settle(effect, done=isinstance(reply, Done), reference=getattr(reply, "reference", None))
 
         self._answer_each(
-            lambda: [one for one in self.effects.rows if self.effects.is_in_doubt(one) and answer(one) is not None], act
+            lambda: [
+                effect
+                for effect in self.effects.rows
+                if self.effects.is_in_doubt(effect) and answer(effect) is not None
+            ],
+            act,
         )
 
     def _answer_each(self, asked: Callable[[], list[Q]], answer: Callable[[Q], None]) -> None:
@@ -268,7 +278,7 @@ class Simulation:
         if self.on_time is not None:
             self.on_time(self.now)
         self.memory.reap()
-        for frozen in [one for one in self._frozen if one[0] <= self.loop.time()]:
+        for frozen in [freeze for freeze in self._frozen if freeze[0] <= self.loop.time()]:
             self._frozen.remove(frozen)
             self._say(f"{frozen[1].worker.name} thaws: its lease is over")
             self._turns.append(frozen[1])

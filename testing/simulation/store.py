@@ -58,9 +58,9 @@ class SimulatedStore(StepStore):
         return self._memory.load(run_id)
 
     async def admit(self, job: NewJob) -> NewJob:
-        known = registered().get(job.job_type)
-        if known is not None:
-            known.check(orjson.dumps(job.input).decode())
+        job_type = registered().get(job.job_type)
+        if job_type is not None:
+            job_type.check(orjson.dumps(job.input).decode())
         return job
 
     async def judge_child(self, tenant_id: UUID, workflow: str) -> ChildVerdict:

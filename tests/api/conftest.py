@@ -28,7 +28,7 @@ from tests.api.serving import Served, served
 from tests.support import DANA, publish
 
 # Fast enough for a test that asks a thousand times.
-QUICK = Rates(token=1e6, tenant=1e6, agents=1e6, failures=1e6, most_failures=1e6)
+QUICK = Rates(token=1e6, tenant=1e6, agents=1e6, failures=1e6, max_failures=1e6)
 
 
 @pytest.fixture(autouse=True, scope="session")

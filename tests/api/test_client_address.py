@@ -25,7 +25,7 @@ async def world(pool, database_url, settings, opened, monkeypatch):
     """An API behind the proxies of 10.0.0.0/24 and ::1."""
     monkeypatch.setenv("ATLAS_TRUSTED_PROXIES", "10.0.0.0/24, ::1")
     trusting = replace(settings, atlas_trusted_proxies=load_settings().atlas_trusted_proxies)
-    rates = Rates(failures=0.001, most_failures=3)
+    rates = Rates(failures=0.001, max_failures=3)
     app = await opened(running(create_app(trusting, pool, database_url, rates=rates)))
     return await furnish(pool, app)
 

@@ -209,7 +209,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(server, hasty):
 
 async def test_silent_connections_make_room_for_others(dial, server):
     clients = server.app.state.api.clients
-    clients.most, clients.most_each = 8, 6
+    clients.most, clients.max_each = 8, 6
     silent = [await dial() for _ in range(6)]
     await until(lambda: len(clients) == 6)
     assert (await send(dial, GET + b"\r\n"))[0] == 200
@@ -226,7 +226,7 @@ async def test_silent_connections_make_room_for_others(dial, server):
 
 async def test_beyond_the_limit_of_connections_in_use_a_new_one_is_503(dial, server):
     clients = server.app.state.api.clients
-    clients.most = clients.most_each = 3
+    clients.most = clients.max_each = 3
     address = f"{server.address}/api/v1/live".replace("http", "ws")
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(3):
@@ -256,7 +256,7 @@ class Wire:
 
 def test_connections_are_bounded_well_below_the_files_and_by_address(monkeypatch):
     clients = ClientConnections(TrustedProxies([]), files=256)
-    assert (clients.most, clients.most_each) == (170, 85)
+    assert (clients.most, clients.max_each) == (170, 85)
     assert ClientConnections(TrustedProxies([]), files=10**6).most == 10_000
 
     wires = [Wire() for _ in range(300)]

@@ -455,7 +455,7 @@ async def test_a_refusal_says_why_and_is_not_logged_as_an_error(server, caplog):
 
 
 async def test_a_tenant_has_its_share_of_the_live_connections_and_no_more(server, opened):
-    server.app.state.api.watchers = ConcurrencyLimit("to watch", most=3, most_each=2)
+    server.app.state.api.watchers = ConcurrencyLimit("to watch", most=3, max_each=2)
     mine, others = server.world.tokens["acme", "tenant_admin"], server.world.tokens["other", "tenant_admin"]
     _, second = [await opened(watch(server, mine)) for _ in range(2)]
     with pytest.raises(InvalidStatus) as refused:

@@ -168,7 +168,7 @@ async def test_metrics_are_shown_where_nothing_can_be_written(operator, admin, f
 
 
 async def test_invented_types_share_one_label(operator, admin, fresh, conn, owner, monkeypatch):
-    monkeypatch.setattr(atlas.api.metrics.metrics, "MOST_NAMED", 2)
+    monkeypatch.setattr(atlas.api.metrics.metrics, "MAX_NAMED", 2)
     await owner.execute(
         "insert into atlas.job_totals select 'known.' || n, 0, 0, 0, 0, 0, 0, array_fill(0, array[17]), 0, array_fill(0, array[17]), 0"
         " from generate_series(1, 198) n"

@@ -105,7 +105,7 @@ async def claim(world, times):
 
 
 async def test_guessing_tokens_is_slow_and_does_not_stop_valid_ones(world_at):
-    world = await world_at(failures=0.001, most_failures=5)
+    world = await world_at(failures=0.001, max_failures=5)
     known = world.client("acme", "tenant_admin")
     await known.get("/jobs")
     guess = world.client("acme", "tenant_admin")

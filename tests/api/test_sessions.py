@@ -370,7 +370,7 @@ async def test_a_token_names_who_made_it(world, admin):
 async def test_every_process_forgets_a_token_that_is_revoked_elsewhere(world, conn):
     await until(lambda: world.app.state.signals.hears)
     # Not by its age.
-    world.app.state.api.callers._known = TtlCache(3600)
+    world.app.state.api.callers._callers_by_credential = TtlCache(3600)
     token, clear = await add_token(conn, subject="ci", role="tenant_admin", tenant=world.acme, actor=DANA)
     caller = world.client("acme", "enqueuer")
     caller.headers["Authorization"] = f"Bearer {clear}"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from atlas.cli.main import main
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import NewJob
@@ -270,7 +270,7 @@ async def test_the_audit_log_is_followed_over_http(remote, atlas, server, tmp_pa
 async def test_a_tenant_moves_on_the_database_that_is_named_beside_an_api(atlas, remote, conn, database_url, tmp_path):
     """The API may be that of another installation: the command names the database that it stops the tenant in."""
     both = {"DATABASE_URL": database_url}
-    note = f"ATLAS_URL is not used: this command moves a tenant of the database {shown(database_url)}."
+    note = f"ATLAS_URL is not used: this command moves a tenant of the database {public_url(database_url)}."
     for words in (["export", "acme", "acme.zip"], ["export", "acme", "--cancel"], ["import", "acme.zip"]):
         ran = await remote("tenant", *words, "--json", **both, ATLAS_URL="http://127.0.0.1:1")
         assert ran.stderr.startswith(f"warning: {note} Unset DATABASE_URL"), ran

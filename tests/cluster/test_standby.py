@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from atlas.cli.doctor.database import check_database
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.notifications import PING_SECONDS, Listener
 from atlas.db.pool import connect, open_pool
 from atlas.db.servers import servers_of
@@ -61,7 +61,7 @@ def test_an_address_names_several_servers(url, servers):
 
 
 def test_an_address_of_several_servers_is_shown_without_its_password():
-    assert shown("postgresql://atlas:s3cret@a:5432,b:5433/shop?password=s3cret") == "a:5432,b:5433/shop"
+    assert public_url("postgresql://atlas:s3cret@a:5432,b:5433/shop?password=s3cret") == "a:5432,b:5433/shop"
 
 
 async def test_of_several_servers_the_one_that_takes_writes_is_used(ports):

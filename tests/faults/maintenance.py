@@ -73,7 +73,7 @@ async def give_ended_group(conn: Any) -> None:
 async def give_bulk_action(conn: Any) -> None:
     await given_dead(conn, 5 * COUNT)
     with patch.object(bulk_actions, "FIRST_STEP_JOBS", COUNT):
-        await bulk_actions.begin_bulk_action(conn, "retry", actor=DANA, wanted=JobFilter(statuses=("dead_letter",)))
+        await bulk_actions.begin_bulk_action(conn, "retry", actor=DANA, job_filter=JobFilter(statuses=("dead_letter",)))
 
 
 async def give_deliveries(conn: Any) -> None:

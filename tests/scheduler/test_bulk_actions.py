@@ -19,7 +19,7 @@ async def test_an_action_goes_on_when_its_scheduler_is_killed_or_frozen(pool, co
     first = await scheduler()
     ids = await given_dead(conn, COUNT)
     begun = await begin_bulk_action(
-        conn, "retry", actor=DANA, wanted=JobFilter(statuses=("dead_letter",)), rate_per_second=RATE
+        conn, "retry", actor=DANA, job_filter=JobFilter(statuses=("dead_letter",)), rate_per_second=RATE
     )
     changed = "select changed from atlas.bulk_actions"
     await eventually(f"select ({changed}) > {begun.changed}")

@@ -120,17 +120,17 @@ def test_prefetched_jobs_are_stalled_when_nothing_began_or_ended_for_a_second(cl
 
 
 async def test_a_drain_ends_when_nothing_is_due_or_atlas_is_offline():
-    drain = Drain(when_empty=True, most_jobs=None)
+    drain = Drain(when_empty=True, max_jobs=None)
     assert not drain.check(TurnResult(), found_nothing=False)
     assert drain.check(TurnResult(), found_nothing=True)
     assert (drain.ended.is_set(), drain.found_gate_closed) == (True, False)
-    drain = Drain(when_empty=True, most_jobs=None)
+    drain = Drain(when_empty=True, max_jobs=None)
     assert drain.check(TurnResult(closed=True), found_nothing=False)
     assert drain.found_gate_closed
 
 
 async def test_a_limited_worker_asks_for_what_is_left_to_it_and_prefetches_nothing():
-    drain = Drain(when_empty=True, most_jobs=5)
+    drain = Drain(when_empty=True, max_jobs=5)
     assert drain.limit(Request(4, 10, alone=True), in_flight=0) == Request(4, 0, alone=True)
     assert drain.limit(Request(4, 10), in_flight=3) == Request(2, 0)
     drain.began([a_job() for _ in range(5)])

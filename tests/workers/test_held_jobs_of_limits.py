@@ -20,7 +20,7 @@ select input->>'customer' as customer, started_at, finished_at from atlas.jobs w
 UNDONE = "select count(*) from atlas.jobs where status in ('queued', 'running')"
 
 
-def most_over(starts: list[float]) -> float:
+def max_over(starts: list[float]) -> float:
     """By how much the fullest window is over the rate: at most the burst, and what the clock's last digit adds."""
     # Of all windows that end with a start, the fullest is found in one pass: the bucket's level, without its bound.
     level, highest = 0.0, 0.0
@@ -35,7 +35,7 @@ async def test_no_window_holds_more_starts_than_the_rate_and_its_burst(pool, giv
     async with serving("rated.noop"), serving("rated.noop"):
         await until(lambda: _none_left(pool))
     starts = [row[0] for row in await pool.fetch(STARTS)]
-    assert most_over(starts) <= BURST + 0.01
+    assert max_over(starts) <= BURST + 0.01
     # 46 of them wait for tokens: 2.3 seconds, and as much again on a busy machine.
     assert 2.2 < starts[-1] - starts[0] < 4.6
 
@@ -66,8 +66,8 @@ async def test_four_processes_use_the_rate_for_a_minute_and_never_exceed_it(pool
         await asyncio.sleep(seconds)
     starts = [row[0] for row in await pool.fetch(STARTS)]
     used = [start for start in starts if start - starts[0] < seconds]
-    print(f"{len(used)} starts in {seconds} s at {RATE}/second, at most {most_over(starts):.2f} at once of {BURST}")
-    assert most_over(starts) <= BURST + 0.01
+    print(f"{len(used)} starts in {seconds} s at {RATE}/second, at most {max_over(starts):.2f} at once of {BURST}")
+    assert max_over(starts) <= BURST + 0.01
     # In the five seconds in which the machine had most time for the workers.
     fullest = max(sum(0 <= other - start < 5 for other in starts) for start in starts)
     assert fullest >= 0.97 * RATE * 5

@@ -8,10 +8,10 @@ import asyncpg
 import orjson
 
 from atlas.db.pool import UNREACHABLE
+from atlas.engine.commands.active_definitions import load_active_definition
 from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env, inherited_secrets
 from atlas.engine.commands.spec import DefinitionSpec
-from atlas.engine.commands.terms import load_terms
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit
@@ -21,7 +21,7 @@ from atlas.logs import redact_logs
 from atlas.programs.runner import Order, ProgramNotStarted, ProgramResult, RunningProgram, start
 from atlas.programs.terminal_text import ending, last_line, plain
 from atlas.tracing import current_traceparent, is_traceparent
-from atlas.workers.commands.output import shown
+from atlas.workers.commands.output import stored_text_of
 
 # How long a job waits whose definition was disabled after it was claimed.
 DISABLED_SECONDS = 30.0
@@ -33,10 +33,10 @@ class CommandFailed(AtlasError):
 
 async def run_command(input: dict[str, Any], ctx: AttemptContext) -> Any:
     """Run one attempt of a command job. The definition is read each time, so that an edit applies at once."""
-    terms = await load_terms(ctx.pool, ctx.job.job_type, ctx.tenant_id)
-    if terms is None:
+    active = await load_active_definition(ctx.pool, ctx.job.job_type, ctx.tenant_id)
+    if active is None:
         raise Snooze(DISABLED_SECONDS, f"The definition {ctx.job.job_type} is disabled.")
-    definition, tenant_slug = terms
+    definition, tenant_slug = active
     order = _order(definition.spec, input, Facts(ctx.tenant_id, tenant_slug, ctx.job_id), ctx)
     ctx.notes.detail["result"] = {"argv": list(order.argv)}
     try:
@@ -114,8 +114,8 @@ async def _result(run: RunningProgram, ctx: AttemptContext) -> ProgramResult:
 def _note(result: ProgramResult, ctx: AttemptContext) -> None:
     detail = ctx.notes.detail
     detail["pid"], detail["exit_code"] = result.pid, result.exit_code
-    detail["stdout_tail"] = shown(result.stdout, ctx.redactor)
-    detail["stderr_tail"] = shown(result.stderr, ctx.redactor)
+    detail["stdout_tail"] = stored_text_of(result.stdout, ctx.redactor)
+    detail["stderr_tail"] = stored_text_of(result.stderr, ctx.redactor)
     detail["result"] |= {
         "cpu_ms": result.cpu_ms,
         "stdout_bytes": result.stdout.total,

@@ -5,7 +5,7 @@ from atlas.programs.runner import Stream
 from atlas.programs.terminal_text import plain
 
 
-def shown(stream: Stream, redactor: Redactor | None) -> str:
+def stored_text_of(stream: Stream, redactor: Redactor | None) -> str:
     """The kept part of a stream, as text. Where bytes were left out, their number is given."""
     if stream.left_out <= 0:
         whole = plain((stream.head + stream.tail).decode("utf-8", "replace"))

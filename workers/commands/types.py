@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from atlas.db.pool import Queryable
+from atlas.engine.commands.active_definitions import load_definitions
 from atlas.engine.commands.definitions import Definition
-from atlas.engine.commands.terms import load_definitions
 from atlas.engine.jobs.types import JobType
 from atlas.engine.schemas import require_fit
 from atlas.workers.commands.handler import run_command
@@ -31,8 +31,12 @@ async def load_command_types(
     conn: Queryable, *, only: Collection[str] | None = None, without: Collection[str] = ()
 ) -> list[JobType]:
     """The job types of the active definitions: all, or those in `only`, but for those in `without`."""
-    active = [one for one in await load_definitions(conn) if one.spec.is_active and one.spec.key not in without]
-    return [command_type(one) for one in active if only is None or one.spec.key in only]
+    active = [
+        definition
+        for definition in await load_definitions(conn)
+        if definition.spec.is_active and definition.spec.key not in without
+    ]
+    return [command_type(definition) for definition in active if only is None or definition.spec.key in only]
 
 
 def command_type(definition: Definition) -> JobType:

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import idna
 
-LONGEST_LOCAL = 64
-LONGEST_DOMAIN = 253
-LONGEST_NAME = 200
-MOST_RECIPIENTS = 50
+MAX_LOCAL_PART_LENGTH = 64
+MAX_DOMAIN_LENGTH = 253
+MAX_NAME_LENGTH = 200
+MAX_RECIPIENTS = 50
 
 # Control characters and all that `str.splitlines` breaks at: CR, LF, NUL, VT, FF, FS, GS, RS, NEL, LS, PS.
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -50,8 +50,8 @@ def parse_addresses(given: object) -> tuple[Address, ...]:
         return (parse_address(given),)
     if not isinstance(given, list | tuple):
         raise ValueError("must be an address or a list of addresses")
-    if len(given) > MOST_RECIPIENTS:
-        raise ValueError(f"has more than {MOST_RECIPIENTS} addresses")
+    if len(given) > MAX_RECIPIENTS:
+        raise ValueError(f"has more than {MAX_RECIPIENTS} addresses")
     return tuple(_nth(given, index) for index in range(len(given)))
 
 
@@ -68,7 +68,7 @@ def parse_address(given: object) -> Address:
     if isinstance(given, str):
         # Nearly all addresses match this pattern, and need no further check.
         plain = _PLAIN.fullmatch(given)
-        if plain is not None and len(given) <= LONGEST_LOCAL:
+        if plain is not None and len(given) <= MAX_LOCAL_PART_LENGTH:
             return Address(plain[2], plain[1] or "")
         name, address = _split(given)
     elif isinstance(given, Address):
@@ -77,8 +77,8 @@ def parse_address(given: object) -> Address:
         name, address = given.get("name") or "", given["address"]
     else:
         raise ValueError("must be an address, or an object with address and name")
-    if not isinstance(name, str) or len(name) > LONGEST_NAME:
-        raise ValueError(f"has a name that is not a text of at most {LONGEST_NAME} characters")
+    if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH:
+        raise ValueError(f"has a name that is not a text of at most {MAX_NAME_LENGTH} characters")
     return Address(_checked(check_header(address)), check_header(name).strip())
 
 
@@ -125,13 +125,13 @@ def _split(text: str) -> tuple[str, str]:
 
 def _checked(address: str) -> str:
     local, at, domain = address.rpartition("@")
-    if not at or len(local) > LONGEST_LOCAL or not _LOCAL.fullmatch(local):
+    if not at or len(local) > MAX_LOCAL_PART_LENGTH or not _LOCAL.fullmatch(local):
         raise ValueError("is not an address such as ada@example.com")
     # Checked before and after the conversion: a domain grows when it is written in ASCII.
-    if len(domain) <= LONGEST_DOMAIN and not domain.isascii():
+    if len(domain) <= MAX_DOMAIN_LENGTH and not domain.isascii():
         domain = _in_ascii(domain)
-    if len(domain) > LONGEST_DOMAIN:
-        raise ValueError(f"has a domain of more than {LONGEST_DOMAIN} characters")
+    if len(domain) > MAX_DOMAIN_LENGTH:
+        raise ValueError(f"has a domain of more than {MAX_DOMAIN_LENGTH} characters")
     if domain != "localhost" and not _DOMAIN.fullmatch(domain):
         raise ValueError("has a domain that cannot exist")
     return f"{local}@{domain}"

@@ -18,7 +18,7 @@ from atlas.workers.email.providers import NotSent
 MARGIN_SECONDS = 300.0
 # The time limit of one fetch, however slowly the response comes.
 FETCH_SECONDS = 45.0
-LONGEST_TOKEN = 64 * 1024
+MAX_TOKEN_LENGTH = 64 * 1024
 
 WHO = "Microsoft Entra"
 
@@ -73,7 +73,7 @@ class EntraTokens:
         token = response.get("access_token")
         if token is None:
             raise self._no_token(f"{response.get('error', '')}: {response.get('error_description', '')}")
-        if not is_an_id(token, longest=LONGEST_TOKEN) or not token.isascii():
+        if not is_an_id(token, longest=MAX_TOKEN_LENGTH) or not token.isascii():
             raise self._no_token("the response holds no usable token")
         lifetime = _seconds(response.get("expires_in"))
         self._token = token

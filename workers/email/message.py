@@ -17,13 +17,13 @@ from pydantic import (
 )
 
 from atlas.db.pg_json import is_larger
-from atlas.workers.email.addresses import MOST_RECIPIENTS, Address, check_header, parse_addresses, parse_some_addresses
+from atlas.workers.email.addresses import MAX_RECIPIENTS, Address, check_header, parse_addresses, parse_some_addresses
 
 MIB = 1024 * 1024
 LARGEST = 3 * MIB
-LONGEST_SUBJECT = 998
+MAX_SUBJECT_LENGTH = 998
 # With its parameters it is one line of the mail, and lines have at most 998 characters.
-LONGEST_CONTENT_TYPE = 255
+MAX_CONTENT_TYPE_LENGTH = 255
 
 _CONTENT_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)*"
 _IS_CONTENT_TYPE = re.compile(_CONTENT_TYPE)
@@ -48,7 +48,7 @@ _ONE = {
         },
     ]
 }
-_LIST = {"type": "array", "items": _ONE, "maxItems": MOST_RECIPIENTS}
+_LIST = {"type": "array", "items": _ONE, "maxItems": MAX_RECIPIENTS}
 _SOME = {"anyOf": [*_ONE["anyOf"], {**_LIST, "minItems": 1}]}
 _ANY = {"anyOf": [*_ONE["anyOf"], _LIST, {"type": "null"}]}
 
@@ -69,7 +69,7 @@ class Attachment(BaseModel):
 
     name: HeaderText = Field(min_length=1, max_length=255)
     content_type: str = Field(
-        alias="contentType", max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"}
+        alias="contentType", max_length=MAX_CONTENT_TYPE_LENGTH, json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"}
     )
     base64: str = Field(max_length=LARGEST)
 
@@ -110,7 +110,7 @@ class EmailInput(BaseModel):
     cc: Addresses = ()
     bcc: Addresses = ()
     reply_to: Addresses = Field(default=(), alias="replyTo")
-    subject: HeaderText = Field(min_length=1, max_length=LONGEST_SUBJECT)
+    subject: HeaderText = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH)
     html: str | None = Field(default=None, max_length=LARGEST)
     text: str | None = Field(default=None, max_length=LARGEST, validate_default=True)
     from_agent: str | None = Field(default=None, alias="fromAgent", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
@@ -120,8 +120,8 @@ class EmailInput(BaseModel):
     @field_validator("cc", "bcc")
     @classmethod
     def _are_not_too_many(cls, value: tuple[Address, ...], info: ValidationInfo) -> tuple[Address, ...]:
-        if len(value) + sum(len(info.data.get(field, ())) for field in ("to", "cc")) > MOST_RECIPIENTS:
-            raise ValueError(f"brings the recipients to more than {MOST_RECIPIENTS}")
+        if len(value) + sum(len(info.data.get(field, ())) for field in ("to", "cc")) > MAX_RECIPIENTS:
+            raise ValueError(f"brings the recipients to more than {MAX_RECIPIENTS}")
         return value
 
     @field_validator("html")

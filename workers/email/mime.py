@@ -16,7 +16,7 @@ from functools import lru_cache
 from atlas.workers.email.addresses import Address, quoted
 from atlas.workers.email.message import Attachment, EmailInput
 
-LONGEST_LINE = 76
+MAX_LINE_LENGTH = 76
 # Lines of ASCII, none near the 998 characters that RFC 5322 allows.
 _PLAIN_TEXT = re.compile(r"[\t\x20-\x7e]{0,900}(?:\n[\t\x20-\x7e]{0,900})*")
 # File names with other characters are written as RFC 2231 says.
@@ -97,7 +97,7 @@ def _percent(raw: bytes) -> str:
 
 
 def _base64_lines(encoded: str) -> str:
-    return "\r\n".join(encoded[start : start + LONGEST_LINE] for start in range(0, len(encoded), LONGEST_LINE))
+    return "\r\n".join(encoded[start : start + MAX_LINE_LENGTH] for start in range(0, len(encoded), MAX_LINE_LENGTH))
 
 
 def _addresses(addresses: Sequence[Address]) -> str:
@@ -108,17 +108,17 @@ def _address(address: Address) -> str:
     name = address.name
     if not name:
         return address.address
-    if name.isascii() and len(name) <= LONGEST_LINE and "=?" not in name:
+    if name.isascii() and len(name) <= MAX_LINE_LENGTH and "=?" not in name:
         return f"{quoted(name)} <{address.address}>"
     return f"{_encoded(name)}\r\n <{address.address}>"
 
 
 def _text(name: str, value: str) -> str:
     # A text that looks like an encoded word is encoded, so that readers show it as it was given.
-    if value.isascii() and len(name) + len(value) + 2 <= LONGEST_LINE and "=?" not in value:
+    if value.isascii() and len(name) + len(value) + 2 <= MAX_LINE_LENGTH and "=?" not in value:
         return value
     return _encoded(value, name)
 
 
 def _encoded(value: str, header: str = "") -> str:
-    return Header(value, "utf-8", maxlinelen=LONGEST_LINE, header_name=header).encode(linesep="\r\n")
+    return Header(value, "utf-8", maxlinelen=MAX_LINE_LENGTH, header_name=header).encode(linesep="\r\n")

@@ -12,9 +12,9 @@ from atlas.settings import Settings
 from atlas.workers.email.addresses import shorten
 from atlas.workers.email.providers import MaybeSent, NotSent
 
-LONGEST_MESSAGE = 500
-LONGEST_READ = 16 * 1024
-LONGEST_ID = 2000
+MAX_MESSAGE_LENGTH = 500
+MAX_READ_LENGTH = 16 * 1024
+MAX_ID_LENGTH = 2000
 
 # Refusals that pass: too early, too many requests, a conflict with a concurrent request.
 PASSING = (408, 409, 412, 423, 425, 429)
@@ -31,9 +31,9 @@ def shown_message(text: str, secrets: tuple[str, ...] = ()) -> str:
 
     A response that repeats its request holds the secrets in the encoding of the request, such as that of a form.
     """
-    text = _redactor(secrets).cut(text[:LONGEST_READ], at_end=len(text) > LONGEST_READ)
-    line = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * LONGEST_MESSAGE]).split())
-    return shorten(line)[:LONGEST_MESSAGE]
+    text = _redactor(secrets).cut(text[:MAX_READ_LENGTH], at_end=len(text) > MAX_READ_LENGTH)
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in text[: 4 * MAX_MESSAGE_LENGTH]).split())
+    return shorten(line)[:MAX_MESSAGE_LENGTH]
 
 
 def refusal(who: str, status: int, said: str, headers: Mapping[str, str]) -> NotSent:
@@ -60,7 +60,7 @@ def describe(error: BaseException, secrets: tuple[str, ...]) -> str:
     return shown_message(str(error), secrets) or type(error).__name__
 
 
-def is_an_id(value: object, *, longest: int = LONGEST_ID) -> TypeGuard[str]:
+def is_an_id(value: object, *, longest: int = MAX_ID_LENGTH) -> TypeGuard[str]:
     """True for a value that can be a provider's id, and can be stored."""
     return isinstance(value, str) and value.isprintable() and 0 < len(value) <= longest
 

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from atlas.engine.secrets.fields import MARK
 from atlas.engine.secrets.redact import SHORTEST_SECRET
-from atlas.engine.webhooks.address import LONGEST_ADDRESS, check_address
+from atlas.engine.webhooks.address import MAX_ADDRESS_LENGTH, check_address
 
-LONGEST_VALUE = 8000
-MOST_HEADERS = 50
-LONGEST_TIMEOUT = 300
+MAX_VALUE_LENGTH = 8000
+MAX_HEADERS = 50
+MAX_TIMEOUT = 300
 
 # Written by Atlas, or about the connection.
 RESERVED = frozenset(
@@ -40,12 +40,12 @@ class HttpCall(BaseModel):
     secrets: dict[SecretName, SecretValue] = Field(default_factory=dict, max_length=20)
     # A subscription of the tenant: its address and its secret are used.
     webhook: UUID | None = None
-    url: str | None = Field(default=None, min_length=1, max_length=LONGEST_ADDRESS, validate_default=True)
+    url: str | None = Field(default=None, min_length=1, max_length=MAX_ADDRESS_LENGTH, validate_default=True)
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST"
-    headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_HEADERS)
     body: Any = None
     sign: str | None = None
-    timeout_seconds: float = Field(default=30, ge=1, le=LONGEST_TIMEOUT)
+    timeout_seconds: float = Field(default=30, ge=1, le=MAX_TIMEOUT)
     # The server recognizes a repetition by its Idempotency-Key, so a call without a response may be made again.
     repeatable: bool = True
 
@@ -70,7 +70,7 @@ class HttpCall(BaseModel):
             if name.lower() in RESERVED or name.lower().startswith("proxy-"):
                 raise ValueError(f"{name} is written by Atlas and cannot be set")
             sent = _known(text, info)
-            if not _PRINTABLE.fullmatch(sent) or len(sent) > LONGEST_VALUE:
+            if not _PRINTABLE.fullmatch(sent) or len(sent) > MAX_VALUE_LENGTH:
                 raise ValueError(f"{name} holds a control character, a letter beyond ASCII or too much")
         if len({name.lower() for name in value}) < len(value):
             raise ValueError("a header is named twice")
@@ -93,7 +93,7 @@ class HttpCall(BaseModel):
 
 def fill_in(text: str, secrets: Mapping[str, str]) -> str:
     """The text with the value of a secret in place of every `${name}`; KeyError for a name that there is not."""
-    return _REFERENCE.sub(lambda found: secrets[found[1]], text)
+    return _REFERENCE.sub(lambda match: secrets[match[1]], text)
 
 
 def _known(text: str, info: ValidationInfo) -> str:

@@ -25,7 +25,7 @@ from atlas.errors import AtlasError
 from atlas.guarded_transport import AddressRefused, GuardedTransport
 from atlas.http import CONNECT_SECONDS, FAILURES, NEVER_SENT, http_client, retry_after
 from atlas.settings import Settings
-from atlas.workers.http_call.call_input import LONGEST_TIMEOUT, HttpCall, fill_in
+from atlas.workers.http_call.call_input import MAX_TIMEOUT, HttpCall, fill_in
 
 # So much of a response is kept.
 KEPT_BYTES = 64 * 1024
@@ -44,10 +44,10 @@ UNCERTAIN = (302, 303, 408, 409)
 # The server wants no more of these: its webhook is disabled.
 GONE = 410
 # Of the deliveries to a webhook that fails, so many are tried at a time: a dead server must not occupy a worker.
-MOST_TRYING = 2
+MAX_CONCURRENT_RETRIES = 2
 RETRY_SECONDS = 30.0
 # Of each part; the job's own timeout is for the whole.
-_PARTS = httpx.Timeout(LONGEST_TIMEOUT, connect=CONNECT_SECONDS)
+_PARTS = httpx.Timeout(MAX_TIMEOUT, connect=CONNECT_SECONDS)
 
 
 class CallFailed(AtlasError):
@@ -132,7 +132,7 @@ class HttpCaller:
     async def _deliver(self, input: HttpCall, ctx: AttemptContext, webhook_id: UUID) -> dict[str, Any]:
         """The same to a webhook, which learns from the outcome whether it works."""
         target = await load_target(ctx.pool, webhook_id, ctx.job_id)
-        if target.is_failing and self._trying[webhook_id] >= MOST_TRYING:
+        if target.is_failing and self._trying[webhook_id] >= MAX_CONCURRENT_RETRIES:
             raise Snooze(RETRY_SECONDS * (1 + random.random()), "the webhook fails, and other deliveries try it")
         # Its server knows the secrets, and may repeat them.
         ctx.redactor = Redactor(dict.fromkeys(target.secrets, "of the webhook"))
@@ -210,10 +210,10 @@ def request_of(input: HttpCall, url: str, headers: dict[str, str], secrets: Sequ
 
 def output_of(reply: HttpReply) -> dict[str, Any]:
     """What the job keeps of a response."""
-    shown = [(name, value[:KEPT_VALUE]) for name, value in reply.headers.items() if name != "set-cookie"]
+    headers = [(name, value[:KEPT_VALUE]) for name, value in reply.headers.items() if name != "set-cookie"]
     return {
         "status": reply.status,
-        "headers": dict(shown[:KEPT_HEADERS]),
+        "headers": dict(headers[:KEPT_HEADERS]),
         "body": reply.body,
         "truncated": reply.is_cut,
     }

@@ -12,13 +12,13 @@ from atlas.engine.jobs.verdicts import Settled, Snooze
 from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.interpret import run_document
 from atlas.engine.workflows.declared.store import known_document, load_document
+from atlas.engine.workflows.defer_run import defer_run
 from atlas.engine.workflows.errors import WorkflowFailed, WorkflowNotFound
 from atlas.engine.workflows.execute_run import drive
 from atlas.engine.workflows.history import History, Suspension
 from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.run_context import Run
-from atlas.engine.workflows.set_aside import set_run_aside
 from atlas.engine.workflows.start_runs import ENGINE_RUN, RunInput, read_input
 from atlas.engine.workflows.step_commit import StepCommit
 from atlas.engine.workflows.step_store import StepStore
@@ -41,21 +41,21 @@ _MAX_STORES = 16
 @job(ENGINE_RUN, success_action="WORKFLOW_COMPLETE")
 async def engine_run(input: dict[str, Any], ctx: AttemptContext) -> Any:
     """One attempt at a run: replays what is recorded, goes on from there, and leaves when it must wait."""
-    wanted = read_input(input)
-    ctx.notes.audit_meta["workflow"] = wanted.workflow
-    name_span(f"run {wanted.workflow}")
+    run_input = read_input(input)
+    ctx.notes.audit_meta["workflow"] = run_input.workflow
+    name_span(f"run {run_input.workflow}")
     store = _store_of(ctx)
-    function = await _find(wanted, ctx, store)
+    function = await _find(run_input, ctx, store)
     # A run that was never taken up before has recorded nothing, unless it was forked from another.
-    is_new = ctx.attempt == 1 and not wanted.forked
+    is_new = ctx.attempt == 1 and not run_input.forked
     history = History() if is_new else await store.load(ctx.job_id)
-    suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, wanted.requested_by, ctx.job.correlation_id)
-    suspension.depth = wanted.depth
+    suspension = Suspension(ctx.job_id, ctx.attempt, ctx.tenant_id, run_input.requested_by, ctx.job.correlation_id)
+    suspension.depth = run_input.depth
     reset = ctx.job.retry_count > 0 or ctx.job.lost_count > 0
     step_commit = StepCommit(ctx.transactions, ctx.worker_id)
     recorder = Recorder(suspension, store, history, ctx.start_right, reset=reset, step_commit=step_commit)
     try:
-        output = await drive(Run(recorder, wanted.workflow), recorder, function)
+        output = await drive(Run(recorder, run_input.workflow), recorder, function)
         _note_outputs(ctx, recorder)
         return output
     except WorkflowFailed:
@@ -82,24 +82,24 @@ def _store_of(ctx: AttemptContext) -> StepStore:
     return store
 
 
-async def _find(wanted: RunInput, ctx: AttemptContext, store: StepStore) -> Function:
+async def _find(run_input: RunInput, ctx: AttemptContext, store: StepStore) -> Function:
     """What to call: the declared document the run began with, or this process's function."""
-    if wanted.document_id is not None:
-        document = await _document(wanted.document_id, ctx.tenant_id, store)
-        return lambda run: run_document(run, document, wanted.input)
-    known = registered_workflows().get(wanted.workflow)
-    if known is not None:
-        value = known.parse(wanted.input)
-        return lambda run: known.function(run, value)
+    if run_input.document_id is not None:
+        document = await _document(run_input.document_id, ctx.tenant_id, store)
+        return lambda run: run_document(run, document, run_input.input)
+    workflow = registered_workflows().get(run_input.workflow)
+    if workflow is not None:
+        value = workflow.parse(run_input.input)
+        return lambda run: workflow.function(run, value)
     async with ctx.pool.acquire() as conn:
         others = await known_workflows(conn, ctx.tenant_id)
-    if others.get(wanted.workflow):
-        held_by = {"worker_id": ctx.worker_id, "workflow": wanted.workflow}
-        if await store.at_once(lambda conn: set_run_aside(conn, ctx.job_id, ctx.attempt, **held_by)):
+    if others.get(run_input.workflow):
+        held_by = {"worker_id": ctx.worker_id, "workflow": run_input.workflow}
+        if await store.at_once(lambda conn: defer_run(conn, ctx.job_id, ctx.attempt, **held_by)):
             raise Settled
         delay = min(MAX_ELSEWHERE, ELSEWHERE_SECONDS * 2 ** min(ctx.attempt, 10))
         raise Snooze(delay * (1 + random.random()), "no living worker has the code of this workflow")
-    raise WorkflowNotFound(wanted.workflow, near(wanted.workflow, [*others, *registered_workflows()]))
+    raise WorkflowNotFound(run_input.workflow, near(run_input.workflow, [*others, *registered_workflows()]))
 
 
 async def _document(document_id: UUID, tenant_id: UUID, store: StepStore) -> Document:

@@ -108,5 +108,5 @@ async def _wait(stop: asyncio.Event, wake: asyncio.Event, seconds: float) -> Non
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for one in waits:
-            one.cancel()
+        for wait in waits:
+            wait.cancel()

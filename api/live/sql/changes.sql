@@ -22,5 +22,5 @@ select c.tenant_id, c.action, c.entity_type, c.entity_id, c.actor_id, c.message,
 from counted c
 -- Within a case: the names of other things are no ids, and the planner may try the join first.
 left join only atlas.jobs j on j.id = case when c.entity_type = 'job' then c.entity_id::uuid end
-where c.nth <= :most_each
+where c.nth <= :max_each
 order by c.xid, c.id;

@@ -10,7 +10,7 @@ select r.*, (
     (select started_at, finished_at from only atlas.workflow_steps where run_id = r.run_id order by branch desc, position desc limit 32)
   ) s) as stepped_at
 from (
-  select *, case when job_type = :run::text and (of_tenant <= :most_runs::int or of_all <= :most_runs) then job_id end as run_id
+  select *, case when job_type = :run::text and (of_tenant <= :max_runs::int or of_all <= :max_runs) then job_id end as run_id
   from (
     select id as job_id, tenant_id, job_type, correlation_id, status::text as status, attempt_count, server_instance_id,
       progress::text as progress, coalesce(started_at, updated_at) as started_at, updated_at, null::int as duration_ms, id::text as entity_id,

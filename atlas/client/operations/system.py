@@ -231,7 +231,7 @@ class SystemOperations(ApiCaller):
 
     @operation("GET", "/audit/reports/access")
     def report_access(self, *, month: str) -> AccessReport:
-        """Who could do what in a month such as 2026-11, who did, and which credentials nobody used."""
+        """Who could do what in a month such as 2026-11, who did, and which credentials no one used."""
 
     @stream("/audit/reports/access/export")
     def export_access_report(self, *, month: str) -> bytes:

@@ -137,12 +137,12 @@ def as_dict(tree: Any, label: str) -> dict[str, Any]:
     return tree
 
 
-def named(tree: Any, label: str, known: Collection[str]) -> dict[str, Any]:
+def named(tree: Any, label: str, allowed: Collection[str]) -> dict[str, Any]:
     """The entries of a dict of operators by their snake-case names, all of them known."""
     entries = {_SNAKE_CASE.get(name, name): value for name, value in as_dict(tree, label).items()}
     for name in entries:
         if name in _UNSUPPORTED:
             raise UnsupportedQuery(f"`{name}` on {label}")
-        if name not in known:
+        if name not in allowed:
             raise unknown_field(label, name)
     return entries

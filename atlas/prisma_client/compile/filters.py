@@ -27,22 +27,22 @@ class Operand:
     nullable: bool
 
 
-def value_filter(draft: Draft, operand: Operand, wanted: Any) -> str | None:
+def value_filter(draft: Draft, operand: Operand, filter_value: Any) -> str | None:
     """The condition that a filter, or a value that must be equalled, puts on the operand; None for an empty filter."""
-    if not isinstance(wanted, dict):
-        return _compared(draft, operand, "equals", wanted, insensitive=False)
-    entries = named(wanted, operand.label, operand.codec.operators)
+    if not isinstance(filter_value, dict):
+        return _compared(draft, operand, "equals", filter_value, insensitive=False)
+    entries = named(filter_value, operand.label, operand.codec.operators)
     insensitive = _is_insensitive(operand, entries.pop("mode", None))
     return " and ".join(_conditions(draft, operand, entries, insensitive, negated=False)) or None
 
 
-def list_filter(draft: Draft, operand: Operand, wanted: Any) -> str:
+def list_filter(draft: Draft, operand: Operand, filter_value: Any) -> str:
     """The condition on a column that holds a list: exactly one operator."""
-    if wanted is None:
+    if filter_value is None:
         raise missing_value(operand.label, "needs an operator")
-    entries = named(wanted, operand.label, _LIST_OPERATORS)
+    entries = named(filter_value, operand.label, _LIST_OPERATORS)
     if len(entries) != 1:
-        raise wrong_value(operand.label, "exactly one operator", wanted)
+        raise wrong_value(operand.label, "exactly one operator", filter_value)
     return _list_condition(draft, operand, *next(iter(entries.items())))
 
 
@@ -79,8 +79,8 @@ def _compared(draft: Draft, operand: Operand, name: str, value: Any, insensitive
         return _is_null(operand, name)
     sign = _COMPARISONS[name]
     if insensitive:
-        wanted = draft.parameter(PLAIN_TEXT, value, operand.label)
-        return f"lower({_text(operand)}) {sign} lower({wanted})"
+        placeholder = draft.parameter(PLAIN_TEXT, value, operand.label)
+        return f"lower({_text(operand)}) {sign} lower({placeholder})"
     left = operand.codec.compare.format(operand.sql)
     return f"{left} {sign} {draft.parameter(operand.codec, value, operand.label)}"
 

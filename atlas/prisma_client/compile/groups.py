@@ -1,4 +1,4 @@
-"""group_by: groups of rows, what is counted, summed and compared in each, and which of them are wanted."""
+"""group_by: groups of rows, what is counted, summed and compared in each, and a filter of the groups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,17 +44,17 @@ def group_by(
     """The statement, and the shape that its rows are to be given."""
     draft = Draft(schema)
     alias = draft.alias()
-    given = named(arguments, model.name, ("by", "where", "having", "order_by", "take", "skip"))
-    by = _by(model, given.get("by"))
+    options = named(arguments, model.name, ("by", "where", "having", "order_by", "take", "skip"))
+    by = _by(model, options.get("by"))
     outputs = _outputs(model, alias, by, selection)
-    page = parse_page(draft, model, {"take": given.get("take"), "skip": given.get("skip")})
+    page = parse_page(draft, model, {"take": options.get("take"), "skip": options.get("skip")})
     columns = ", ".join(output.sql for output in outputs)
     grouped = ", ".join(_grouped(alias, field) for field in by)
-    order = _order(model, alias, by, given.get("order_by"), backwards=page.backwards)
+    order = _order(model, alias, by, options.get("order_by"), backwards=page.backwards)
     sql = (
         f"select {columns} from {qualified(model.table)} {alias}"
-        f" where {where_sql(draft, model, alias, given.get('where'))} group by {grouped}"
-        f" having {_having(draft, model, alias, by, given.get('having'))}{order}"
+        f" where {where_sql(draft, model, alias, options.get('where'))} group by {grouped}"
+        f" having {_having(draft, model, alias, by, options.get('having'))}{order}"
         f"{limit_sql(draft, page.limit, page.skip)}"
     )
     return CompiledQuery(sql, draft.parameters, backwards=page.backwards), outputs
@@ -86,8 +86,8 @@ def _outputs(model: Model, alias: str, by: list[Field], selection: list[str]) ->
     outputs = [Output((field.name,), select_sql(field, _grouped(alias, field)), _reader(field)) for field in by]
     for function, names in aggregates(model, selection).items():
         for name in names:
-            found = _aggregate(model, alias, function, name)
-            outputs.append(Output((function, name), found.select.format(found.sql), found.read))
+            aggregate = _aggregate(model, alias, function, name)
+            outputs.append(Output((function, name), aggregate.select.format(aggregate.sql), aggregate.read))
     return outputs
 
 
@@ -130,15 +130,19 @@ def _extreme(alias: str, field: Field, function: str) -> Aggregate:
 
 
 def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) -> str:
-    def condition(name: str, wanted: Any) -> str | None:
+    def condition(name: str, filter_value: Any) -> str | None:
         field = scalar(model, name)
-        functions = {key: wanted[key] for key in wanted if key in _FUNCTIONS} if isinstance(wanted, dict) else {}
+        functions = (
+            {key: filter_value[key] for key in filter_value if key in _FUNCTIONS}
+            if isinstance(filter_value, dict)
+            else {}
+        )
         parts = []
         for function, limits in functions.items():
-            found = _aggregate(model, alias, function, name)
-            operand = Operand(found.sql, found.codec, f"{field.label}.{function}", nullable=True)
+            aggregate = _aggregate(model, alias, function, name)
+            operand = Operand(aggregate.sql, aggregate.codec, f"{field.label}.{function}", nullable=True)
             parts.append(value_filter(draft, operand, limits))
-        rest = {key: wanted[key] for key in wanted if key not in functions} if functions else wanted
+        rest = {key: filter_value[key] for key in filter_value if key not in functions} if functions else filter_value
         if rest or not functions:
             parts.append(_grouped_filter(draft, alias, by, field, rest))
         return " and ".join(part for part in parts if part) or None
@@ -146,25 +150,25 @@ def _having(draft: Draft, model: Model, alias: str, by: list[Field], tree: Any) 
     return logic_sql(draft, tree, f"{model.name}.having", condition) or "true"
 
 
-def _grouped_filter(draft: Draft, alias: str, by: list[Field], field: Field, wanted: Any) -> str | None:
+def _grouped_filter(draft: Draft, alias: str, by: list[Field], field: Field, filter_value: Any) -> str | None:
     if field not in by:
         raise wrong_input(f"{field.label} in `having` must be grouped by, or stand in an aggregate.")
-    return field_filter(draft, _grouped(alias, field), field, wanted)
+    return field_filter(draft, _grouped(alias, field), field, filter_value)
 
 
 def _order(model: Model, alias: str, by: list[Field], order: Any, *, backwards: bool) -> str:
     """By grouped fields, and by aggregates as in `{"_count": {"id": "desc"}}`."""
     keys = []
-    for name, wanted in order_entries(f"{model.name}.order", order):
+    for name, order_value in order_entries(f"{model.name}.order", order):
         if name in _FUNCTIONS:
-            for inner, direction in order_entries(f"{model.name}.{name}", wanted):
+            for inner, direction in order_entries(f"{model.name}.{name}", order_value):
                 keys.append((_aggregate(model, alias, name, inner).sql, direction))
         elif scalar(model, name) in by:
-            keys.append((_grouped(alias, scalar(model, name)), wanted))
+            keys.append((_grouped(alias, scalar(model, name)), order_value))
         else:
             raise wrong_input(f"{model.name}.{name} must be grouped by to give the order.")
     parts = []
-    for sql, wanted in keys:
-        descending, nulls_first = parse_direction(f"{model.name}.order", wanted)
+    for sql, order_value in keys:
+        descending, nulls_first = parse_direction(f"{model.name}.order", order_value)
         parts.append(f"{sql} {direction_sql(descending != backwards, nulls_first != backwards)}")
     return f" order by {', '.join(parts)}" if parts else ""

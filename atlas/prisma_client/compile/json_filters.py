@@ -19,9 +19,11 @@ _ARRAYS = {"array_contains": "{} @> {}", "array_starts_with": "{} -> 0 = {}", "a
 _OPERATORS = frozenset({"path", "equals", "not", *_COMPARISONS, *_STRINGS, *_ARRAYS})
 
 
-def json_filter(draft: Draft, field: Field, sql: str, wanted: Any) -> str | None:
+def json_filter(draft: Draft, field: Field, sql: str, filter_value: Any) -> str | None:
     """The condition on a column of documents; None for an empty filter."""
-    entries = named(wanted, field.label, _OPERATORS) if isinstance(wanted, dict) else {"equals": wanted}
+    entries = (
+        named(filter_value, field.label, _OPERATORS) if isinstance(filter_value, dict) else {"equals": filter_value}
+    )
     element = sql if field.pg_type == "jsonb" else f"{sql}::jsonb"
     text = f"{element}::text"
     null = sql  # not every document that json can hold is one of jsonb

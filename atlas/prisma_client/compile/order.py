@@ -42,9 +42,9 @@ def direction_sql(descending: bool, nulls_first: bool) -> str:
     return f"{'desc' if descending else 'asc'}{nulls}"
 
 
-def parse_direction(label: str, wanted: Any) -> tuple[bool, bool]:
+def parse_direction(label: str, direction: Any) -> tuple[bool, bool]:
     """Whether it descends, and whether nulls come first: from `"desc"` or `{"sort": "desc", "nulls": "last"}`."""
-    entries = named(wanted, label, ("sort", "nulls")) if isinstance(wanted, dict) else {"sort": wanted}
+    entries = named(direction, label, ("sort", "nulls")) if isinstance(direction, dict) else {"sort": direction}
     sort, nulls = entries.get("sort"), entries.get("nulls")
     if sort not in ("asc", "desc"):
         raise wrong_value(label, "'asc' or 'desc'", sort)
@@ -57,12 +57,12 @@ def parse_direction(label: str, wanted: Any) -> tuple[bool, bool]:
 def order_entries(label: str, order: Any) -> list[tuple[str, Any]]:
     """The keys of an order, whether it came as one dict or as a list of them."""
     listed = [] if order is None else order if isinstance(order, list | tuple) else [order]
-    return [entry for each in listed for entry in as_dict(each, label).items()]
+    return [entry for item in listed for entry in as_dict(item, label).items()]
 
 
 def parse_order(draft: Draft, model: Model, order: Any, *, stable: bool) -> list[Sort]:
     """The keys of an order; a stable one ends in the row's identity, so that pages neither overlap nor skip."""
-    sorts = [_sort(draft, model, name, wanted) for name, wanted in order_entries(f"{model.name}.order", order)]
+    sorts = [_sort(draft, model, name, direction) for name, direction in order_entries(f"{model.name}.order", order)]
     if stable:
         seen = {sort.own for sort in sorts}
         missing = [name for name in model.identity.fields if name not in seen]
@@ -100,35 +100,35 @@ def _place(number: int) -> str:
     return quoted(f"place{number}")
 
 
-def _sort(draft: Draft, model: Model, name: str, wanted: Any) -> Sort:
+def _sort(draft: Draft, model: Model, name: str, direction: Any) -> Sort:
     field = model.fields.get(name)
     if name == "_relevance":
         raise UnsupportedQuery(f"ordering by `_relevance` on {model.name}")
     if field is None or field.is_unsupported:
         raise unknown_field(model.name, name)
     if field.relation is not None:
-        return _related_sort(draft, model, field, wanted)
-    descending, nulls_first = parse_direction(field.label, wanted)
+        return _related_sort(draft, model, field, direction)
+    descending, nulls_first = parse_direction(field.label, direction)
     return Sort(
         lambda alias: compare_sql(field, column(alias, field)), not field.required, descending, nulls_first, own=name
     )
 
 
-def _related_sort(draft: Draft, model: Model, field: Field, wanted: Any) -> Sort:
+def _related_sort(draft: Draft, model: Model, field: Field, order_value: Any) -> Sort:
     """By a field of the related row, or by the number of related rows: `{"owner": {"name": "asc"}}`."""
     target, other = target_of(draft.schema, field), draft.alias()
     if field.is_list:
-        direction = named(wanted, field.label, ("_count",)).get("_count")
+        direction = named(order_value, field.label, ("_count",)).get("_count")
         inner = Sort(lambda _: "count(*)", False, *parse_direction(field.label, direction), is_count=True)
     else:
-        entries = order_entries(field.label, wanted)
+        entries = order_entries(field.label, order_value)
         if len(entries) != 1:
-            raise wrong_value(field.label, "exactly one field to order by", wanted)
+            raise wrong_value(field.label, "exactly one field to order by", order_value)
         inner = _sort(draft, target, *entries[0])
 
     def expression(alias: str) -> str:
         joined = join_sql(model, alias, field, target, other)
-        found = f"(select {inner.expression(other)} from {qualified(target.table)} {other} where {joined})"
-        return f"coalesce({found}, 0)" if inner.is_count else found
+        subquery = f"(select {inner.expression(other)} from {qualified(target.table)} {other} where {joined})"
+        return f"coalesce({subquery}, 0)" if inner.is_count else subquery
 
     return replace(inner, expression=expression, nullable=not inner.is_count, own=None)

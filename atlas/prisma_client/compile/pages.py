@@ -40,7 +40,7 @@ def parse_page(
     draft: Draft,
     model: Model,
     arguments: Mapping[str, Any],
-    known: Collection[str] = PAGE_ARGUMENTS,
+    allowed: Collection[str] = PAGE_ARGUMENTS,
     *,
     stable: bool = False,
 ) -> PageClause:
@@ -48,18 +48,18 @@ def parse_page(
 
     Pages get a stable order; other reads only where it is asked for, since it may cost a sort.
     """
-    given = {name: value for name, value in named(arguments, model.name, known).items() if value is not None}
-    take, skip = _number(model, given, "take"), _number(model, given, "skip")
+    options = {name: value for name, value in named(arguments, model.name, allowed).items() if value is not None}
+    take, skip = _number(model, options, "take"), _number(model, options, "skip")
     if skip is not None and skip < 0:
         raise wrong_value(f"{model.name}.skip", "a number of rows", skip)
-    distinct = _distinct(model, given.get("distinct"))
-    stable = stable or take is not None or skip is not None or "cursor" in given or bool(distinct)
-    sorts = parse_order(draft, model, given.get("order_by"), stable=stable)
+    distinct = _distinct(model, options.get("distinct"))
+    stable = stable or take is not None or skip is not None or "cursor" in options or bool(distinct)
+    sorts = parse_order(draft, model, options.get("order_by"), stable=stable)
     backwards = take is not None and take < 0
     return PageClause(
-        where=given.get("where"),
+        where=options.get("where"),
         sorts=[sort.reversed() for sort in sorts] if backwards else sorts,
-        cursor=given.get("cursor"),
+        cursor=options.get("cursor"),
         limit=None if take is None else abs(take),
         skip=skip or 0,
         distinct=distinct,
@@ -114,8 +114,8 @@ def _where(conditions: list[str]) -> str:
     return f" where {' and '.join(conditions)}" if conditions else ""
 
 
-def _number(model: Model, given: Mapping[str, Any], name: str) -> int | None:
-    value = given.get(name)
+def _number(model: Model, options: Mapping[str, Any], name: str) -> int | None:
+    value = options.get(name)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise wrong_value(f"{model.name}.{name}", "an int", value)
     return value

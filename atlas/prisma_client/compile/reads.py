@@ -24,10 +24,10 @@ _SELECTED = re.compile(r"(_\w+) \{ (.*) \}", re.DOTALL)
 def find_unique(schema: Schema, model: Model, result: type[BaseModel], where: Any, include: Any) -> CompiledQuery:
     """The row that a unique key names."""
     if include is None and isinstance(where, dict) and len(where) == 1:
-        [(name, given)] = where.items()
+        [(name, value)] = where.items()
         lookup = _lookups(model, result).get(name)
         if lookup is not None:
-            return lookup.statement(given)
+            return lookup.statement(value)
     draft = Draft(schema)
     alias = draft.alias()
     condition = unique_sql(draft, model, alias, where)
@@ -45,13 +45,13 @@ class Lookup:
     sql: str
     codecs: list[tuple[str, Codec, str]]
 
-    def statement(self, given: Any) -> CompiledQuery:
+    def statement(self, value: Any) -> CompiledQuery:
         """The question for this value of the key."""
-        if given is None or len(self.codecs) > 1:
-            values = key_values(self.model, self.key, given)
+        if value is None or len(self.codecs) > 1:
+            values = key_values(self.model, self.key, value)
             return CompiledQuery(self.sql, [encode(codec, values[name], label) for name, codec, label in self.codecs])
         [(_, codec, label)] = self.codecs
-        return CompiledQuery(self.sql, [encode(codec, given, label)])
+        return CompiledQuery(self.sql, [encode(codec, value, label)])
 
 
 @cache
@@ -104,11 +104,11 @@ def count_sql(name: str) -> str:
 
 def aggregates(model: Model, selection: list[str]) -> dict[str, list[str]]:
     """The aggregates of a call, which the actions hand over as the text `_count { _all priority }`."""
-    found = {}
+    selected = {}
     for text in selection:
         match = _SELECTED.fullmatch(text)
         if match is not None:
-            found[match[1]] = match[2].split()
-            if not found[match[1]]:
+            selected[match[1]] = match[2].split()
+            if not selected[match[1]]:
                 raise missing_value(f"{model.name}.{match[1]}", "names no field")
-    return found
+    return selected

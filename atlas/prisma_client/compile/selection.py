@@ -42,20 +42,20 @@ def columns_sql(alias: str, result: type[BaseModel], model: Model) -> str:
 
 def unpack(row: dict[str, Any], included: tuple[Included, ...]) -> None:
     """Turn the JSON of a row's relations into dicts and lists."""
-    for each in included:
-        text = row[each.name]
-        row[each.name] = None if text is None else orjson.loads(text)
+    for relation in included:
+        text = row[relation.name]
+        row[relation.name] = None if text is None else orjson.loads(text)
     _turn(row, included)
 
 
 def _turn(row: dict[str, Any], included: tuple[Included, ...]) -> None:
-    for each in included:
-        related = row[each.name]
-        if each.backwards:
+    for relation in included:
+        related = row[relation.name]
+        if relation.backwards:
             related.reverse()
         for item in related if isinstance(related, list) else [related]:
             if item is not None:
-                _turn(item, each.within)
+                _turn(item, relation.within)
 
 
 def _is_relation(model: Model, name: str) -> bool:
@@ -70,17 +70,17 @@ def _columns(alias: str, fields: tuple[Field, ...]) -> str:
 def _include(
     draft: Draft, model: Model, alias: str, include: Any
 ) -> tuple[list[tuple[str, str]], tuple[Included, ...]]:
-    """For each wanted relation its subquery, and what remains to be done with its JSON."""
+    """For each included relation its subquery, and what remains to be done with its JSON."""
     parts, included = [], []
-    for name, wanted in as_dict(include, f"{model.name}.include").items():
+    for name, value in as_dict(include, f"{model.name}.include").items():
         if not _is_relation(model, name):
             raise UnknownRelationalFieldError(model=model.name, field=name)
-        if wanted is False:
+        if value is False:
             continue
-        arguments = {} if wanted is True else dict(as_dict(wanted, f"{model.name}.include.{name}"))
-        sql, each = _relation(draft, model, alias, model.fields[name], arguments)
+        arguments = {} if value is True else dict(as_dict(value, f"{model.name}.include.{name}"))
+        sql, part = _relation(draft, model, alias, model.fields[name], arguments)
         parts.append((name, sql))
-        included.append(each)
+        included.append(part)
     return parts, tuple(included)
 
 

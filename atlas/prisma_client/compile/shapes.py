@@ -42,7 +42,7 @@ class _NoShape(Exception):
 
 
 # By shape; None where values are more than parameters.
-_known: dict[Hashable, ComposedPage | None] = {}
+_composed_pages: dict[Hashable, ComposedPage | None] = {}
 
 
 def compose_once(
@@ -53,22 +53,24 @@ def compose_once(
     draft = Draft(schema)
     try:
         shape = (of, *_shape_of_page(arguments, values))
-        known = _known.get(shape)
+        composed = _composed_pages.get(shape)
     except (_NoShape, TypeError):  # a wrong argument may have no hash; composing it says what is wrong
         return compose(draft)
-    if known is not None:
-        return known.statement(values)
+    if composed is not None:
+        return composed.statement(values)
     statement = compose(draft)
-    if shape not in _known and len(_known) < MAX_SHAPES and _are_distinct(values):
-        _known[shape] = _composed(statement, draft, values)
+    if shape not in _composed_pages and len(_composed_pages) < MAX_SHAPES and _are_distinct(values):
+        _composed_pages[shape] = _composed(statement, draft, values)
     return statement
 
 
 def _composed(statement: CompiledQuery, draft: Draft, values: list[Any]) -> ComposedPage | None:
     taken = draft.taken
-    if len(taken) != len(values) or any(one.value is not value for one, value in zip(taken, values, strict=True)):
+    if len(taken) != len(values) or any(
+        taken_value.value is not value for taken_value, value in zip(taken, values, strict=True)
+    ):
         return None
-    parameters = [one._replace(value=None) for one in taken]
+    parameters = [part._replace(value=None) for part in taken]
     return ComposedPage(statement.sql, parameters, statement.included, statement.backwards)
 
 
@@ -94,7 +96,7 @@ def _shape(tree: Any, values: list[Any]) -> Any:
     if isinstance(tree, dict):
         return tuple([(name, _shape(value, values)) for name, value in tree.items()])
     if isinstance(tree, list | tuple) and tree and isinstance(tree[0], dict):
-        return (list, *[_shape(one, values) for one in tree])
+        return (list, *[_shape(item, values) for item in tree])
     if not isinstance(tree, _VALUES):
         raise _NoShape
     values.append(tree)
@@ -115,15 +117,15 @@ def _shape_of_include(include: Any) -> Any:
         return None
     if not isinstance(include, dict):
         raise _NoShape
-    return tuple([(name, _shape_of_relation(wanted)) for name, wanted in include.items()])
+    return tuple([(name, _shape_of_relation(value)) for name, value in include.items()])
 
 
-def _shape_of_relation(wanted: Any) -> Any:
-    if isinstance(wanted, bool):
-        return wanted
-    if not isinstance(wanted, dict) or not wanted.keys() <= {"order_by", "include"}:
+def _shape_of_relation(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, dict) or not value.keys() <= {"order_by", "include"}:
         raise _NoShape
-    return _by_value(wanted.get("order_by")), _shape_of_include(wanted.get("include"))
+    return _by_value(value.get("order_by")), _shape_of_include(value.get("include"))
 
 
 def _by_value(tree: Any) -> Any:

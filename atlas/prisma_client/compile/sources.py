@@ -49,12 +49,12 @@ def _rows_sql(model: Model, ids: str) -> str:
 
 def _ids(draft: Draft, model: Model, key: Field, where: dict[str, Any]) -> str | None:
     """The array of ids that every row has one of; None where the filter does not name them."""
-    wanted = where.get(key.name)
+    id_filter = where.get(key.name)
     for unique in model.keys:
-        if wanted is None and key.name in unique.fields and isinstance(where.get(unique.name), dict):
-            wanted = where[unique.name].get(key.name)
-    is_list = isinstance(wanted, dict) and "in" in wanted
-    value = wanted.get("in", wanted.get("equals")) if isinstance(wanted, dict) else wanted
+        if id_filter is None and key.name in unique.fields and isinstance(where.get(unique.name), dict):
+            id_filter = where[unique.name].get(key.name)
+    is_list = isinstance(id_filter, dict) and "in" in id_filter
+    value = id_filter.get("in", id_filter.get("equals")) if isinstance(id_filter, dict) else id_filter
     for number, parameter in enumerate(draft.taken, 1):
         if value is not None and parameter.value is value and parameter.label == key.label:
             codec = codec_of(key)

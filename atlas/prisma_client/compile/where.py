@@ -13,66 +13,68 @@ from atlas.prisma_client.values import codec_of
 
 Condition = Callable[[str, Any], str | None]
 # The condition on the rows of a model behind an alias, for a statement still to be written.
-Wanted = Callable[[Draft, Model, str], str]
+RowFilter = Callable[[Draft, Model, str], str]
 
 
-def matching(tree: Any) -> Wanted:
+def matching(tree: Any) -> RowFilter:
     """The rows that a filter finds."""
     return lambda draft, model, alias: where_sql(draft, model, alias, tree)
 
 
-def by_key(tree: Any) -> Wanted:
+def by_key(tree: Any) -> RowFilter:
     """The rows that the filter of an update or a delete finds; see `_related`."""
 
-    def wanted(draft: Draft, model: Model, alias: str) -> str:
+    def row_filter(draft: Draft, model: Model, alias: str) -> str:
         draft.by_key = True
         return where_sql(draft, model, alias, tree)
 
-    return wanted
+    return row_filter
 
 
-def unique(tree: Any) -> Wanted:
+def unique(tree: Any) -> RowFilter:
     """The row that a unique key names."""
     return lambda draft, model, alias: unique_sql(draft, model, alias, tree)
 
 
-def holding(values: Mapping[str, Any]) -> Wanted:
+def holding(values: Mapping[str, Any]) -> RowFilter:
     """The rows with these values, none of which is null."""
     return lambda draft, model, alias: " and ".join(
         _equals(draft, alias, model.fields[name], value) for name, value in values.items()
     )
 
 
-def all_of(*wanted: Wanted) -> Wanted:
+def all_of(*filters: RowFilter) -> RowFilter:
     """The rows that all of them want."""
-    return lambda draft, model, alias: " and ".join(f"({each(draft, model, alias)})" for each in wanted)
+    return lambda draft, model, alias: " and ".join(f"({row_filter(draft, model, alias)})" for row_filter in filters)
 
 
-def none_of(wanted: Sequence[Wanted]) -> Wanted:
+def none_of(filters: Sequence[RowFilter]) -> RowFilter:
     """The rows that none of them wants."""
-    return lambda draft, model, alias: f"({any_of(wanted)(draft, model, alias)}) is not true"
+    return lambda draft, model, alias: f"({any_of(filters)(draft, model, alias)}) is not true"
 
 
-def any_of(wanted: Sequence[Wanted]) -> Wanted:
+def any_of(filters: Sequence[RowFilter]) -> RowFilter:
     """The rows that at least one of them wants."""
-    return lambda draft, model, alias: " or ".join(f"({each(draft, model, alias)})" for each in wanted) or "false"
+    return lambda draft, model, alias: (
+        " or ".join(f"({row_filter(draft, model, alias)})" for row_filter in filters) or "false"
+    )
 
 
 def where_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
-    """The condition on one row of the model; nothing wanted is `true`."""
+    """The condition on one row of the model; an empty filter is `true`."""
 
-    def on_field(name: str, wanted: Any) -> str | None:
+    def on_field(name: str, filter_value: Any) -> str | None:
         field = model.fields.get(name)
         if field is not None and field.relation is not None:
-            return _relation_filter(draft, model, alias, field, wanted)
+            return _relation_filter(draft, model, alias, field, filter_value)
         field = scalar(model, name)
-        return field_filter(draft, column(alias, field), field, wanted)
+        return field_filter(draft, column(alias, field), field, filter_value)
 
     return logic_sql(draft, tree, f"{model.name}.where", on_field) or "true"
 
 
 def unique_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
-    """The condition that finds one row: a whole unique key, and more filters if wanted."""
+    """The condition that finds one row: a whole unique key, and perhaps more filters."""
     rest = dict(as_dict(tree, f"{model.name}.where"))
     parts = []
     for key in model.keys:
@@ -87,9 +89,9 @@ def unique_sql(draft: Draft, model: Model, alias: str, tree: Any) -> str:
     return " and ".join(parts)
 
 
-def key_values(model: Model, key: UniqueKey, given: Any) -> dict[str, Any]:
+def key_values(model: Model, key: UniqueKey, key_value: Any) -> dict[str, Any]:
     """The values of a unique key by field, none of them missing or null."""
-    values = {key.name: given} if key.fields == (key.name,) else as_dict(given, f"{model.name}.{key.name}")
+    values = {key.name: key_value} if key.fields == (key.name,) else as_dict(key_value, f"{model.name}.{key.name}")
     for name in key.fields:
         if values.get(name) is None:
             raise missing_value(f"{model.name}.{name}", f"is part of the key `{key.name}`")
@@ -98,16 +100,16 @@ def key_values(model: Model, key: UniqueKey, given: Any) -> dict[str, Any]:
     return values
 
 
-def field_filter(draft: Draft, sql: str, field: Field, wanted: Any) -> str | None:
-    """The condition on a column, or on an expression of its type; None where nothing is wanted."""
+def field_filter(draft: Draft, sql: str, field: Field, filter_value: Any) -> str | None:
+    """The condition on a column, or on an expression of its type; None without a filter."""
     if field.type == "Json" and not field.is_list:
-        return json_filter(draft, field, sql, wanted)
+        return json_filter(draft, field, sql, filter_value)
     operand = Operand(sql, codec_of(field), field.label, not field.required)
-    return list_filter(draft, operand, wanted) if field.is_list else value_filter(draft, operand, wanted)
+    return list_filter(draft, operand, filter_value) if field.is_list else value_filter(draft, operand, filter_value)
 
 
 def logic_sql(draft: Draft, tree: Any, label: str, condition: Condition, *, nested: bool = False) -> str | None:
-    """AND, OR and NOT over whatever `condition` makes of the other keys; None where nothing is wanted.
+    """AND, OR and NOT over whatever `condition` makes of the other keys; None without a filter.
 
     As in Prisma, an empty filter is left out of the group that it stands in. A group with no filter left wants
     nothing; only an OR at the outermost level then finds nothing.
@@ -135,13 +137,13 @@ def _group(
     draft: Draft, name: str, branches: list[dict[str, Any]], label: str, condition: Condition, nested: bool
 ) -> str | None:
     draft.negated ^= name == "NOT"
-    found = [logic_sql(draft, branch, label, condition, nested=True) for branch in branches]
+    parts = [logic_sql(draft, branch, label, condition, nested=True) for branch in branches]
     draft.negated ^= name == "NOT"
-    conditions = [each for each in found if each is not None]
+    conditions = [part for part in parts if part is not None]
     if not conditions:
         return "false" if name == "OR" and not nested else None
     if name == "NOT":
-        conditions = [f"not ({each})" for each in conditions]
+        conditions = [f"not ({condition})" for condition in conditions]
     return f"({(' or ' if name == 'OR' else ' and ').join(conditions)})"
 
 
@@ -149,16 +151,16 @@ def _equals(draft: Draft, alias: str, field: Field, value: Any) -> str:
     return f"{column(alias, field)} = {draft.field_value(field, value)}"
 
 
-def _relation_filter(draft: Draft, model: Model, alias: str, field: Field, wanted: Any) -> str | None:
+def _relation_filter(draft: Draft, model: Model, alias: str, field: Field, filter_value: Any) -> str | None:
     if field.is_list:
-        entries = named(wanted, field.label, ("some", "every", "none"))
+        entries = named(filter_value, field.label, ("some", "every", "none"))
         return " and ".join(_list_related(draft, model, alias, field, *entry) for entry in entries.items()) or None
-    if wanted is None:
+    if filter_value is None:
         entries = {"is": None}
     else:
         # Prisma also takes the related row's filter directly, without `is`.
-        is_direct = not as_dict(wanted, field.label).keys() <= {"is", "is_not", "isNot"}
-        entries = {"is": wanted} if is_direct else named(wanted, field.label, ("is", "is_not"))
+        is_direct = not as_dict(filter_value, field.label).keys() <= {"is", "is_not", "isNot"}
+        entries = {"is": filter_value} if is_direct else named(filter_value, field.label, ("is", "is_not"))
     return " and ".join(_related(draft, model, alias, field, *entry) for entry in entries.items()) or None
 
 
@@ -169,8 +171,8 @@ def _list_related(draft: Draft, model: Model, alias: str, field: Field, name: st
         other = draft.alias()
         condition = where_sql(draft, target_of(draft.schema, field), other, tree)
     condition = f"not ({condition})" if name == "every" else condition
-    found = _exists(draft, model, alias, field, other, condition)
-    return found if name == "some" else f"not {found}"
+    exists = _exists(draft, model, alias, field, other, condition)
+    return exists if name == "some" else f"not {exists}"
 
 
 def _related(draft: Draft, model: Model, alias: str, field: Field, name: str, tree: Any) -> str:
@@ -180,8 +182,8 @@ def _related(draft: Draft, model: Model, alias: str, field: Field, name: str, tr
     the keys of such rows, or not among them; a row without a related one is neither.
     """
     if tree is None:  # `is: None` asks for no related row, `is_not: None` for one
-        found = _exists(draft, model, alias, field, draft.alias(), "true")
-        return f"not {found}" if name == "is" else found
+        exists = _exists(draft, model, alias, field, draft.alias(), "true")
+        return f"not {exists}" if name == "is" else exists
     negated = draft.negated != (name == "is_not")
     by_key = draft.by_key
     with draft.inside_relation(negated=negated):
@@ -189,8 +191,8 @@ def _related(draft: Draft, model: Model, alias: str, field: Field, name: str, tr
         condition = where_sql(draft, target_of(draft.schema, field), other, tree)
     if by_key:
         return _among_keys(draft, model, alias, field, other, condition, name)
-    found = _exists(draft, model, alias, field, other, f"({condition}) is not false" if negated else condition)
-    return f"not {found}" if name == "is_not" else found
+    exists = _exists(draft, model, alias, field, other, f"({condition}) is not false" if negated else condition)
+    return f"not {exists}" if name == "is_not" else exists
 
 
 def _exists(draft: Draft, model: Model, alias: str, field: Field, other: str, condition: str) -> str:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from atlas.db.schema import qualified
 from atlas.ids import new_id
 from atlas.prisma_client.compile.draft import CompiledQuery, Draft, Included, as_dict, column, named, quoted, scalar
-from atlas.prisma_client.compile.where import Wanted
+from atlas.prisma_client.compile.where import RowFilter
 from atlas.prisma_client.errors import UnsupportedQuery, missing_value, wrong_value
 from atlas.prisma_client.schema import Field, Model, Schema, UniqueKey
 from atlas.prisma_client.values import codec_of
@@ -52,13 +52,13 @@ def insert_many(schema: Schema, model: Model, rows: Any, *, skip_duplicates: boo
 
 
 def update(
-    schema: Schema, model: Model, wanted: Wanted, data: dict[str, Any], returning: Returning | None = None
+    schema: Schema, model: Model, row_filter: RowFilter, data: dict[str, Any], returning: Returning | None = None
 ) -> CompiledQuery | None:
-    """Change the rows that are wanted; None where there is nothing to change."""
+    """Change the rows of a filter; None where there is nothing to change."""
     draft = Draft(schema)
     alias = draft.alias()
     changes = changes_sql(draft, model, alias, data)
-    condition = wanted(draft, model, alias)
+    condition = row_filter(draft, model, alias)
     if not changes:
         return None
     result, included = _returning(draft, alias, returning)
@@ -66,11 +66,11 @@ def update(
     return CompiledQuery(sql, draft.parameters, included)
 
 
-def delete(schema: Schema, model: Model, wanted: Wanted, returning: Returning | None = None) -> CompiledQuery:
-    """Remove the rows that are wanted; what comes back is how they and their relations were."""
+def delete(schema: Schema, model: Model, row_filter: RowFilter, returning: Returning | None = None) -> CompiledQuery:
+    """Remove the rows of a filter; what comes back is how they and their relations were."""
     draft = Draft(schema)
     alias = draft.alias()
-    condition = wanted(draft, model, alias)
+    condition = row_filter(draft, model, alias)
     result, included = _returning(draft, alias, returning)
     sql = f"delete from {qualified(model.table)} as {alias} where {condition}{result}"
     return CompiledQuery(sql, draft.parameters, included)
@@ -104,8 +104,8 @@ def new_values(draft: Draft, model: Model, data: dict[str, Any], supplied: Colle
     for field in model.scalars:
         if field.name in data:
             values[field] = _new_value(draft, field, data[field.name])
-        elif field.name not in supplied and (made := _made_value(draft, field)) is not None:
-            values[field] = made
+        elif field.name not in supplied and (default := _made_value(draft, field)) is not None:
+            values[field] = default
     return values
 
 
@@ -123,8 +123,8 @@ def _made_value(draft: Draft, field: Field) -> str | None:
         return _now(field)
     function = field.default.function if field.default else None
     if function == "uuid":
-        made = new_id() if field.default and field.default.text == "7" else uuid4()
-        return draft.parameter(codec_of(field), str(made), field.label)
+        value = new_id() if field.default and field.default.text == "7" else uuid4()
+        return draft.parameter(codec_of(field), str(value), field.label)
     if function not in (None, "now", "autoincrement", "dbgenerated"):
         raise UnsupportedQuery(f"the default {function}() of {field.label}", remedy="Give the value yourself.")
     if field.default is None and field.required and not field.is_list:
@@ -162,10 +162,10 @@ def _change(draft: Draft, alias: str, field: Field, value: Any) -> str:
 
 def _operation(field: Field, change: dict[str, Any]) -> tuple[str, Any]:
     """The one operation of a change such as `{"increment": 1}`."""
-    known = {"set"} | ({"push"} if field.is_list else set())
+    operations = {"set"} | ({"push"} if field.is_list else set())
     if field.type in _NUMBERS and not field.is_list:
-        known |= _ARITHMETIC.keys()
-    entries = named(change, field.label, known)
+        operations |= _ARITHMETIC.keys()
+    entries = named(change, field.label, operations)
     if len(entries) != 1:
         raise wrong_value(field.label, "exactly one operation", change)
     return next(iter(entries.items()))

@@ -1,5 +1,5 @@
 -- The failed jobs of a tenant, or of all, that ended last, dead letters among them. Without a tenant it looks across all (operators): the
--- last of all are of the tenants whose own last is the latest. Reads along the index of ends, of each tenant at most :most_read failed and
+-- last of all are of the tenants whose own last is the latest. Reads along the index of ends, of each tenant at most :max_read failed and
 -- canceled jobs. SQL, because it walks an index by recursion, in reads that are bounded.
 with recursive tenants as (
   select coalesce(:tenant_id::uuid, (
@@ -18,7 +18,7 @@ latest as materialized (
       select status, finished_at from atlas.jobs
       where status in ('failed', 'canceled') and tenant_id = t.tenant_id
       order by finished_at desc, id desc
-      limit :most_read::int) j
+      limit :max_read::int) j
     where j.status = 'failed'
     order by j.finished_at desc
     limit 1) as finished_at
@@ -36,7 +36,7 @@ cross join lateral (
     select * from atlas.jobs
     where status in ('failed', 'canceled') and tenant_id = t.tenant_id
     order by finished_at desc, id desc
-    limit :most_read) j
+    limit :max_read) j
   where j.status = 'failed'
   order by j.finished_at desc, j.id desc
   limit :limit) f

@@ -1,4 +1,4 @@
--- nothing -> published, for the job types of a worker that nobody has published. Returns their keys; their events are written in the same
+-- nothing -> published, for the job types of a worker that no one has published. Returns their keys; their events are written in the same
 -- transaction. A type that another worker publishes at the same time is waited for, and is not among them.
 -- Called by engine/jobs/type_catalog.py. SQL, because it inserts many rows under a condition, on the database's clock.
 insert into atlas.job_types (key, description, input_schema, max_retries, timeout_seconds, retry_policy, concurrency, concurrency_key,

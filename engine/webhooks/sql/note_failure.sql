@@ -9,7 +9,7 @@ with failed as (
       disabled_reason = case when d.over then :reason end,
       updated_at      = case when d.over then clock_timestamp() else w.updated_at end
   from (
-    select id, :gone or coalesce(failing_since <= clock_timestamp() - :most_seconds::float8 * interval '1 second', false) as over
+    select id, :gone or coalesce(failing_since <= clock_timestamp() - :max_seconds::float8 * interval '1 second', false) as over
     from atlas.webhooks
     where id = :id
       and is_enabled

@@ -45,9 +45,9 @@ def check_document(value: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     wrong: set[str] = set()
     # What is wrong is left out, and the rest checked again: a misspelled field hides no cycle and no wrong template.
-    while found := [error for error in islice(_errors(value), MAX_ERRORS) if part_of(error.field) not in wrong]:
-        errors += found
-        wrong |= {part_of(error.field) for error in found}
+    while mistakes := [error for error in islice(_errors(value), MAX_ERRORS) if part_of(error.field) not in wrong]:
+        errors += mistakes
+        wrong |= {part_of(error.field) for error in mistakes}
         value = without(value, wrong)
     return errors[:MAX_ERRORS]
 
@@ -127,10 +127,10 @@ def _check_graph(document: Document) -> Iterator[FieldError]:
         for index, need in enumerate(step.needs):
             if need not in ids:
                 yield FieldError(f"{path}.needs[{index}]", f"there is no step {need!r}")
-        found = [kind for kind in KINDS if getattr(step, kind) is not None]
-        if len(found) != 1:
+        kinds = [kind for kind in KINDS if getattr(step, kind) is not None]
+        if len(kinds) != 1:
             yield FieldError(
-                path, f"needs exactly one of {', '.join(KINDS)}; it has {' and '.join(found) or 'none of them'}"
+                path, f"needs exactly one of {', '.join(KINDS)}; it has {' and '.join(kinds) or 'none of them'}"
             )
     cycle = _cycle(document)
     if cycle:
@@ -148,13 +148,13 @@ def _cycle(document: Document) -> list[str]:
         if id in done or id not in needs:
             return []
         for need in needs[id]:
-            found = walk(need, [*way, id])
-            if found:
-                return found
+            cycle = walk(need, [*way, id])
+            if cycle:
+                return cycle
         done.add(id)
         return []
 
-    return next((found for step in document.steps if (found := walk(step.id, []))), [])
+    return next((cycle for step in document.steps if (cycle := walk(step.id, []))), [])
 
 
 def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldError]:
@@ -174,8 +174,8 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
     before = document.ancestors(step.id)
     names = scope_names(document, step)
     for field, value in step.templates.items():
-        known = names - {"item", "index"} if field == "each" else names
-        yield from _check_value(value, f"{path}.{field}", known, before)
+        visible = names - {"item", "index"} if field == "each" else names
+        yield from _check_value(value, f"{path}.{field}", visible, before)
     if isinstance(step.if_, str):
         braced = step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}"
         yield from _check_value(braced, f"{path}.if", names - {"item", "index"}, before)
@@ -224,7 +224,7 @@ def scope_names(document: Document, step: Step) -> set[str]:
     before = document.ancestors(step.id)
     if before:
         names.add("steps")
-    if any(document.step(one).kind == "event" for one in before):
+    if any(document.step(earlier).kind == "event" for earlier in before):
         names.add("event")
     return names | ({"item", "index"} if step.each is not None else set())
 

@@ -12,8 +12,8 @@ _KIND = {"sleep": 1}
 
 def part_of(field: str) -> str:
     """The part of a document that a path leads into: a step, or a field at the top."""
-    found = _PART.match(field)
-    return found[0] if found else ""
+    match = _PART.match(field)
+    return match[0] if match else ""
 
 
 def without(value: Any, wrong: Set[str]) -> Any:
@@ -36,10 +36,10 @@ def without(value: Any, wrong: Set[str]) -> Any:
 
 
 def _harmless(step: Any, number: int, ids: list[Any]) -> dict[str, Any]:
-    found = step if isinstance(step, Mapping) else {}
-    id, needs = found.get("id"), found.get("needs")
+    mapping = step if isinstance(step, Mapping) else {}
+    id, needs = mapping.get("id"), mapping.get("needs")
     is_fit = isinstance(id, str) and ids.count(id) == 1
-    kind = {"event": "any"} if "event" in found else _KIND
+    kind = {"event": "any"} if "event" in mapping else _KIND
     # Only steps before it, so that needs form no circle.
     earlier = ids[:number]
     kept = [need for need in needs if need in earlier] if isinstance(needs, list) else []

@@ -76,8 +76,8 @@ class Step(_Part):
     @property
     def templates(self) -> dict[str, Any]:
         """Its fields that are filled in when it begins, by their path in the step."""
-        found = {"each": self.each, "with": self.with_, "sleep": self.sleep, "approval": self.approval}
-        return {path: value for path, value in found.items() if value is not None}
+        templates = {"each": self.each, "with": self.with_, "sleep": self.sleep, "approval": self.approval}
+        return {path: value for path, value in templates.items() if value is not None}
 
 
 class Document(_Part):
@@ -99,11 +99,11 @@ class Document(_Part):
 
     def ancestors(self, id: str) -> frozenset[str]:
         """All steps that end before this one begins. They are computed once: each step may need all before it."""
-        known = self._ancestors
-        if id not in known:
+        ancestors = self._ancestors
+        if id not in ancestors:
             needs = frozenset(self.step(id).needs)
-            known[id] = needs.union(*map(self.ancestors, needs))
-        return known[id]
+            ancestors[id] = needs.union(*map(self.ancestors, needs))
+        return ancestors[id]
 
     @cached_property
     def _by_id(self) -> dict[str, Step]:

@@ -70,9 +70,9 @@ def dry_run(
     if errors:
         return _result(errors)
     document = Document.model_validate(value)
-    known = {step.id for step in document.steps}
-    errors = [FieldError(f"outputs.{id}", f"there is no step {id!r}") for id in outputs if id not in known]
-    errors += [_below("input", one) for one in schema_errors(document.input_schema, input)]
+    ids = {step.id for step in document.steps}
+    errors = [FieldError(f"outputs.{id}", f"there is no step {id!r}") for id in outputs if id not in ids]
+    errors += [_below("input", error) for error in schema_errors(document.input_schema, input)]
     if errors:
         return _result(errors)
     return _DryRun(document, input, outputs, targets, requested_by).run()
@@ -96,7 +96,7 @@ class _DryRun:
         facts = {"id": NO_RUN, "workflow": document.key, "requested_by": requested_by}
         self._scope: dict[str, Any] = {"input": input, "run": facts}
         self._results: dict[str, dict[str, Any]] = {}
-        self._found: dict[str, _StepPlan] = {}
+        self._plans: dict[str, _StepPlan] = {}
         # The steps whose output is not known, and those of which it is not known whether they run.
         self._unknown: set[str] = set()
         self._undecided: set[str] = set()
@@ -107,113 +107,113 @@ class _DryRun:
         order = TopologicalSorter({step.id: step.needs for step in self._document.steps}).static_order()
         for id in order:
             self._follow(self._document.step(id))
-        steps = [self._found[step.id] for step in self._document.steps]
+        steps = [self._plans[step.id] for step in self._document.steps]
         whole = _StepPlan("", "output", None)
         output = None if any(step.errors for step in steps) else self._output(whole)
         return _result(whole.errors, steps, output, whole.pending, is_shortened=self._size > MAX_BYTES)
 
     def _follow(self, step: Step) -> None:
-        found = self._found[step.id] = _StepPlan(step.id, step.kind, getattr(step, step.kind))
-        self._decide(step, found)
-        if found.decision in ("runs", "depends"):
-            self._fill_in(step, found)
-        if found.errors:
-            found.decide("fails", "The run would fail here.")
-        is_skipped = found.decision == "skipped"
+        plan = self._plans[step.id] = _StepPlan(step.id, step.kind, getattr(step, step.kind))
+        self._decide(step, plan)
+        if plan.decision in ("runs", "depends"):
+            self._fill_in(step, plan)
+        if plan.errors:
+            plan.decide("fails", "The run would fail here.")
+        is_skipped = plan.decision == "skipped"
         output = None if is_skipped else self._outputs.get(step.id)
         self._results[step.id] = {"status": "skipped" if is_skipped else "succeeded", "output": output}
-        if found.decision == "depends":
+        if plan.decision == "depends":
             self._undecided.add(step.id)
         if not is_skipped and step.kind != "sleep" and step.id not in self._outputs:
             self._unknown.add(step.id)
 
-    def _decide(self, step: Step, found: _StepPlan) -> None:
-        needs = {id: self._found[id].decision for id in step.needs}
+    def _decide(self, step: Step, plan: _StepPlan) -> None:
+        needs = {id: self._plans[id].decision for id in step.needs}
         failing = [id for id, decision in needs.items() if decision in ("fails", "unreached")]
         skipped = [id for id, decision in needs.items() if decision == "skipped"]
         open = [id for id, decision in needs.items() if decision == "depends"]
         if failing:
-            found.decide("unreached", f"The run would have failed before it, by {_named(failing)}.")
+            plan.decide("unreached", f"The run would have failed before it, by {_named(failing)}.")
         elif skipped:
-            found.decide("skipped", f"It needs {_named(skipped)}, which would be skipped.")
+            plan.decide("skipped", f"It needs {_named(skipped)}, which would be skipped.")
         elif step.if_ is not None:
-            self._decide_condition(step, found)
-        if open and found.decision == "runs":
-            found.decide("depends", f"It needs {_named(open)}, which may be skipped.")
+            self._decide_condition(step, plan)
+        if open and plan.decision == "runs":
+            plan.decide("depends", f"It needs {_named(open)}, which may be skipped.")
 
-    def _decide_condition(self, step: Step, found: _StepPlan) -> None:
+    def _decide_condition(self, step: Step, plan: _StepPlan) -> None:
         if isinstance(step.if_, str):
             path = f"{self._path(step)}.if"
             waits = self._waits(step, step.if_ if "{{" in step.if_ else f"{{{{ {step.if_} }}}}", {})
             if waits:
-                found.decide("depends", f"Its condition is decided by the output of {_named(waits)}.")
+                plan.decide("depends", f"Its condition is decided by the output of {_named(waits)}.")
                 return
             try:
                 holds = bool(evaluate(step.if_, self._scope_of(step), path=path, budget=self._budget))
             except TemplateError as error:
-                found.errors.append(FieldError(path, error.reason))
+                plan.errors.append(FieldError(path, error.reason))
                 return
         else:
             holds = bool(step.if_)
-        found.decide("runs" if holds else "skipped", f"Its condition is {'true' if holds else 'false'}.")
+        plan.decide("runs" if holds else "skipped", f"Its condition is {'true' if holds else 'false'}.")
 
-    def _fill_in(self, step: Step, found: _StepPlan) -> None:
+    def _fill_in(self, step: Step, plan: _StepPlan) -> None:
         """The step's inputs, one for each of its items."""
         scope, waits = self._scope_of(step), dict[str, list[str]]()
         scopes = [scope]
         if step.each is not None:
-            items = self._fill(step, found, step.each, scope, f"{self._path(step)}.each", {})
-            if found.errors:
+            items = self._fill(step, plan, step.each, scope, f"{self._path(step)}.each", {})
+            if plan.errors:
                 return
-            if found.pending:
+            if plan.pending:
                 waits = dict.fromkeys(("item", "index"), self._waits(step, step.each, {}))
             elif not isinstance(items, list) or len(items) > MAX_ITEMS:
                 reason = f"is not a list of at most {MAX_ITEMS} items"
-                found.errors.append(FieldError(f"{self._path(step)}.each", reason))
+                plan.errors.append(FieldError(f"{self._path(step)}.each", reason))
                 return
             else:
-                found.items = len(items)
+                plan.items = len(items)
                 scopes = [{**scope, "item": item, "index": index} for index, item in enumerate(items[:MAX_SHOWN])]
-        for one in scopes:
-            self._fill_one(step, found, one, waits)
-        self._warn(step, found)
+        for item_scope in scopes:
+            self._fill_one(step, plan, item_scope, waits)
+        self._warn(step, plan)
 
-    def _fill_one(self, step: Step, found: _StepPlan, scope: dict[str, Any], waits: Mapping[str, list[str]]) -> None:
+    def _fill_one(self, step: Step, plan: _StepPlan, scope: dict[str, Any], waits: Mapping[str, list[str]]) -> None:
         path = self._path(step)
-        before = len(found.pending)
-        filled = self._fill(step, found, step.with_, scope, f"{path}.with", waits)
-        is_whole = len(found.pending) == before
+        before = len(plan.pending)
+        filled = self._fill(step, plan, step.with_, scope, f"{path}.with", waits)
+        is_whole = len(plan.pending) == before
         self._size += len(orjson.dumps(filled))
         if self._size <= MAX_BYTES:
-            found.inputs.append(filled)
+            plan.inputs.append(filled)
         if step.kind in ("sleep", "approval"):
-            found.target = self._fill(step, found, getattr(step, step.kind), scope, f"{path}.{step.kind}", waits)
-            if step.kind == "sleep" and not is_time(found.target):
-                found.errors.append(FieldError(f"{path}.sleep", f"{found.target!r} is neither a duration nor a time"))
-        target = self._targets.get((step.kind, str(found.target)))
-        if target is not None and is_whole and not found.errors:
+            plan.target = self._fill(step, plan, getattr(step, step.kind), scope, f"{path}.{step.kind}", waits)
+            if step.kind == "sleep" and not is_time(plan.target):
+                plan.errors.append(FieldError(f"{path}.sleep", f"{plan.target!r} is neither a duration nor a time"))
+        target = self._targets.get((step.kind, str(plan.target)))
+        if target is not None and is_whole and not plan.errors:
             wrong = schema_errors(target.schema, filled, has_formats=target.has_formats)
-            found.errors += [_below(f"{path}.with", one) for one in wrong]
+            plan.errors += [_below(f"{path}.with", error) for error in wrong]
 
-    def _warn(self, step: Step, found: _StepPlan) -> None:
-        target = self._targets.get((step.kind, str(found.target)))
+    def _warn(self, step: Step, plan: _StepPlan) -> None:
+        target = self._targets.get((step.kind, str(plan.target)))
         if target is not None and not target.is_known:
             near = f"; near it: {', '.join(target.near)}" if target.near else ""
-            reason = f"nothing has published the {target.kind} {found.target!r}{near}"
-            found.warnings.append(FieldError(f"{self._path(step)}.{step.kind}", reason))
+            reason = f"nothing has published the {target.kind} {plan.target!r}{near}"
+            plan.warnings.append(FieldError(f"{self._path(step)}.{step.kind}", reason))
 
     def _output(self, whole: _StepPlan) -> Any:
         scope = {**self._scope, "steps": self._results}
         if self._document.output is not None:
             return self._fill(None, whole, self._document.output, scope, "output", {})
-        ended = [step.id for step in self._document.last if self._found[step.id].decision != "skipped"]
-        made = {id: f"{{{{ steps.{id}.output }}}}" for id in ended}
-        return self._fill(None, whole, made, scope, "output", {})
+        ended = [step.id for step in self._document.last if self._plans[step.id].decision != "skipped"]
+        output = {id: f"{{{{ steps.{id}.output }}}}" for id in ended}
+        return self._fill(None, whole, output, scope, "output", {})
 
     def _fill(
         self,
         step: Step | None,
-        found: _StepPlan,
+        plan: _StepPlan,
         template: Any,
         scope: Mapping[str, Any],
         path: str,
@@ -222,37 +222,39 @@ class _DryRun:
         """The template with all filled in that is known; the rest stays as it is written, and is noted."""
         if isinstance(template, Mapping):
             return {
-                name: self._fill(step, found, one, scope, f"{path}.{name}", waits) for name, one in template.items()
+                name: self._fill(step, plan, part, scope, f"{path}.{name}", waits) for name, part in template.items()
             }
         if isinstance(template, list):
             return [
-                self._fill(step, found, one, scope, f"{path}[{number}]", waits) for number, one in enumerate(template)
+                self._fill(step, plan, part, scope, f"{path}[{number}]", waits) for number, part in enumerate(template)
             ]
         if not isinstance(template, str):
             return template
         awaited = self._waits(step, template, waits)
         if awaited:
-            found.pending.append(FieldError(path, f"is known when {_named(awaited)} has ended"))
+            plan.pending.append(FieldError(path, f"is known when {_named(awaited)} has ended"))
             return template
         try:
             return render(template, scope, path=path, budget=self._budget)
         except TemplateError as error:
-            found.errors.append(FieldError(path, error.reason))
+            plan.errors.append(FieldError(path, error.reason))
             return template
 
     def _waits(self, step: Step | None, template: Any, waits: Mapping[str, list[str]]) -> list[str]:
         """The steps whose outputs a template reads and that are not known; for the output, of all steps."""
-        found: set[str] = set()
+        names: set[str] = set()
         for root, *path in references(template):
             if root == "steps":
-                read = path[:1] or [one for one in self._results if step is None or one in self._before(step)]
+                read = path[:1] or [
+                    step_id for step_id in self._results if step is None or step_id in self._before(step)
+                ]
                 unknown = self._undecided if path[1:2] == ["status"] else self._unknown | self._undecided
-                found.update(set(read) & unknown)
+                names.update(set(read) & unknown)
             elif root == "event" and step is not None:
-                found.update((self._unknown | self._undecided) & {self._last_event(step)})
+                names.update((self._unknown | self._undecided) & {self._last_event(step)})
             else:
-                found.update(waits.get(root, ()))
-        return sorted(found, key=self._numbers.__getitem__)
+                names.update(waits.get(root, ()))
+        return sorted(names, key=self._numbers.__getitem__)
 
     def _scope_of(self, step: Step) -> dict[str, Any]:
         """What the templates of a step may read, as in a run."""
@@ -270,7 +272,7 @@ class _DryRun:
 
     def _last_event(self, step: Step) -> str | None:
         before = self._before(step)
-        events = [one.id for one in self._document.steps if one.id in before and one.kind == "event"]
+        events = [step.id for step in self._document.steps if step.id in before and step.kind == "event"]
         return events[-1] if events else None
 
     def _path(self, step: Step) -> str:

@@ -74,7 +74,7 @@ class _Execution:
             raise Suspended
         if "broken" in needs:
             return "broken"
-        if "skipped" in needs or not await self._wanted(step):
+        if "skipped" in needs or not await self._is_needed(step):
             self._results[step.id] = {"status": "skipped", "output": None}
             return "skipped"
         return await self._attempt(step)
@@ -94,7 +94,7 @@ class _Execution:
         await self._register(step, "succeeded", done)
         return "succeeded"
 
-    async def _wanted(self, step: Step) -> bool:
+    async def _is_needed(self, step: Step) -> bool:
         if step.if_ is None or isinstance(step.if_, bool):
             return step.if_ is not False
         return await self._filling.holds(step.if_, self._scope(step), f"steps.{step.id}.if")
@@ -201,7 +201,7 @@ class _Execution:
         scope: dict[str, Any] = {"input": self._input, "run": self._facts()}
         if before:
             scope["steps"] = {id: result for id, result in self._results.items() if id in before}
-        events = [one.id for one in self._document.steps if one.id in before and one.kind == "event"]
+        events = [step.id for step in self._document.steps if step.id in before and step.kind == "event"]
         if events:
             scope["event"] = self._results[events[-1]]["output"]
         return scope
@@ -221,7 +221,7 @@ def _branch_of(step: Step) -> str:
 
 async def _check_input(document: Document, input: dict[str, Any]) -> None:
     run = run_here if is_quick(document.input_schema, input) else HELPERS.run
-    found = await run(schema_errors, document.input_schema, input)
-    if found:
-        shown = "; ".join(f"{one.field}: {one.reason}" for one in found[:5])
-        raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {shown}.", {})
+    errors = await run(schema_errors, document.input_schema, input)
+    if errors:
+        text = "; ".join(f"{error.field}: {error.reason}" for error in errors[:5])
+        raise WorkflowFailed(f"The input does not fit the workflow {document.key}: {text}.", {})

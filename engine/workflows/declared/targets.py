@@ -34,11 +34,11 @@ Targets: TypeAlias = Mapping[tuple[str, str], StepTarget]
 async def load_targets(conn: Connection, tenant_id: UUID, document: Mapping[str, Any]) -> Targets:
     """The targets of a document, which need not be a valid one."""
     named = set(islice(_named(document), MAX_TARGETS))
-    known = await known_workflows(conn, tenant_id) if any(kind == "workflow" for kind, _ in named) else {}
+    workflows = await known_workflows(conn, tenant_id) if any(kind == "workflow" for kind, _ in named) else {}
     return {
         (kind, name): await _job_type(conn, tenant_id, name)
         if kind == "job"
-        else await _workflow(conn, tenant_id, name, known)
+        else await _workflow(conn, tenant_id, name, workflows)
         for kind, name in named
     }
 
@@ -53,13 +53,15 @@ def _named(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 async def _job_type(conn: Connection, tenant_id: UUID, name: str) -> StepTarget:
-    found = await load_admission(conn, name, tenant_id)
-    is_command = found.definition_id is not None
-    return StepTarget("job type", found.near is None, found.near or [], found.schema, has_formats=is_command)
+    admission = await load_admission(conn, name, tenant_id)
+    is_command = admission.definition_id is not None
+    return StepTarget(
+        "job type", admission.near is None, admission.near or [], admission.schema, has_formats=is_command
+    )
 
 
-async def _workflow(conn: Connection, tenant_id: UUID, key: str, known: Mapping[str, bool]) -> StepTarget:
-    found = await list_workflows(conn, tenant_id=tenant_id, key=key, limit=1)
-    if not found:
-        return StepTarget("workflow", is_known=False, near=near(key, known), schema={}, has_formats=False)
-    return StepTarget("workflow", True, [], found[0].input_schema, has_formats=found[0].kind == "declared")
+async def _workflow(conn: Connection, tenant_id: UUID, key: str, workflows: Mapping[str, bool]) -> StepTarget:
+    page = await list_workflows(conn, tenant_id=tenant_id, key=key, limit=1)
+    if not page:
+        return StepTarget("workflow", is_known=False, near=near(key, workflows), schema={}, has_formats=False)
+    return StepTarget("workflow", True, [], page[0].input_schema, has_formats=page[0].kind == "declared")

@@ -49,14 +49,14 @@ async def roll_back(
 
     Runs keep the version that they began with. It is checked like a new document: what was valid once may not be now.
     """
-    found = await _version(conn, key, version, None if tenant_id is None else str(tenant_id))
-    if found.document is None:
+    row = await _version(conn, key, version, None if tenant_id is None else str(tenant_id))
+    if row.document is None:
         raise Refused(
             f"Version {version} of {key} is in the code of workers.", remedy="Deploy the code that you want to run."
         )
     return await save_workflow(
         conn,
-        found.document,
+        row.document,
         actor=actor,
         tenant_id=tenant_id,
         expected_version=expected_version,
@@ -75,8 +75,8 @@ async def _owner(conn: Connection, key: str, tenant_id: UUID | None) -> str | No
 
 
 async def _version(conn: Connection, key: str, version: int, owner: str | None) -> Workflow:
-    found = await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner, "version": version})
-    if found is None:
+    row = await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner, "version": version})
+    if row is None:
         remedy = f"`atlas workflow versions {key}` shows those that there are."
         raise NotFound("version", f"{version} of workflow {key}", remedy=remedy)
-    return from_row(Workflow, found)
+    return from_row(Workflow, row)

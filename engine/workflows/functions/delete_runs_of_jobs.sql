@@ -1,5 +1,5 @@
 -- Deleted jobs take their runs along; a run that waited for one of them is woken and finds it gone. Jobs that move into history are not
--- deleted: move_to_history says so, and nobody else runs as the owner of the tables.
+-- deleted: move_to_history says so, and no one else runs as the owner of the tables.
 create or replace function delete_runs_of_jobs() returns trigger language plpgsql
 set search_path from current as $$
 declare

@@ -38,7 +38,7 @@ def impatient(monkeypatch) -> None:
     """Short waits, for a job and before a retry."""
     monkeypatch.setattr(calls, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(calls, "LATE_SECONDS", 1.0)
-    monkeypatch.setattr(module, "PAUSES", RetryBudget(first_pause=0.05, longest_pause=0.2))
+    monkeypatch.setattr(module, "PAUSES", RetryBudget(first_pause=0.05, max_pause=0.2))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from tests.atlas.client.test_operations import routes
 from tests.proxy import FaultyProxy
 from tests.support import DANA
 
-QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
+QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, max_pause=0.2)
 
 
 @pytest.fixture

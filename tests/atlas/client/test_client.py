@@ -40,7 +40,7 @@ from tests.api.conftest import furnish
 from tests.api.serving import served
 from tests.proxy import FaultyProxy
 
-QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
+QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, max_pause=0.2)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from atlas import errors
 from atlas.client import ApiError, ApiTooManyRequests, AtlasClient, JobRequest, RetryBudget, Unavailable, Unreachable
 
-QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, longest_pause=0.2)
+QUICK = RetryBudget(tries=8, seconds=10, first_pause=0.02, max_pause=0.2)
 
 Answers = Callable[[int], tuple[int, dict[str, str], Any]]
 

@@ -40,12 +40,12 @@ async def test_items_that_arrive_during_a_write_are_written_together(pool):
 
 
 async def test_a_second_lane_opens_only_for_enough_items(pool):
-    busy = most_busy = 0
+    busy = max_busy = 0
 
     async def write(_conn, group):
-        nonlocal busy, most_busy
+        nonlocal busy, max_busy
         busy += 1
-        most_busy = max(most_busy, busy)
+        max_busy = max(max_busy, busy)
         await asyncio.sleep(0.01)
         busy -= 1
         for one in group:
@@ -53,9 +53,9 @@ async def test_a_second_lane_opens_only_for_enough_items(pool):
 
     committer = GroupCommit(pool.acquire, write, largest=1, lanes=2, next_lane_at=4)
     await asyncio.gather(*(committer.submit(n) for n in range(3)))
-    assert most_busy == 1
+    assert max_busy == 1
     await asyncio.gather(*(committer.submit(n) for n in range(8)))
-    assert most_busy == 2
+    assert max_busy == 2
 
 
 async def test_a_failed_connection_fails_those_who_wait_and_none_later(pool):

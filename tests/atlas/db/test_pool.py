@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from atlas.db.failures import shown
+from atlas.db.failures import public_url
 from atlas.db.operator_connections import OPERATOR_CONNECTIONS, leave_some_free
 from atlas.db.pool import IDLE_TRANSACTION, borrow, connect, open_pool
 from atlas.errors import DatabaseUnreachable, UnsupportedPostgres
@@ -249,7 +249,7 @@ async def test_closing_a_pool_of_silent_connections_has_a_timeout(database_url, 
     ],
 )
 def test_an_address_is_shown_without_its_password(url, address):
-    assert shown(url) == address
+    assert public_url(url) == address
 
 
 async def test_a_connection_that_broke_between_two_steps_of_a_statement_is_a_connection_error(database_url):

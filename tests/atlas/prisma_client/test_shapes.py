@@ -18,7 +18,7 @@ def composed(monkeypatch) -> list[object]:
 
     original = reads.parse_page
     monkeypatch.setattr(reads, "parse_page", parse_page)
-    monkeypatch.setattr(shapes, "_known", {})
+    monkeypatch.setattr(shapes, "_composed_pages", {})
     return calls
 
 
@@ -84,7 +84,7 @@ async def test_wrong_values_of_a_known_shape_are_refused_as_ever(db, composed):
     await db.tenant.find_many(3, where={"id": "0190a4c8-0000-7000-8000-000000000001"})
     with pytest.raises(Exception, match=r"Tenant\.id") as known:
         await db.tenant.find_many(3, where={"id": "nonsense"})
-    shapes._known.clear()
+    shapes._composed_pages.clear()
     with pytest.raises(type(known.value), match=r"Tenant\.id"):
         await db.tenant.find_many(3, where={"id": "nonsense"})
 
@@ -93,4 +93,4 @@ async def test_the_cache_has_a_bound(db, composed, monkeypatch):
     monkeypatch.setattr(shapes, "MAX_SHAPES", 3)
     for length in range(1, 9):
         await db.tenant.count(where={"OR": [{"slug": str(n)} for n in range(length)]})
-    assert len(shapes._known) == 3
+    assert len(shapes._composed_pages) == 3

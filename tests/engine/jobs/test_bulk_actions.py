@@ -101,7 +101,7 @@ async def test_counts_and_the_audit_log_agree_with_what_was_discarded(conn, pool
 async def test_a_filter_is_followed_in_steps_and_past_each_job_once(conn, monkeypatch):
     set_step(monkeypatch, 3)
     dead, unsure = await given_dead(conn, 7), (await given_dead(conn, more={"outcome": "unknown"}))[0]
-    begun = await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD)
+    begun = await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD)
     assert (begun.status, begun.changed, begun.passed_over) == ("running", 2, 1)
     # What ended again since it began, and what fails from now on, is left to another action.
     await conn.execute(BURY, dead[4:], "again", "{}")
@@ -118,7 +118,7 @@ async def test_a_filter_is_followed_in_steps_and_past_each_job_once(conn, monkey
 async def test_schedulers_go_on_with_an_action_whose_process_died_and_none_does_a_step_twice(conn, pool, monkeypatch):
     set_step(monkeypatch, 5)
     await given_dead(conn, 23)
-    begun = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD, reason="tidy")
+    begun = await begin_bulk_action(conn, "delete", actor=DANA, job_filter=DEAD, reason="tidy")
     assert begun.changed == 5
 
     await asyncio.gather(*(Maintenance(pool, asyncio.Event()).go_on_with_bulk_actions() for _ in range(3)))
@@ -130,7 +130,7 @@ async def test_schedulers_go_on_with_an_action_whose_process_died_and_none_does_
 async def test_a_process_that_stalls_between_choosing_a_step_and_taking_it_holds_up_nobody(conn, pool, monkeypatch):
     set_step(monkeypatch, 5)
     await given_dead(conn, 23)
-    begun = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD)
+    begun = await begin_bulk_action(conn, "delete", actor=DANA, job_filter=DEAD)
     chosen, go_on = asyncio.Event(), asyncio.Event()
 
     async def stall(conn, *given, **options):
@@ -163,7 +163,7 @@ async def test_a_job_that_left_the_filter_since_the_step_was_chosen_is_passed_ov
         return found
 
     monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "list_ids", retry_then_list)
-    done = await begin_bulk_action(conn, "delete", actor=DANA, wanted=DEAD)
+    done = await begin_bulk_action(conn, "delete", actor=DANA, job_filter=DEAD)
 
     assert (done.status, done.verdicts) == ("done", {"deleted": 2})
     assert [row["id"] for row in await conn.fetch("select id from atlas.jobs")] == dead[:1]
@@ -171,7 +171,7 @@ async def test_a_job_that_left_the_filter_since_the_step_was_chosen_is_passed_ov
 
 async def test_a_rate_says_when_the_next_step_is_due(conn):
     await given_dead(conn, 10)
-    begun = await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD, rate_per_second=2)
+    begun = await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD, rate_per_second=2)
     assert (begun.changed, await due_bulk_actions(conn)) == (2, [])
     assert not await take_step(conn, begun.id)
     rest = "select extract(epoch from next_step_at - updated_at)::float8 from atlas.bulk_actions"
@@ -185,7 +185,7 @@ async def test_a_rate_says_when_the_next_step_is_due(conn):
 
 async def test_an_action_is_stopped_where_it_is(conn):
     await given_dead(conn, 10)
-    begun = await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD, rate_per_second=1)
+    begun = await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD, rate_per_second=1)
     stopped = await cancel_bulk_action(conn, begun.id, actor=DANA)
     assert (stopped.status, stopped.canceled_by, stopped.changed) == ("canceled", "dana", 1)
     await conn.execute("update atlas.bulk_actions set next_step_at = now() - interval '1 second'")
@@ -201,7 +201,7 @@ async def test_a_tenants_action_touches_its_own_jobs_alone(conn):
     by_ids = await begin_bulk_action(conn, "delete", actor=DANA, ids=foreign, tenant_id=mine)
     assert by_ids.verdicts == {"missing": 2}
     by_filter = await begin_bulk_action(
-        conn, "delete", actor=DANA, wanted=replace(DEAD, tenant_id=mine), tenant_id=mine
+        conn, "delete", actor=DANA, job_filter=replace(DEAD, tenant_id=mine), tenant_id=mine
     )
     assert by_filter.verdicts == {"deleted": 2}
     assert {row["id"] for row in await conn.fetch("select id from atlas.jobs")} == set(foreign)
@@ -215,16 +215,16 @@ async def test_a_tenants_action_touches_its_own_jobs_alone(conn):
 
 async def test_what_would_change_nothing_or_everything_is_refused(conn, monkeypatch):
     with pytest.raises(Refused, match="would be every job"):
-        await begin_bulk_action(conn, "delete", actor=DANA, wanted=JobFilter())
+        await begin_bulk_action(conn, "delete", actor=DANA, job_filter=JobFilter())
     with pytest.raises(Refused, match="can be changed by retry"):
-        await begin_bulk_action(conn, "retry", actor=DANA, wanted=JobFilter(statuses=("succeeded",)))
+        await begin_bulk_action(conn, "retry", actor=DANA, job_filter=JobFilter(statuses=("succeeded",)))
     with pytest.raises(InvalidInput, match="1 to 1,000 ids"):
         await begin_bulk_action(conn, "retry", actor=DANA, ids=[])
     monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "MAX_RUNNING", 1)
     await given_dead(conn, 3)
-    await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD, rate_per_second=1)
+    await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD, rate_per_second=1)
     with pytest.raises(Conflict, match="bulk actions are running"):
-        await begin_bulk_action(conn, "retry", actor=DANA, wanted=DEAD)
+        await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD)
 
 
 async def test_records_are_forgotten_after_ninety_days(conn):

@@ -85,7 +85,9 @@ async def test_a_cause_counts_what_is_left_after_jobs_were_retried_discarded_del
     assert (newest.message, newest.count, newest.sample_id) == ("y", 1, dead[6])
     assert (oldest.message, oldest.count, oldest.sample_id) == ("x", 3, None)
 
-    await begin_bulk_action(conn, "discard", actor=DANA, wanted=JobFilter(statuses=("dead_letter",)), reason="known")
+    await begin_bulk_action(
+        conn, "discard", actor=DANA, job_filter=JobFilter(statuses=("dead_letter",)), reason="known"
+    )
     assert (await groups(conn)).items == []
     assert await conn.fetchval("select count(*) from atlas.dead_letter_causes") == 0
     # A count of the table finds the same.

@@ -127,10 +127,10 @@ async def test_all_of_a_group_is_canceled_and_retried_and_it_is_followed_once(co
     group_id = await given_group(conn, 5)
     stranger = await given_job(conn)
     wanted = JobFilter(SYSTEM_TENANT, group_id=group_id)
-    canceled = await begin_bulk_action(conn, "cancel", actor=DANA, wanted=wanted, tenant_id=SYSTEM_TENANT)
+    canceled = await begin_bulk_action(conn, "cancel", actor=DANA, job_filter=wanted, tenant_id=SYSTEM_TENANT)
     assert canceled.verdicts == {"canceled": 5}
     await settle_groups(conn)
-    retried = await begin_bulk_action(conn, "retry", actor=DANA, wanted=wanted, tenant_id=SYSTEM_TENANT)
+    retried = await begin_bulk_action(conn, "retry", actor=DANA, job_filter=wanted, tenant_id=SYSTEM_TENANT)
     assert retried.verdicts == {"retried": 5}
     group = await find_group(conn, group_id)
     assert group.counts == {"queued": 5}

@@ -65,7 +65,7 @@ FILTERS: list[dict[str, Any]] = [
     {"statuses": ("queued",), "job_type": "unknown"},
     {"statuses": ("running",), "correlation_id": "c-7"},
 ]
-PAGE: dict[str, Any] = {"limit": 50, "offset": 0, "most_bytes": 4_000_000}
+PAGE: dict[str, Any] = {"limit": 50, "offset": 0, "max_bytes": 4_000_000}
 
 
 async def cost_of(conn: Any, query: Statement, tenant: UUID | None, values: dict[str, Any]) -> int:
@@ -320,7 +320,7 @@ async def test_lists_are_the_same_after_finished_jobs_moved_into_history(conn, p
                     await conn.execute(f"set local atlas.tenant = '{tenant}'; set local role atlas_tenant")
                 for chosen in FILTERS:
                     wanted = JobFilter(tenant, **{name: value for name, value in chosen.items() if name != "before"})
-                    page = await list_ids(conn, wanted, before=None, limit=50, offset=3, most_bytes=500)
+                    page = await list_ids(conn, wanted, before=None, limit=50, offset=3, max_bytes=500)
                     found.append((wanted, page))
                 wanted = JobFilter(tenant, ("succeeded", "failed"), "work.7")
                 found.append(await _ids_page_by_page(conn, wanted))

@@ -33,7 +33,7 @@ async def test_what_was_claimed_before_the_gate_was_found_closed_gives_no_right(
 async def test_a_start_without_the_right_asks_for_it_and_goes_back_where_the_gate_is_closed():
     right = StartRight()
     first, second = asyncio.create_task(right.wait()), asyncio.create_task(right.wait())
-    await right.wanted.wait()
+    await right.requested.wait()
     # Read so long ago that the right has lapsed already: it is asked for again.
     right.grant(boot_seconds() - START_SECONDS)
     await asyncio.sleep(0)

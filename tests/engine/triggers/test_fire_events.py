@@ -15,7 +15,7 @@ from atlas.engine.triggers.store import edit_trigger
 from atlas.engine.workflows.events import publish_event, signal_run
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.triggers.given import actions, fires, given_event_trigger, jobs_of
-from tests.support import DANA, MAX_HOLD, forget_compiled, given_tenant, longest_hold
+from tests.support import DANA, MAX_HOLD, forget_compiled, given_tenant, max_hold
 
 
 async def publish(conn, tenant, name="invoice.paid", **context):
@@ -233,7 +233,7 @@ async def test_a_large_template_leaves_the_event_loop_to_others(conn, acme):
     trigger = await given_event_trigger(conn, acme, payload_template={"of": expressions})
     await publish(conn, acme)
     forget_compiled()
-    longest = await longest_hold(fire_due_events(conn))
+    longest = await max_hold(fire_due_events(conn))
 
     assert await results(conn, trigger) == ["fired"]
     print(f"longest hold {longest * 1000:.0f} ms")

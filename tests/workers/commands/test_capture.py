@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from atlas.programs.capture import HEAD_BYTES, LONGEST_LINE, TAIL_BYTES, Capture, Directives
+from atlas.programs.capture import HEAD_BYTES, MAX_LINE_LENGTH, TAIL_BYTES, Capture, Directives
 from atlas.programs.runner import Stream
 from atlas.programs.terminal_text import last_line, plain
-from atlas.workers.commands.output import shown
+from atlas.workers.commands.output import stored_text_of
 
 
 def pieces(data: bytes, seed: int) -> list[bytes]:
@@ -58,7 +58,7 @@ def test_the_lines_for_atlas_are_found_however_the_output_is_cut():
 
 def test_a_line_that_never_ends_is_not_kept():
     directives = Directives()
-    found = directives.feed(b"::output " + b"x" * LONGEST_LINE) + directives.feed(b"x" * 10**6 + b"\n::progress 3\n")
+    found = directives.feed(b"::output " + b"x" * MAX_LINE_LENGTH) + directives.feed(b"x" * 10**6 + b"\n::progress 3\n")
 
     assert found == [b"::progress 3"]
     assert directives.overlong
@@ -73,8 +73,8 @@ def test_terminal_control_sequences_are_removed():
 
 
 def test_output_that_was_left_out_is_counted_where_it_was():
-    assert shown(Stream(b"all of it", b"", 9), None) == "all of it"
-    assert shown(Stream(b"begin \xc3", b"\xa4 end", 10_012), None) == "begin \n[10000 bytes left out]\n end"
+    assert stored_text_of(Stream(b"all of it", b"", 9), None) == "all of it"
+    assert stored_text_of(Stream(b"begin \xc3", b"\xa4 end", 10_012), None) == "begin \n[10000 bytes left out]\n end"
 
 
 def test_the_last_line_that_is_not_blank_is_found():

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
+from atlas.engine.commands.active_definitions import load_active_definition
 from atlas.engine.commands.definitions import disable_definition, edit_definition
-from atlas.engine.commands.terms import load_terms
 from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import list_attempts
@@ -48,9 +48,9 @@ async def test_a_program_does_not_start_when_atlas_went_offline_since_its_job_di
     async def slow(*given: Any) -> Any:
         began.set()
         await offline.wait()
-        return await load_terms(*given)
+        return await load_active_definition(*given)
 
-    monkeypatch.setattr("atlas.workers.commands.handler.load_terms", slow)
+    monkeypatch.setattr("atlas.workers.commands.handler.load_active_definition", slow)
     async with serving("test.noop", load_types=load_command_types), pool.acquire() as conn:
         await began.wait()
         gate = await wait_until_closed(conn, await switch(conn, online=False, actor=DANA))

@@ -124,7 +124,7 @@ async def test_a_delivery_goes_where_the_webhook_leads_when_it_runs(calls, conn,
 
 
 async def test_few_deliveries_at_a_time_try_a_webhook_that_fails(calls, conn, owner, webhook, receiver, monkeypatch):
-    monkeypatch.setattr(handler, "MOST_TRYING", 0)
+    monkeypatch.setattr(handler, "MAX_CONCURRENT_RETRIES", 0)
     job_id = await send_test(conn, webhook, actor=DANA)
     await owner.execute("update atlas.webhooks set failing_since = now()")
 

@@ -9,7 +9,7 @@ import { Moment } from "./Time";
 
 /** Longer texts and lists are cut until they are asked for: a job's input may have a megabyte. */
 const LONG_TEXT = 400;
-const MOST_TEXT = 100_000;
+const MAX_TEXT = 100_000;
 const PAGE = 100;
 /** So many levels are open at first. */
 const OPEN_LEVELS = 2;
@@ -88,7 +88,7 @@ function Leaf({ value }: { value: unknown }) {
 function Text({ value }: { value: string }) {
   const [whole, setWhole] = useState(false);
   const long = value.length > LONG_TEXT;
-  const shown = !long ? value : value.slice(0, whole ? MOST_TEXT : LONG_TEXT);
+  const shown = !long ? value : value.slice(0, whole ? MAX_TEXT : LONG_TEXT);
   return (
     <span className={styles.text}>
       {`"${shown}`}
@@ -111,13 +111,13 @@ interface TextViewProps {
 
 /** A log, a traceback or another long text, as it is. */
 export function TextView({ text, label, timed = false }: TextViewProps) {
-  const shown = visible(text.slice(0, MOST_TEXT));
+  const shown = visible(text.slice(0, MAX_TEXT));
   return (
     // A scrolling region can be reached by the keyboard.
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
     <pre className={styles.pre} role="region" aria-label={label} tabIndex={0}>
       {timed ? <TimedLines text={shown} /> : shown}
-      {text.length > MOST_TEXT && "…"}
+      {text.length > MAX_TEXT && "…"}
     </pre>
   );
 }

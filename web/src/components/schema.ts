@@ -25,12 +25,12 @@ export interface Schema {
 export type JsonObject = Record<string, unknown>;
 export type Kind = "choice" | "boolean" | "number" | "text" | "object" | "list" | "json";
 
-const MOST_STEPS = 10;
+const MAX_STEPS = 10;
 const FORMS = new Set(["string", "object", "array"]);
 
 /** The schema that a reference leads to; of a value that may also be null, the other alternative. */
 export function resolve(schema: Schema, root: Schema, steps = 0): Schema {
-  if (steps > MOST_STEPS) return {};
+  if (steps > MAX_STEPS) return {};
   if (schema.$ref !== undefined) {
     const name = schema.$ref.split("/").at(-1) ?? "";
     const found = root.$defs?.[name] ?? root.definitions?.[name] ?? {};
@@ -94,7 +94,7 @@ export function initialValue(given: Schema, root: Schema = given, steps = 0): un
     case "list":
       return [];
     case "object": {
-      if (steps > MOST_STEPS) return {};
+      if (steps > MAX_STEPS) return {};
       const required = new Set(schema.required ?? []);
       const entries = Object.entries(schema.properties ?? {})
         .filter(([name, inner]) => required.has(name) || resolve(inner, root).default !== undefined)

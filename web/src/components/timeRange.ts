@@ -58,15 +58,15 @@ export function boundsOf({ last, since, until }: TimeRange, now: number): Bounds
 // What the API keeps and answers: three days of minutes, 400 of hours, and so many steps at once.
 const MINUTES_KEPT = 3 * DAY - HOUR;
 const HOURS_KEPT = 400 * DAY;
-const MOST_STEPS = 750;
+const MAX_STEPS = 750;
 
 /** Minutes where they are kept and not too many, or else hours, or else days. */
 export function stepOf({ start, end }: Bounds, now: number): "minute" | "hour" | "day" {
   if (start === undefined) return "minute";
   const from = Date.parse(start);
   const to = end === undefined ? now : Math.min(now, Date.parse(end));
-  if (to - from < (MOST_STEPS - 1) * MINUTE && now - from < MINUTES_KEPT) return "minute";
-  return to - from < (MOST_STEPS - 1) * HOUR && now - from < HOURS_KEPT ? "hour" : "day";
+  if (to - from < (MAX_STEPS - 1) * MINUTE && now - from < MINUTES_KEPT) return "minute";
+  return to - from < (MAX_STEPS - 1) * HOUR && now - from < HOURS_KEPT ? "hour" : "day";
 }
 
 /** A time of the address that can be read, in the form that the API takes. */

@@ -9,7 +9,7 @@ import { type PaletteItem, usePalette } from "./paletteState";
 import { ranked } from "./rank";
 import { useShortcut } from "./shortcuts";
 
-const MOST_SHOWN = 40;
+const MAX_SHOWN = 40;
 
 /** The command palette: Ctrl-K or /. */
 export function Palette() {
@@ -58,7 +58,7 @@ function Finder({ onDone }: { onDone: () => void }) {
   const words = typed.trim();
   const byId = useIdItems(words);
   const named = useNamedItems();
-  const items = [...byId, ...ranked(named, words, wordsOf)].slice(0, MOST_SHOWN);
+  const items = [...byId, ...ranked(named, words, wordsOf)].slice(0, MAX_SHOWN);
   const at = Math.min(active, Math.max(0, items.length - 1));
   useEffect(() => {
     list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });

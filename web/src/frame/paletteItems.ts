@@ -35,7 +35,7 @@ import { useShortcutList } from "./shortcuts";
 
 const MOST = 200;
 const FRESH_MS = 60_000;
-const MOST_JOBS = 6;
+const MAX_JOBS = 6;
 /** The id of a request, which problems and X-Request-Id name. */
 const REQUEST_ID = /^[0-9a-f]{32}$/i;
 /** What moves within a list is no action to look for; pages are listed as pages. */
@@ -208,7 +208,7 @@ export function useIdItems(typed: string): PaletteItem[] {
   const meant = searchedFor(typed);
   const whole = meant !== null && "id" in meant ? meant.id : undefined;
   const prefix = whole ?? (meant !== null && "id_prefix" in meant ? meant.id_prefix : undefined);
-  const query = { id_prefix: prefix, limit: MOST_JOBS, tenant };
+  const query = { id_prefix: prefix, limit: MAX_JOBS, tenant };
   const found =
     api.useQuery("get", "/api/v1/jobs/brief", { params: { query } }, { enabled: prefix !== undefined, placeholderData: (before) => before })
       .data?.items ?? [];
@@ -217,7 +217,7 @@ export function useIdItems(typed: string): PaletteItem[] {
     api.useQuery(
       "get",
       "/api/v1/audit",
-      { params: { query: { text: requestId, entity_type: "job", limit: MOST_JOBS, tenant } } },
+      { params: { query: { text: requestId, entity_type: "job", limit: MAX_JOBS, tenant } } },
       { enabled: requestId !== undefined },
     ).data?.items ?? [];
   const job = (id: string, label: string, hint?: string): PaletteItem => ({

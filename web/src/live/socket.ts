@@ -24,7 +24,7 @@ export interface Listener {
 }
 
 const FIRST_DELAY = 500;
-const LONGEST_DELAY = 15_000;
+const MAX_DELAY = 15_000;
 const REVOKED = 4401;
 /** The server sends a frame every 5 s, also when nothing happens. */
 export const MAX_SILENCE_MS = 15_000;
@@ -32,7 +32,7 @@ const CHECK_MS = 1000;
 
 /** How long to wait before the next try: doubled each time, and scattered so that pages do not return all at once. */
 export function delayBefore(tries: number, random: number): number {
-  return Math.min(LONGEST_DELAY, FIRST_DELAY * 2 ** tries) * (0.5 + random / 2);
+  return Math.min(MAX_DELAY, FIRST_DELAY * 2 ** tries) * (0.5 + random / 2);
 }
 
 /** One WebSocket, opened again whenever it closes, from the place in the log that the last frame reached. */

@@ -4,8 +4,8 @@ import { api } from "@/api/client";
 import { useSeesAll } from "./session";
 import { useTenant } from "./tenant";
 
-const MOST_LISTED = 200;
-const MOST_ASKED = 50;
+const MAX_LISTED = 200;
+const MAX_REQUESTED = 50;
 
 /** The slugs of tenants by their ids, where the page shows things of several; null where it shows those of one. */
 export function useTenantSlugs(ids: readonly (string | null)[]): ReadonlyMap<string, string> | null {
@@ -14,12 +14,13 @@ export function useTenantSlugs(ids: readonly (string | null)[]): ReadonlyMap<str
   const list = api.useQuery(
     "get",
     "/api/v1/tenants",
-    { params: { query: { limit: MOST_LISTED } } },
+    { params: { query: { limit: MAX_LISTED } } },
     { enabled: isMixed, staleTime: 60_000 },
   );
   const listed = useMemo(() => new Map(list.data?.items.map((one) => [one.id, one.slug])), [list.data]);
   // Where there are more tenants than a page of them lists, those that are shown are asked for.
-  const asked = list.data?.next_cursor == null ? [] : [...new Set(ids)].filter((id) => id !== null && !listed.has(id)).slice(0, MOST_ASKED);
+  const asked =
+    list.data?.next_cursor == null ? [] : [...new Set(ids)].filter((id) => id !== null && !listed.has(id)).slice(0, MAX_REQUESTED);
   const others = useQueries({
     queries: asked.map((id) => ({
       ...api.queryOptions("get", "/api/v1/tenants/{slug_or_id}", { params: { path: { slug_or_id: id ?? "" } } }),

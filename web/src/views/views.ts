@@ -15,7 +15,7 @@ const CHANGED = "atlas:views";
 const NAMED = "view=";
 /** What is open beside a list, and the like, is no part of a view of it. */
 const NOT_OF_A_VIEW = ["job", "tab", "row", "open", "new"];
-const LONGEST_NAME = 60;
+const MAX_NAME_LENGTH = 60;
 
 /** What a view keeps of a page's search; the same filters in another order are the same view. */
 export function searchOfView(search: RawSearch): string {
@@ -39,7 +39,7 @@ export function nameIn(hash: string): string | undefined {
 }
 
 function tidy(name: string): string | undefined {
-  const words = name.replace(/\s+/g, " ").trim().slice(0, LONGEST_NAME);
+  const words = name.replace(/\s+/g, " ").trim().slice(0, MAX_NAME_LENGTH);
   return words === "" ? undefined : words;
 }
 

@@ -2,14 +2,14 @@
 create or replace function add_to_job_totals(p_minutes job_minute[]) returns void language plpgsql volatile
 set search_path from current set plan_cache_mode = force_custom_plan set jit = off as $$
 declare
-  most_types constant int := 200 - (select count(*) from job_totals where job_type <> '(other)');
+  max_types constant int := 200 - (select count(*) from job_totals where job_type <> '(other)');
   zeros constant bigint[] := array_fill(0::bigint, array[cardinality(duration_bounds()) + 1]);
 begin
   with minutes as (
     select m.* from unnest(p_minutes) m
     where m.enqueued + m.succeeded + m.failed + m.dead_lettered + m.retried + m.canceled > 0),
   labels as (
-    select n.job_type, case when t.job_type is null and n.nth > most_types then '(other)' else n.job_type end as label
+    select n.job_type, case when t.job_type is null and n.nth > max_types then '(other)' else n.job_type end as label
     from (
       select x.job_type, row_number() over (order by exists (select from job_totals t where t.job_type = x.job_type), x.job_type) as nth
       from (select distinct job_type from minutes) x) n

@@ -16,7 +16,7 @@ begin
     raise exception 'the login % may not enqueue % for the tenant %', session_user, p_type, p_tenant
       using errcode = 'AT403',
         detail = coalesce('For this tenant it may enqueue ' || array_to_string(granted, ', ') || '.', ''),
-        -- A hint that names a grant which is refused in turn would help nobody.
+        -- A hint that names a grant which is refused in turn would help no one.
         hint = case
           when p_tenant in ('system', '00000000-0000-7000-8000-000000000001') then 'The tenant system is Atlas''s own: name a tenant of the application.'
           when p_type in ('SERVER_START', 'SERVER_STOP', 'SERVER_RESTART', 'ENGINE_RUN', 'HTTP_CALL')

@@ -1,6 +1,6 @@
 -- The keys of the newest jobs in history of one list, at most p_limit, with the table that each is in; see job_keys for the lists. Tables are read one after the other, those
 -- with the newest jobs first, until none that is left can have a newer key: so a page reads few of them, however many there are. A table without a bound in
--- history_bounds is read in any case; for a tenant, only tables that history_contents has it in, and for failed jobs those that hold some of it. It runs as the owner of the tables, since nobody else has a right to those of history: so it checks itself that a tenant's request reads its own.
+-- history_bounds is read in any case; for a tenant, only tables that history_contents has it in, and for failed jobs those that hold some of it. It runs as the owner of the tables, since no one else has a right to those of history: so it checks itself that a tenant's request reads its own.
 -- The condition of 'failed' is that of the function is_listed, which takes rows of `jobs` alone. Every table is planned by itself, in the order of its index, and does not depend on statistics: see list_jobs. Called by list_jobs.
 create or replace function history_keys(
   p_list text, p_tenant_id uuid, p_correlation_id text, p_related_id uuid, p_before_at timestamptz, p_before uuid,

@@ -1,4 +1,4 @@
-"""What workers read of definitions, by SQL: a worker does not import the generated Prisma client."""
+"""Reads definitions for workers, by SQL: a worker does not import the generated Prisma client."""
 
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from atlas.engine.commands.definitions import Definition, definition_of
 from atlas.engine.commands.spec import DefinitionSpec
 
 LOAD = statement("engine/commands/sql/load_definitions.sql")
-TERMS = statement("engine/commands/sql/definition_terms.sql")
+ACTIVE = statement("engine/commands/sql/active_definition.sql")
 
 _JSON = ("argv", "programs", "arg_schema", "retry_policy", "limits", "env")
 
@@ -21,9 +21,9 @@ async def load_definitions(conn: Queryable) -> list[Definition]:
     return [_definition(row) for row in await conn.fetch(LOAD.sql)]
 
 
-async def load_terms(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Definition, str] | None:
+async def load_active_definition(conn: Queryable, key: str, tenant_id: UUID) -> tuple[Definition, str] | None:
     """Return the current definition and the tenant's slug, or None if the definition is not active."""
-    row = await conn.fetchrow(TERMS.sql, *TERMS.bind({"key": key, "tenant_id": tenant_id}))
+    row = await conn.fetchrow(ACTIVE.sql, *ACTIVE.bind({"key": key, "tenant_id": tenant_id}))
     return None if row is None else (_definition(row), row["tenant_slug"])
 
 
