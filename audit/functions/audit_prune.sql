@@ -1,6 +1,6 @@
 -- Deletes the rows of every seal up to p_through, with their personal values. Their leaf hashes stay, so that the tree, old
--- proofs and later verification hold. The order is an audit row of its own, and a row of audit_pruned that the append-only
--- trigger asks for. Called by audit/retention.py.
+-- proofs and later verification hold. Erasures of callers' addresses in the last 30 days of the rows are recorded again. The order is
+-- an audit row of its own, and a row of audit_pruned that the append-only trigger asks for. Called by audit/retention.py.
 create or replace function audit_prune(
   p_through bigint, p_actor_type text, p_actor_id text, p_meta jsonb
 ) returns bigint language plpgsql security definer
@@ -42,7 +42,7 @@ begin
        or (a.epoch = seal.epoch and seal.rest)
        or (a.epoch = seal.epoch and a.xid < pg_snapshot_xmax(seal.snap_cur) and pg_visible_in_snapshot(a.xid, seal.snap_cur)
            and a.id <= boundary)
-    returning a.entity_id, a.meta),
+    returning a.tenant_id, a.created_at, a.action, a.entity_type, a.entity_id, a.meta),
   commitments as (
     select r.entity_id, decode(c #>> '{}', 'hex') as commitment
     from removed r, jsonb_path_query(r.meta, '$.**.commitment') c
@@ -54,7 +54,16 @@ begin
   -- The events of a caller share the commitment of its address, for an hour, and those of a bulk action until its end.
   forgotten_addresses as (
     delete from audit_private p
-    where p.entity_id is null and p.field = 'ip' and p.created_at < seal.snap_at - interval '30 days')
+    where p.entity_id is null and p.field = 'ip' and p.created_at < seal.snap_at - interval '30 days'),
+  -- So rows that stay may commit to an address that was erased: verification must find that someone erased it.
+  erasures as (
+    insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
+    select r.tenant_id, p_actor_type::actor_type, p_actor_id, 'warn', 'ERASED', 'audit_private', 'subject', m.message, r.meta,
+      audit_body(r.tenant_id, p_actor_type, p_actor_id, 'warn', 'ERASED', 'audit_private', 'subject', m.message, r.meta)
+    from removed r
+    cross join lateral (select format('%s personal values were erased at %s', r.meta->>'values', r.created_at) as message) m
+    where r.action = 'ERASED' and r.entity_type = 'audit_private' and r.meta->'fields' ? 'ip'
+      and r.created_at > seal.snap_at - interval '30 days')
   select count(*) into gone from removed;
   words := gone || ' rows of the seals up to ' || p_through || ' were removed';
   facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'),

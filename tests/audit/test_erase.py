@@ -94,6 +94,21 @@ async def test_the_address_of_a_caller_is_erased_from_all_of_its_events(conn, in
     assert verify_export(file, installation.keys).findings == []
 
 
+async def test_an_address_that_was_erased_is_not_missing_once_its_erasure_was_pruned(conn, owner, installation):
+    commitment = await commit_address(conn, "192.0.2.7", tenant_id=TENANTS[0])
+    assert await erase(conn, "192.0.2.7", actor=CALLER) == 1
+    await seal(conn)
+    # A process of the API that has not heard of the erasure goes on with the commitment.
+    await record(conn, Event("THING_CHANGED", "thing", "1", Actor("user", "dana", commitment, "r-1"), TENANTS[0]))
+    await seal(conn)
+    await installation.sign(conn)
+    for through in (1, 2):
+        await prune_through(owner, installation, through)
+        await seal(conn)
+        await installation.sign(conn)
+        assert (await verify(conn, installation.keys)).findings == []
+
+
 async def test_nothing_to_erase_writes_nothing(conn):
     await given_mails(conn)
     assert await erase(conn, "zoe@example.org", actor=CALLER) == 0
