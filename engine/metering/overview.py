@@ -9,9 +9,11 @@ from uuid import UUID
 
 from atlas.audit.seal_status import seal_status
 from atlas.db.pool import Connection
+from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.counts import Transaction, update_counts
 from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.job_list import JobFilter, list_ended
 from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
 from atlas.engine.jobs.summary import summarize
 from atlas.engine.metering.attention import find_attention
@@ -23,7 +25,6 @@ from atlas.models.rows import from_rows
 TYPE_DEPTH = statement("engine/jobs/sql/type_depth.sql")
 TYPE_DEPTH_OF_TENANT = statement("engine/jobs/sql/type_depth_of_tenant.sql")
 SERVED_TYPES = statement("engine/metering/sql/served_types.sql")
-FAILURES = statement("engine/jobs/sql/latest_failures.sql")
 TENANTS = statement("engine/metering/sql/tenants_overview.sql")
 
 MAX_TYPES = 10
@@ -31,7 +32,7 @@ MAX_FAILURES = 10
 # Of each type in the installation, and of a tenant's queue: a longer one is shown as longer.
 MAX_OF_TYPE = 2_000
 MAX_OF_QUEUE = 5_000
-# Failed and canceled jobs of a tenant, to find its latest failures among them.
+# Failed and canceled jobs, to find the latest failures among them.
 MAX_READ = 2_000
 # Of each tenant's queue, where tenants are compared.
 MAX_OF_TENANT = 500
@@ -55,8 +56,7 @@ async def read_overview(
     async with read() as conn:
         gate = await read_gate(conn)
         types = await _types(conn, tenant_id, newest)
-        limits = {"max_read": MAX_READ, "limit": MAX_FAILURES}
-        failures = from_rows(FailedJob, await fetch(conn, FAILURES, tenant_id=tenant_id, **limits))
+        failures = await _latest_failures(conn, tenant_id)
         attention = await find_attention(
             conn,
             tenant_id=tenant_id,
@@ -75,6 +75,29 @@ async def read_overview(
         failures=failures,
         needs=attention.needs,
     )
+
+
+async def _latest_failures(conn: Connection, tenant_id: UUID | None) -> list[FailedJob]:
+    """The jobs of a tenant, or of all, that failed last, dead letters among them."""
+    failed = JobFilter(tenant_id, ("failed", "dead_letter"))
+    jobs = (await list_ended(conn, failed, limit=MAX_FAILURES, max_examined=MAX_READ, whole=False)).jobs
+    tenants = await prisma_on(conn).tenant.find_many(where={"id": {"in": list({str(job.tenant_id) for job in jobs})}})
+    slugs = {UUID(tenant.id): tenant.slug for tenant in tenants}
+    return [
+        FailedJob(
+            id=job.id,
+            tenant_id=job.tenant_id,
+            tenant=slugs.get(job.tenant_id),
+            job_type=job.job_type,
+            is_dead_letter=job.dead_lettered_at is not None,
+            finished_at=job.finished_at,
+            attempt_count=job.attempt_count,
+            error_type=job.error.get("type"),
+            error=job.error.get("message"),
+        )
+        for job in jobs
+        if job.finished_at is not None
+    ]
 
 
 async def read_tenants(

@@ -120,5 +120,5 @@ def test_a_trigger_and_a_worker_say_why_they_do_nothing(site: Site, visit: Visit
     expect(why.get_by_role("button", name="Copy the command")).to_be_visible()
     assert serious_violations(page) == []
     panel.get_by_role("switch", name="Orders is enabled").click()
-    expect(why).to_contain_text("It is disabled", timeout=SLOW)
+    expect(why).to_contain_text("The trigger is disabled", timeout=SLOW)
     expect(why).to_contain_text(f"atlas trigger edit {trigger} --enable")

@@ -34,7 +34,7 @@ def test_a_schedule_is_previewed_added_fired_disabled_and_removed(visit: Visit):
     expect(panel.get_by_role("grid", name="Firings").get_by_text("fired", exact=True)).to_be_visible()
 
     panel.get_by_role("switch", name="Night report is enabled").click()
-    expect(panel).to_contain_text("It is disabled")
+    expect(panel).to_contain_text("The trigger is disabled and does not fire.")
     row = page.get_by_role("grid", name="Triggers").get_by_role("row").filter(has_text="Night report")
     expect(row.get_by_text("disabled")).to_be_visible()
     panel.get_by_role("button", name="Edit the trigger").click()

@@ -11,7 +11,8 @@ declare
   is_leased constant boolean := effect_fence(p_worker, p_job, p_attempt);
   changed effects;
 begin
-  update effects e
+  -- Its job runs, or has ended a short time ago: neither is in history, whose tables each effect would lock.
+  update only effects e
   set state = p_state, reference = p_reference, ended_at = clock_timestamp()
   where e.id = p_id and (e.attempt_no = p_attempt or (p_found and is_leased)) and e.settled_at is null
     and (e.state = 'intended' or (e.state = 'unknown' and p_state <> 'unknown'))
