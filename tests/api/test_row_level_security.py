@@ -29,13 +29,14 @@ from pg_attribute a
 join pg_class c on c.oid = a.attrelid
 where c.relnamespace = 'atlas'::regnamespace and c.relkind = 'r' and c.relrowsecurity and a.attnum > 0
   and a.atttypid = 'uuid'::regtype and a.attname not in ('definition_id', 'event_id')"""
-# Tables of the installation, which hold nothing of a tenant.
+# Tables of the installation: they hold nothing of a tenant, or no role of tenants may read them at all.
 OF_NOBODY = {
     "_prisma_migrations",
     "audit_checkpoint",
     "audit_epoch",
     "audit_pruned",
     "audit_seal",
+    "counted_jobs",
     "history_bounds",
     "history_changes",
     "job_definitions",

@@ -136,7 +136,8 @@ class FullPipe:
         return (self.reader.readall() or b"").decode().lstrip("x")
 
 
-async def test_the_event_loop_does_not_wait_for_stderr_and_says_what_it_left_out():
+async def test_the_event_loop_does_not_wait_for_stderr_and_says_what_it_left_out(caplog):
+    caplog.set_level(logging.WARNING)
     pipe = FullPipe()
     handler = StderrHandler(pipe.stream)
     # Ends the wait of a handler that does wait.
@@ -153,4 +154,4 @@ async def test_the_event_loop_does_not_wait_for_stderr_and_says_what_it_left_out
         handler.write("read again")
     finally:
         logging.getLogger().removeHandler(handler)
-    assert pipe.read().splitlines() == ["read again", "2 lines were left out, because nobody read stderr"]
+    assert pipe.read().splitlines() == ["read again", "2 lines were left out, because no one read stderr"]

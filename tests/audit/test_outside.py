@@ -6,7 +6,7 @@ import hmac
 import re
 import subprocess
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -188,7 +188,7 @@ async def test_a_place_that_takes_no_copy_is_an_alert_and_the_others_get_theirs(
     assert await copy(conn, settings) == 0
     [alert] = await find_alerts(conn)
     assert (alert.kind, alert.subject) == ("checkpoint_not_copied", f"{outside.url}/drop")
-    assert "since 2020-01-01 00:00:00 UTC" in alert.message
+    assert alert.since == datetime(2020, 1, 1, tzinfo=UTC)
     assert "responded with 403" in alert.message
 
     outside.status = 201

@@ -37,7 +37,7 @@ async def test_the_examples_of_the_page_run(conn, owner, database_url, monkeypat
         await names["pool"].close()
 
     assert "claim" in capsys.readouterr().out
-    assert names["made"] == 3
+    assert names["count"] == 3
     assert await conn.fetchval("select state from public.invoices") == "paid"
     statuses = dict(await conn.fetch("select job_type, min(status::text) from atlas.jobs group by 1"))
     assert statuses == dict.fromkeys(("report.build", "invoice.send", "invoice.print", "invoice.thank"), "succeeded")
