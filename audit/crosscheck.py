@@ -1,7 +1,8 @@
 """Compares the tables with the audit log, which cannot show an event that was never written.
 
 A job must have the status that its last event says. The gate, and whatever grants power or decides, must be as its
-last event left it. Nothing may be missing without an event that removed it.
+last event left it. Nothing may be missing without an event that removed it. An event over HTTP must name a token of its
+caller that was valid at the time.
 """
 
 from atlas.audit.state import STATE_KINDS
@@ -15,6 +16,7 @@ STATE = statement("audit/sql/crosscheck_state.sql")
 CONTENTS = statement("audit/sql/crosscheck_contents.sql")
 REQUESTS = statement("audit/sql/crosscheck_requests.sql")
 RECURRING = statement("audit/sql/crosscheck_recurring.sql")
+CALLERS = statement("audit/sql/crosscheck_callers.sql")
 GONE = statement("audit/sql/crosscheck_gone.sql")
 
 # The status of a job after each action; that of an import says which it came with. The success of a handler may have an
@@ -44,6 +46,7 @@ async def cross_check(conn: Connection, *, limit: int = NEWEST_JOBS, rows: int =
         *await _state(conn),
         *await _requests(conn, rows),
         *await _recurring(conn, rows),
+        *await _callers(conn, rows),
         *await _gone(conn, rows),
     ]
 
@@ -88,6 +91,20 @@ async def _recurring(conn: Connection, rows: int) -> list[Finding]:
         Finding("outcome", f"The run {row['id']} of a recurring function {reasons[row['what']]}.")
         for row in await fetch(conn, RECURRING, limit=rows)
     ]
+
+
+async def _callers(conn: Connection, rows: int) -> list[Finding]:
+    reasons = {
+        "unknown": "which does not exist",
+        "subject": "which has another subject",
+        "tenant": "which belongs to another tenant",
+        "time": "which was not valid at that time",
+    }
+    findings = []
+    for row in await fetch(conn, CALLERS, limit=rows):
+        event = f"Row {row['id']}, {row['action']} by {row['actor_id']!r}"
+        findings.append(Finding("caller", f"{event}, names token {row['prefix']}, {reasons[row['what']]}.", row["id"]))
+    return findings
 
 
 async def _gate(conn: Connection) -> list[Finding]:
