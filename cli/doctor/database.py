@@ -49,10 +49,10 @@ PROMISES = {
     "default_transaction_isolation": (("read committed",), "claims fail instead of passing over each other's jobs"),
     "default_transaction_read_only": (("off",), "nothing can be written"),
 }
-# Tables of another version would look like tables that someone changed.
-_AUDIT_UNCHECKED = [
+# Tables of another version lack what these checks read, or would look like tables that someone changed.
+_TABLES_UNCHECKED = [
     Diagnosis(check, "warn", "not checked: the tables are those of another version", "See the check of the migrations.")
-    for check in ("audit log", "audit guards")
+    for check in ("effects", "history", "audit log", "audit guards")
 ]
 # Only the server can have these; a login cannot.
 SERVERS_OWN = ("fsync", "full_page_writes")
@@ -80,10 +80,12 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _pooler(conn),
         await check_replica(url, load_settings()),
         await check_horizon(conn),
-        await check_effects(conn),
-        await check_history(conn),
-        *(_AUDIT_UNCHECKED if migrations.verdict == "fail" else [await _audit_log(conn), await _audit_guards(conn)]),
+        *(_TABLES_UNCHECKED if migrations.verdict == "fail" else await _check_tables(conn)),
     ]
+
+
+async def _check_tables(conn: Connection) -> list[Diagnosis]:
+    return [await check_effects(conn), await check_history(conn), await _audit_log(conn), await _audit_guards(conn)]
 
 
 async def _audit_log(conn: Connection) -> Diagnosis:

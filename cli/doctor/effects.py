@@ -11,8 +11,6 @@ async def check_effects(conn: Connection) -> Diagnosis:
     """How many are unknown."""
     try:
         doubts = await count_doubts(conn)
-    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-        return Diagnosis("effects", "ok", "not checked before the migrations")
     except asyncpg.InsufficientPrivilegeError as error:
         return Diagnosis("effects", "warn", f"they could not be read: {error}", "See the check of the roles.")
     if not doubts:

@@ -89,6 +89,9 @@ async def test_an_earlier_database_gets_todays_tables_and_passes_every_check(
     assert {row[0] for row in before} >= {"queued", "running", "succeeded", "failedtrue", "canceled", "seals"}
 
     new = [migration.name for migration in load_migrations() if migration.name not in applied]
+    behind = await atlas("doctor", "--json", url=earlier_url, folder=tmp_path)
+    checks = {check["check"]: check for check in behind.document["checks"]}
+    assert (checks["migrations"]["remedy"], "database" in checks) == ("Run `atlas migrate`.", False)
     assert await migrate(earlier_url) == [*new, FUNCTIONS]
 
     assert await earlier.fetch(CONTENT) == before
