@@ -62,7 +62,7 @@ async def switch(
     """Switch the gate. Once `online=False` has committed, no claim commits until it is switched on again.
 
     What was claimed before may still start, until `wait_until_closed` has returned.
-    A session that keeps the gate's lock is ended after three seconds, or named: see `under_gate_lock`.
+    A session that keeps the gate's lock is ended after two seconds, or named: see `under_gate_lock`.
     """
     check_bounds("The switch", reason, until)
     async with under_gate_lock(conn, actor=actor) as unblocked:
@@ -94,13 +94,13 @@ async def unblock_gate(conn: Connection, *, actor: Actor) -> Sequence[str]:
 async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[Sequence[str]]:
     """A transaction that holds the gate's lock, for what changes which claims are allowed. Yields the ended sessions.
 
-    Claims hold the lock for milliseconds. A session of Atlas that still holds it after three seconds belongs to a
+    Claims hold the lock for milliseconds. A session of Atlas that still holds it after two seconds belongs to a
     process that froze or vanished, or to one that is too slow: it is ended if this login may do so, which the audit log
     records. What it had begun is rolled back, and done again by whoever is alive. Otherwise its own limit for idle
     transactions ends it within four seconds. `Refused` names the sessions that hold the lock after six.
     """
     unblocked: list[str] = []
-    for is_last in (False, True):
+    for is_last in (False, False, True):
         # A savepoint in a caller's transaction; otherwise sessions that were ended are recorded whatever comes after.
         async with conn.transaction():
             if await _lock(conn):
@@ -121,7 +121,7 @@ async def under_gate_lock(conn: Connection, *, actor: Actor) -> AsyncIterator[Se
 
 
 async def _lock(conn: Connection) -> bool:
-    """Take the gate's lock. False: it was not free within three seconds."""
+    """Take the gate's lock. False: it was not free within two seconds."""
     try:
         async with conn.transaction():
             await fetch(conn, HOLD)
@@ -137,7 +137,7 @@ async def _record_ended(conn: Connection, sessions: Sequence[Mapping[str, Any]],
     for row in sessions:
         facts = {"application": row["application_name"], "state": row["state"]}
         log.warning("ended a database session that held the gate's lock", pid=row["pid"], **facts)
-        message = "It held the gate's lock for three seconds."
+        message = "It held the gate's lock for two seconds."
         event = Event("GATE_UNBLOCKED", "database_session", str(row["pid"]), actor, message=message, meta=facts)
         await record(conn, event)
 

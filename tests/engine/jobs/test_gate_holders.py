@@ -14,9 +14,10 @@ import pytest
 
 from atlas.api.db import Database
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.pauses import pause
 from atlas.errors import Refused
+from tests.engine.jobs.given import given_worker
 from tests.pgbouncer import direct_url
 from tests.support import DANA, given_tenant
 
@@ -54,6 +55,19 @@ async with conn.transaction():
 from atlas.engine.jobs import gate
 gate.require_match = lambda *_: freeze_now()
 await gate.switch(conn, online=True, actor=system("test"), if_match=["x"])
+""",
+    "claims more than it reads": """
+from atlas.engine.jobs.claim import Claimant, claim
+from atlas.engine.jobs.enqueue import enqueue_many
+from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lease import register_worker
+await register_worker(conn, "worker", lease=60, job_types=["report.build"])
+await enqueue_many(conn, [NewJob("report.build", {"text": "x" * 200_000}) for _ in range(40)], actor=system("test"))
+# Prepares the statement.
+await claim(conn, Claimant("worker", ["report.build"]), limit=1)
+conn._con._transport.pause_reading()
+asyncio.get_running_loop().call_later(1, freeze_now)
+await claim(conn, Claimant("worker", ["report.build"]), limit=40)
 """,
     "begins the move of a tenant": """
 from types import SimpleNamespace
@@ -116,17 +130,20 @@ def quick_and_long(holders: Iterable[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("holder", quick_and_long(HOLDERS))
-async def test_a_frozen_holder_keeps_the_switch_from_nobody(conn, online, database_url, holder):
+async def test_a_frozen_holder_keeps_the_switch_from_nobody(conn, online, database_url, eventually, holder):
+    """Within the seven seconds is what `atlas offline` waits for: here for a worker that confirms nothing."""
+    await given_worker(conn)
     async with frozen(database_url, holder):
         assert await conn.fetchval(HELD)
         began = time.monotonic()
         gate = await switch(conn, online=False, actor=DANA)
-        assert not gate.online
+        assert not (await wait_until_closed(conn, gate)).online
         assert time.monotonic() - began < 7
     [(by, application, pid)] = await conn.fetch(UNBLOCKED)
-    assert gate.unblocked == [f"atlas worker (pid {pid}, idle in transaction)"]
+    state = "active" if holder == "claims more than it reads" else "idle in transaction"
+    assert gate.unblocked == [f"atlas worker (pid {pid}, {state})"]
     assert (by, application) == ("dana", "atlas worker")
-    assert not await conn.fetchval("select exists (select from pg_stat_activity where pid = $1)", pid)
+    await eventually("select count(*) from pg_stat_activity where pid = $1", pid, equals=0)
 
 
 @pytest.fixture
