@@ -24,6 +24,15 @@ roles as (
   from pg_roles r
   where r.rolname in (:owner_role::text, :engine_role::text, :tenant_role::text)
 ),
+-- logins of programs: those that were granted the engine's role. The login that migrates was granted the owner's too.
+logins as (
+  select r.oid, r.rolname::text as name, r.rolsuper, r.rolcreaterole, r.rolreplication
+  from pg_roles r
+  where r.rolcanlogin
+    and exists (select from pg_auth_members m join roles e on e.oid = m.roleid where m.member = r.oid and e.is_engine)
+    and (r.rolname = :app_login::text
+      or not exists (select from pg_auth_members m join roles o on o.oid = m.roleid where m.member = r.oid and o.is_owner))
+),
 -- functions that run with the rights of their owner
 definers as (
   select p.oid, p.proname, p.proowner, p.proacl from pg_proc p where p.pronamespace = to_regnamespace(:schema) and p.prosecdef
@@ -136,6 +145,22 @@ union all
 select 'member', r.name, g.rolname::text, 'member'
 from roles r join pg_auth_members m on m.member = r.oid join pg_roles g on g.oid = m.roleid
 where not r.is_owner and g.rolname not in ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables')
+union all
+select 'login', l.name, x.power, 'power'
+from logins l
+cross join lateral (
+  select 'superuser' as power where l.rolsuper
+  union all
+  -- servers before 16 let it grant itself any role
+  select 'createrole' where l.rolcreaterole
+  union all
+  select 'replication' where l.rolreplication
+  union all
+  select 'a member of ' || g.rolname
+  from pg_roles g
+  where not l.rolsuper and pg_has_role(l.oid, g.oid, 'member')
+    and (g.rolname in ('pg_write_all_data', 'pg_write_server_files', 'pg_execute_server_program') or g.oid in (select o.oid from roles o where o.is_owner))
+) x
 union all
 select 'definer', 'functions', p.proname::text, case
   when p.proowner in (select oid from roles) or p.proowner not in (select oid from owners) then pg_get_userbyid(p.proowner)::text

@@ -1,6 +1,9 @@
 """What guards the audit log: whatever opens it is found, by what `atlas migrate` leaves in a new database."""
 
+import pytest
+
 from atlas.audit.guards import EXPECTED, check_guards, read_guards
+from atlas.db.login import make_login
 from atlas.db.sql_functions import changed_functions
 from tests.audit.write_guards import written
 from tests.support import some
@@ -112,6 +115,42 @@ async def test_every_guard_that_was_opened_is_found(owner):
         if not any(found in message for message in messages):
             missed[opened] = messages
     assert missed == {}
+
+
+LOGIN = "create role shop login; grant atlas_engine, atlas_tenant to shop"
+
+
+@pytest.mark.parametrize(
+    ("opened", "power"),
+    [
+        ("alter role shop superuser", "superuser"),
+        ("alter role shop createrole", "createrole"),
+        ("alter role shop replication", "replication"),
+        ("grant pg_write_all_data to shop", "a member of pg_write_all_data"),
+        ("create role hidden; grant atlas_owner to hidden; grant hidden to shop", "a member of atlas_owner"),
+    ],
+)
+async def test_a_login_of_programs_that_could_open_a_guard_is_found(owner, opened, power):
+    transaction = owner.transaction()
+    await transaction.start()
+    await owner.execute(f"{LOGIN}; grant pg_monitor to shop")
+    assert await check_guards(owner) == []
+    await owner.execute(opened)
+    messages = [finding.message for finding in await check_guards(owner)]
+    await transaction.rollback()
+    assert messages == [f"The login shop of the programs is {power}, and could open these guards."]
+
+
+async def test_the_login_that_migrates_is_no_login_of_programs_and_that_of_an_embedded_server_is(owner):
+    transaction = owner.transaction()
+    await transaction.start()
+    await owner.execute(f"{LOGIN}; grant atlas_owner to shop; alter role shop createrole")
+    login = await make_login(owner)
+    assert await check_guards(owner) == []
+    await owner.execute(f"grant atlas_owner to {login}")
+    messages = [finding.message for finding in await check_guards(owner)]
+    await transaction.rollback()
+    assert messages == [f"The login {login} of the programs is a member of atlas_owner, and could open these guards."]
 
 
 async def test_a_function_that_was_replaced_is_found_whatever_the_database_recorded(owner):
