@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+import pytest
 
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ReadyPlace, TurnResult, claim_for_slots, find_places
@@ -68,6 +69,30 @@ async def test_a_place_stays_before_a_job_that_another_claim_has_locked_and_does
 
     turn = await claim_from(conn, worker, turn.places[-1:])
     assert [job.id for job in turn.claimed] == [locked]
+
+
+@pytest.mark.parametrize("from_head", [True, False])
+async def test_free_slots_take_the_jobs_of_all_tenants_whatever_each_has_used(conn, from_head):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(30)]
+    await conn.executemany(
+        "insert into atlas.tenant_shares (tenant_id, used, mean_seconds) values ($1, $2, 0.00001)",
+        [(tenant, n / 1000) for n, tenant in enumerate(tenants)],
+    )
+    await enqueue_many(conn, [NewJob("mine", {}, tenant) for tenant in tenants for _ in range(2)], actor=DANA)
+    worker, places = await given_worker(conn, "mine"), (await find_places(conn, ["mine"])).ready
+
+    turn = await (claim_for_slots(conn, worker, slots=70) if from_head else claim_from(conn, worker, places, slots=70))
+    assert len(turn.claimed) == 60
+
+
+async def test_places_without_jobs_leave_what_is_asked_for_to_others(conn):
+    idle, busy = [await given_tenant(conn, f"idle{n}") for n in range(20)], await given_tenant(conn, "busy")
+    await conn.execute("insert into atlas.tenant_shares (tenant_id, used) values ($1, 1)", busy)
+    await enqueue_many(conn, [NewJob("mine", {}, busy) for _ in range(30)], actor=DANA)
+    worker, [place] = await given_worker(conn, "mine"), (await find_places(conn, ["mine"])).ready
+
+    turn = await claim_from(conn, worker, [place, *(place._replace(tenant_id=tenant) for tenant in idle)])
+    assert len(turn.claimed) == 10
 
 
 async def test_a_place_does_not_hide_what_a_look_finds(conn):

@@ -26,6 +26,7 @@ declare
   solo tid;
   contested boolean;
   has_more boolean;
+  passed_over boolean;
   next_after uuid := p_after;
   -- With places to go on from: earlier claims saw what fell due, was released or was woken before due_since.
   resume constant jsonb := case when p_resume ? 'places' then p_resume end;
@@ -114,7 +115,7 @@ begin
         select j.ctid from only jobs j where j.ctid = any (limited_picked) and j.lost_count < alone_after_losses());
       return next turn_signal('alone_waits');
     end if;
-    select r.p_after, r.picked, r.contested, r.has_more into next_after, picked, contested, has_more
+    select r.p_after, r.picked, r.contested, r.has_more, r.passed_over into next_after, picked, contested, has_more, passed_over
     from pick_ready(p_types, want, p_fair, p_after, paused_types, paused_tenants, resume) r;
     if contested then
       return next turn_signal('shared', p_tenant => next_after);
@@ -162,7 +163,7 @@ begin
       return next place;
     end if;
     return query select * from claimed_places(picked, ready_picked, limited_places);
-    if cardinality(picked) < want then
+    if passed_over and cardinality(picked) < want then
       return query select * from left_places(picked, resume, p_types, paused_types, paused_tenants);
     end if;
   end if;

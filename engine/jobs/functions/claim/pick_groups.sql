@@ -22,6 +22,8 @@ declare
   is_open boolean[];
   quota int[];
   need int[];
+  -- Those that were read in an earlier round.
+  was_read boolean[];
   -- By group that is read in this round: its number, how many of its jobs to lock, and behind which priority and age.
   reads int[];
   depths int[];
@@ -53,6 +55,8 @@ begin
   end if;
   taken := array_fill(0, array[cardinality(lanes)]);
   is_open := array_fill(true, array[cardinality(lanes)]);
+  was_read := array_fill(false, array[cardinality(lanes)]);
+  has_more := false;
   groups := array(select count(*) from unnest(lane_of) l group by l order by l);
   -- Each round shares out what is left among the lanes that may have more.
   while want > 0 and round < 8 and true = any (is_open) loop
@@ -72,20 +76,21 @@ begin
         group by p.i) q on q.i = g.i
       order by g.i) end;
     need := array(select t.taken + t.quota from unnest(taken, quota) with ordinality t(taken, quota, i) order by t.i);
-    if round = 0 then
-      select array_agg(g.i), array_agg(case when groups[g.lane] = 1 then need[g.lane] else least(need[g.lane], need[g.lane] / groups[g.lane] + 2) end)
-      into reads, depths
-      from unnest(lane_of) with ordinality g(lane, i) where need[g.lane] > 0;
-    else
-      -- As many more as the group would have among the jobs that are needed, if they are spread as those that are locked.
-      select coalesce(array_agg(l.i), '{}'), array_agg(least(need[lane_of[l.i]], 4 + l.locked * (need[lane_of[l.i]] - l.place + 1) / l.place)),
-        array_agg(l.priority), array_agg(l.created_at)
-      into reads, depths, after_priority, after_created
+    -- Of a lane that is read for the first time its groups from where they begin. Of the others those that ended too early: as many more as the
+    -- group would have among the jobs that are needed, if they are spread as those that are locked.
+    select coalesce(array_agg(r.i), '{}'), array_agg(r.depth), array_agg(r.priority), array_agg(r.created_at),
+      has_more or count(r.created_at) > 0
+    into reads, depths, after_priority, after_created, has_more
+    from (
+      select g.i, case when groups[g.lane] = 1 then need[g.lane] else least(need[g.lane], need[g.lane] / groups[g.lane] + 2) end as depth,
+        null::int as priority, null::timestamptz as created_at
+      from unnest(lane_of) with ordinality g(lane, i) where need[g.lane] > 0 and not was_read[g.lane]
+      union all
+      select l.i, least(need[lane_of[l.i]], 4 + l.locked * (need[lane_of[l.i]] - l.place + 1) / l.place), l.priority, l.created_at
       from (
         select j.i, j.place, j.priority, j.created_at, cardinality(array_positions(group_of, j.i)) as locked
         from unnest(group_of, priorities, ages, places, are_last) j(i, priority, created_at, place, is_last)
-        where j.is_last and j.place <= need[lane_of[j.i]]) l;
-    end if;
+        where j.is_last and j.place <= need[lane_of[j.i]] and need[lane_of[j.i]] > taken[lane_of[j.i]]) l) r;
     with locked as materialized (
       select g.i, a.at, a.priority, a.created_at, a.nth = g.depth as is_last
       from unnest(reads, depths, after_priority, after_created) g(i, depth, last_priority, last_created)
@@ -123,10 +128,13 @@ begin
       coalesce(array_agg(r.place), '{}'), coalesce(array_agg(r.is_last), '{}')
     into group_of, addresses, priorities, ages, places, are_last
     from ranked r;
-    select array_agg(at[l.i] + (l.jobs - taken[l.i]) * cost[l.i] order by l.i), array_agg(l.jobs order by l.i), array_agg(l.is_open order by l.i)
-    into at, taken, is_open
+    -- A lane that got no part of this round is still to be read.
+    select array_agg(at[l.i] + (l.jobs - taken[l.i]) * cost[l.i] order by l.i), array_agg(l.jobs order by l.i), array_agg(l.is_open order by l.i),
+      array_agg(l.was_read order by l.i)
+    into at, taken, is_open, was_read
     from (
-      select t.i, coalesce(least(t.need, n.jobs, n.bound), 0) as jobs, coalesce(n.bound is not null or n.jobs > t.need, false) as is_open
+      select t.i, case when n.jobs is null then 0 else least(t.need, n.jobs, n.bound) end as jobs, was_read[t.i] or t.need > 0 as was_read,
+        case when t.need = 0 then is_open[t.i] else coalesce(n.bound is not null or n.jobs > t.need, false) end as is_open
       from unnest(need) with ordinality t(need, i)
       left join (
         select lane_of[j.i] as lane, count(*)::int as jobs, min(j.place) filter (where j.is_last) as bound
@@ -136,7 +144,7 @@ begin
   end loop;
   picked := array(select j.at from unnest(group_of, addresses, places) j(i, at, place) where j.place <= taken[lane_of[j.i]]);
   -- Jobs of one group that were created in the same microsecond may have been passed over.
-  has_more := true = any (is_open) or round > 1;
+  has_more := has_more or true = any (is_open);
   if p_fair then
     perform move_share_clock((
       select min(t.at - t.taken * t.cost) from unnest(at, cost, taken) t(at, cost, taken) where t.taken > 0));

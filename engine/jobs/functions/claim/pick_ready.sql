@@ -3,11 +3,11 @@
 -- again, some at a time until there is enough, and 64 at most; p_after becomes where the next claim goes on, null after all were seen.
 -- `contested`: there was more than one. `has_more`: ask again for what is missing. Without p_fair all tenants are looked at, and priority and age order their jobs together.
 -- What is of a paused type or tenant is left out, and costs no more than its type or tenant does.
--- With p_resume its places are all that is looked at.
+-- With p_resume its places are all that is looked at. `passed_over`: another claim may have locked jobs there.
 -- Runs under the plan settings of claim_with_limits, which calls it.
 create or replace function pick_ready(
   p_types text[], p_limit int, p_fair boolean, inout p_after uuid, p_paused_types text[], p_paused_tenants uuid[], p_resume jsonb, out picked tid[], out contested boolean,
-  out has_more boolean
+  out has_more boolean, out passed_over boolean
 ) language plpgsql volatile
 set search_path from current as $$
 declare
@@ -30,10 +30,16 @@ begin
     select * into groups from resume_places(p_resume, p_types, p_paused_types, p_paused_tenants);
     contested := p_fair and groups.tenant_count > 1;
     p_after := null;
+    passed_over := false;
     if groups.tenant_count > 0 then
-      select * into of_these from pick_groups(groups.types, groups.tenants, groups.priorities, groups.since, p_limit, contested);
-      picked := of_these.picked;
-      has_more := of_these.has_more and cardinality(picked) < p_limit;
+      select r.picked, r.passed_over into picked, passed_over
+      from pick_places(groups.types, groups.tenants, groups.priorities, groups.since, p_limit, contested) r;
+      if picked is null then
+        select * into of_these from pick_groups(groups.types, groups.tenants, groups.priorities, groups.since, p_limit, contested);
+        picked := of_these.picked;
+        has_more := of_these.has_more and cardinality(picked) < p_limit;
+        passed_over := true;
+      end if;
     end if;
     return;
   end if;
