@@ -594,7 +594,29 @@ def test_what_is_wrong_in_every_step_hides_nothing_else_and_is_not_called_an_emp
 
     errors = check_document(doc(*steps, key="a/b", output="{{ steps.z.output }}"))
 
-    assert [error.field for error in errors] == ["steps[0].after", "steps[1].kind", "key", "output"]
+    assert [error.field for error in errors] == ["steps[0].after", "steps[1].kind", "key", "steps[1]", "output"]
+
+
+def test_a_mistake_hides_none_of_the_others_in_its_step_and_brings_none_of_its_own():
+    errors = check_document(
+        doc(
+            {"id": "a", "job": "x", "foo": 1, "timeout": "soon", "with": {"y": "{{ input. }}"}},
+            {"id": "a", "sleep": "soon", "needs": ["b c"]},
+            {
+                "id": "b c",
+                "job": "x",
+                "needs": ["a", "z"],
+                "with": {"y": "{{ steps.a.output }}", "z": "{{ steps.q.output }}"},
+            },
+            {"id": "d", "sleep": 1, "needs": ["b c", "e"]},
+            {"id": "e", "sleep": 1, "needs": ["d"]},
+        )
+    )
+
+    assert [error.field for error in errors] == [
+        *("steps[0].foo", "steps[1].needs[0]", "steps[2].id", "steps[3].needs[0]", "steps[1].id", "steps[2].needs[1]"),
+        *("steps[0].timeout", "steps[0].with.y", "steps[1].sleep", "steps[2].with.z"),
+    ]
 
 
 async def test_a_document_with_mistakes_is_not_saved(kit):
