@@ -17,6 +17,7 @@ COMMANDS = {
     "api": ("programs.api:api", "Serve the API until stopped."),
     "worker": ("programs.worker:worker", "Run jobs until stopped."),
     "worker list": ("steering.workers:show_list", "List the workers that run, the oldest first."),
+    "worker drain": ("steering.workers:drain", "Let a worker finish the jobs that it runs, and stop."),
     "scheduler": ("programs.scheduler:scheduler", "Run the scheduler until stopped."),
     "agent": (
         "programs.agent:agent",
@@ -58,12 +59,13 @@ COMMANDS = {
     "outbox": ("jobs.outbox:app", "The mails that were written as files instead of being sent."),
     "effects": ("effects:app", "The effects of jobs outside of the database, and what is known of them."),
     "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),
-    "event": ("jobs.event:app", "Publish events."),
+    "event": ("jobs.event:app", "Publish events, and list them."),
     "recurring": ("jobs.recurring:app", "The functions that programs run at intervals, and their runs."),
     "webhooks": ("steering.webhooks:app", "Send events to the servers of tenants."),
     "hooks": ("steering.hooks:app", "Receive signed messages as events."),
     "tenant": ("access.tenant:app", "The customers of this installation."),
     "token": ("access.token:app", "The credentials of people and programs."),
+    "session": ("access.session:app", "The people who are signed in to the web pages."),
     "sign-in": (
         "access.sign_in:sign_in",
         "Print a link that signs an operator in to the web pages, once within 15 minutes.",
@@ -77,7 +79,7 @@ COMMANDS = {
 # Groups are found in the singular and in the plural.
 GROUPS = (
     *("jobs", "group", "workflow", "trigger", "event", "webhooks", "hooks"),
-    *("tenant", "token", "grant", "host", "definition", "worker", "effects"),
+    *("tenant", "token", "session", "grant", "host", "definition", "worker", "effects"),
 )
 ALIASES = {name.removesuffix("s") if name.endswith("s") else f"{name}s": name for name in GROUPS}
 

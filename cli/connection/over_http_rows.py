@@ -104,12 +104,12 @@ async def find_entity_over_http(atlas: "AtlasClient", text: str) -> str:
     return entity_of(text, (await atlas.find_ids("any", text)).ids) if is_beginning(text) else text
 
 
-async def find_named(kind: IdKind, text: str, listing: AsyncIterable[R], *, name: str = "name") -> R:
-    """What a list has under a name, under an id, or under the only id that begins so."""
+async def find_named(kind: str, text: str, listing: AsyncIterable[R], *, name: str | None = "name") -> R:
+    """What a list has under a name, if its rows have names, under an id, or under the only id that begins so."""
     rows: dict[UUID, Any] = {}
     async for row in listing:
         item: Any = row
-        if getattr(item, name) == text:
+        if name is not None and getattr(item, name) == text:
             return row
         rows[item.id] = row
     ids = [id for id in rows if str(id) == text.lower()]

@@ -11,6 +11,7 @@ app = ModuleGroup(
         "show": "ledger:show_effect",
         "settle": "ledger:settle_effect",
         "reconcile": "reconcile:reconcile_effects",
+        "reports": "ledger:list_reports",
     },
     help="The effects of jobs outside of the database, and what is known of them.",
 )

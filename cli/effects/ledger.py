@@ -1,4 +1,4 @@
-"""`atlas effects list`, `show` and `settle`: calls of providers, and the doubts that a person settles."""
+"""`atlas effects list`, `show`, `settle` and `reports`: calls of providers, and the doubts that a person settles."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -6,7 +6,7 @@ import typer
 
 from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
+from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, read_page, with_names
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.errors import FieldError, InvalidInput
 
@@ -96,3 +96,18 @@ def _lines(effect: "Effect") -> list[str]:
         lines += [effect.question, f"  yes: atlas effects settle {effect.id} --done --reference REFERENCE"]
         lines += [f"  no:  atlas effects settle {effect.id} --not-done"]
     return lines
+
+
+def list_reports(json: Json = False) -> None:
+    """Show the last reconciliation with each provider."""
+    reports = on_atlas(lambda atlas: all_of(atlas.list_effect_reports()))
+    columns = ("PROVIDER", "AGE", "EFFECTS", "ENTRIES", "DIFFERENCES", "SETTLED", "IN DOUBT")
+    rows = [
+        (
+            *(report.provider, format_age(report.finished_at), report.effects, report.entries),
+            *(report.differences, report.settled, report.in_doubt),
+        )
+        for report in reports
+    ]
+    text = table(columns, rows) if rows else "No provider was reconciled yet: `atlas effects reconcile`."
+    say({"reports": [dict(report) for report in reports]}, text, json=json)

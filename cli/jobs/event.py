@@ -1,24 +1,20 @@
-"""`atlas event`: publishes events."""
+"""`atlas event`: publishes events, and lists them."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import row_of
-from atlas.cli.terminal.output import Json, say
-from atlas.cli.terminal.parameters import OBJECT, read_object
+from atlas.cli.connection.over_http_rows import row_of, with_names
+from atlas.cli.terminal.output import Json, format_age, say, table
+from atlas.cli.terminal.parameters import OBJECT, TenantFilter, read_object
 from atlas.engine.workflows.events import Published
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
-app = typer.Typer(help="Publish events.", no_args_is_help=True, add_completion=False)
-
-
-@app.callback()
-def _events() -> None:
-    """Publish events."""
+app = typer.Typer(help="Publish events, and list them.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("publish")
@@ -44,3 +40,28 @@ def publish(
         f"Event {published.id} is published; {published.woken} waiting runs were woken.",
         json=json,
     )
+
+
+@app.command("list")
+def show_list(
+    name: Annotated[str | None, typer.Option(help="Only events of this name; `order.*` for all under it.")] = None,
+    correlation_id: Annotated[str | None, typer.Option(help="Only those with this correlation id.")] = None,
+    tenant: TenantFilter = None,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    json: Json = False,
+) -> None:
+    """List events, newest first."""
+    page, names = with_names(
+        lambda atlas: atlas.list_events(name=name, correlation_id=correlation_id).page(limit=limit), tenant=tenant
+    )
+    rows = [
+        (
+            *(event.name, names.slug(event.tenant_id), event.id, event.run_id, event.correlation_id),
+            *(event.created_by, format_age(event.created_at)),
+        )
+        for event in page.items
+    ]
+    columns = ("NAME", "TENANT", "ID", "RUN", "CORRELATION", "BY", "AGE")
+    text = table(columns, rows) if rows else "There are no such events."
+    documents = [names.document(event) for event in page.items]
+    say({"events": documents}, text, json=json)

@@ -10,7 +10,9 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.cli.connection.backend import Backend, ListOptions
 from atlas.cli.connection.connect import on_backend
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
+from atlas.cli.jobs.bulk_actions import app as bulk_app
 from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
+from atlas.cli.jobs.types import enqueue_again, show_dead_letters, show_types
 from atlas.cli.jobs.watch import watch
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.errors import FieldError, InvalidInput, NotFound
@@ -64,6 +66,10 @@ def show_list(
 
 
 app.command("watch")(watch)
+app.command("types")(show_types)
+app.command("dead-letters")(show_dead_letters)
+app.command("enqueue-again")(enqueue_again)
+app.add_typer(bulk_app, name="bulk")
 
 
 @app.command("show")

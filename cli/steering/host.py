@@ -8,7 +8,7 @@ import typer
 
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_named, tenant_names
+from atlas.cli.connection.over_http_rows import find_named, tenant_names, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.hosts import Host, ServerInstance
@@ -23,6 +23,7 @@ app.add_typer(instances_app, name="instance")
 Tenant = Annotated[
     str | None, typer.Option(help="The host's tenant, by slug or id; that of the token, or system, if not given.")
 ]
+HostName = Annotated[str, typer.Argument(metavar="HOST", help="The host, by name or id, or the beginning of its id.")]
 Instance = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The server instance, by name or id, or the beginning of its id.")
 ]
@@ -72,6 +73,41 @@ def show(
     columns = ("NAME", "TENANT", "ACTIVE", "LAST SEEN", "INSTANCES", "ID")
     documents = [{**names.document(host), "instances": instances} for host, instances in listed]
     say({"hosts": documents}, table(columns, rows) if rows else "There are no hosts.", json=json)
+
+
+@app.command("edit")
+def edit(
+    host: HostName,
+    tenant: Tenant = None,
+    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
+    fetch: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it fetches jobs.")] = None,
+    json: Json = False,
+) -> None:
+    """Rename a host, or let it fetch jobs or not."""
+    given = {"name": name, "is_active": fetch}
+    changes: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise InvalidInput("The command", [FieldError("host", "give what to change: --name, --enable or --disable")])
+
+    async def work(atlas: "AtlasClient") -> Host:
+        return await atlas.edit_host((await find_named("host", host, atlas.list_hosts())).id, **changes)
+
+    edited, names = with_names(work, tenant=tenant)
+    state = "fetches jobs" if edited.is_active else "fetches no jobs"
+    say(names.document(edited), f"Host {edited.name} is changed. It {state}.", json=json)
+
+
+@app.command("remove")
+def remove(host: HostName, tenant: Tenant = None, json: Json = False) -> None:
+    """Remove a host. It is refused while the host has server instances, or jobs that are queued or run."""
+
+    async def work(atlas: "AtlasClient") -> Host:
+        row = await find_named("host", host, atlas.list_hosts())
+        await atlas.remove_host(row.id)
+        return row
+
+    removed, names = with_names(work, tenant=tenant)
+    say(names.document(removed), f"Host {removed.name} is removed.", json=json)
 
 
 @instances_app.command("edit")

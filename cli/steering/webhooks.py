@@ -1,6 +1,6 @@
 """`atlas webhooks`: subscriptions of tenants to events, delivered over HTTP."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
@@ -53,6 +53,26 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
     document = names.document(webhook)
     fields = {name: value for name, value in document.items() if value not in (None, "")}
     say(document, table(("", ""), [*fields.items(), ("state", _state(webhook))]), json=json)
+
+
+@app.command("edit")
+def edit(
+    webhook_id: WebhookId,
+    url: Annotated[str | None, typer.Option(help="The address to send to.")] = None,
+    event: Annotated[list[str] | None, typer.Option(help="The events, in place of those it had.")] = None,
+    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether events are sent.")] = None,
+    json: Json = False,
+) -> None:
+    """Change a webhook, or enable it again."""
+    given = {"url": url, "events": event, "description": description, "is_enabled": enable}
+    changes: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("give at least one option to change")
+    webhook, names = with_names(
+        lambda atlas: find_row(atlas, "webhook", webhook_id, lambda id: atlas.edit_webhook(id, **changes))
+    )
+    say(names.document(webhook), f"Webhook {webhook.id} is changed. It is {_state(webhook)}.", json=json)
 
 
 @app.command("rotate-secret")

@@ -1,8 +1,10 @@
-"""`atlas worker list`: the workers that run."""
+"""`atlas worker list` and `drain`: the workers that run."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from atlas.cli.connection.connect import on_backend
+import typer
+
+from atlas.cli.connection.connect import on_atlas, on_backend
 from atlas.cli.terminal.output import Json, format_age, say, table
 
 if TYPE_CHECKING:
@@ -30,3 +32,13 @@ def show_list(json: Json = False) -> None:
     ]
     columns = ("WORKER", "HOST", "VERSION", "RUNNING", "AGE", "LAST SEEN", "JOB TYPES")
     say({"workers": workers}, table(columns, rows) if rows else NONE_RUN, json=json)
+
+
+def drain(
+    worker_id: Annotated[str, typer.Argument(metavar="WORKER", help="The worker, as `atlas worker list` shows it.")],
+    json: Json = False,
+) -> None:
+    """Let a worker finish the jobs that it runs, and stop. It claims no more."""
+    worker = on_atlas(lambda atlas: atlas.drain_worker(worker_id))
+    text = f"Worker {worker.worker_id} claims no more jobs, and stops when the {worker.running_count} that it runs end."
+    say(dict(worker), text, json=json)

@@ -14,6 +14,7 @@ app = ModuleGroup(
         "show": "show:show_one",
         "fire": "change:fire",
         "preview": "show:show_times",
+        "fires": "show:show_fires",
     },
     help="Start jobs and workflows on a schedule or on events.",
 )

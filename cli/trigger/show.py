@@ -1,22 +1,23 @@
-"""`atlas trigger list`, `atlas trigger show` and `atlas trigger preview`."""
+"""`atlas trigger list`, `show`, `fires` and `preview`."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atlas.bounds import LARGEST_PAGE
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, own_tenant, with_names
 from atlas.cli.terminal.facts import facts_table
-from atlas.cli.terminal.output import Json, say, table
+from atlas.cli.terminal.output import Json, say, say_page, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.preview import MAX_OCCURRENCES
-from atlas.models.triggers import Occurrence
+from atlas.models.triggers import Fire, Occurrence
 
 if TYPE_CHECKING:
-    from atlas.client import AtlasClient, Trigger
+    from atlas.client import AtlasClient, Page, Trigger
 
 TriggerId = Annotated[str, typer.Argument(metavar="ID", help="The trigger's id, or its beginning.")]
 CronExpr = Annotated[str | None, typer.Option("--cron", help="Five fields, or a name such as @hourly.")]
@@ -38,6 +39,28 @@ def show_one(trigger_id: TriggerId, json: Json = False) -> None:
     trigger, names = with_names(lambda atlas: find_row(atlas, "trigger", trigger_id, atlas.get_trigger))
     document = names.document(trigger)
     say(document, facts_table(document), json=json)
+
+
+def show_fires(
+    trigger_id: TriggerId,
+    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Show the firings before this one.")] = None,
+    json: Json = False,
+) -> None:
+    """List the firings of a trigger, newest first: what each started, or why it started nothing."""
+
+    async def work(atlas: "AtlasClient") -> "Page[Fire]":
+        id = await find_id_over_http(atlas, "trigger", trigger_id)
+        return await atlas.list_trigger_fires(id).page(limit=limit, cursor=before)
+
+    page = on_atlas(work)
+    rows = [
+        (_time(fire.fired_at), _time(fire.due_at), fire.result, fire.job_id, fire.error, fire.created_by, fire.id)
+        for fire in page.items
+    ]
+    columns = ("FIRED", "DUE", "RESULT", "JOB", "ERROR", "BY", "ID")
+    text = table(columns, rows) if rows else "The trigger has not fired."
+    say_page("fires", [dict(fire) for fire in page.items], text, next_before=page.next_cursor, json=json)
 
 
 def show_times(

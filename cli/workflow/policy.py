@@ -1,6 +1,6 @@
 """`atlas workflow policy`: the rules by which requests are judged."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 
 Label = Annotated[str, typer.Argument(help="The rule's name.")]
+Bound = Annotated[str | None, typer.Option(metavar="N|none", help="Another bound, as for `add`; none removes it.")]
 Owner = Annotated[str | None, typer.Option("--tenant", help="The tenant it holds for, by slug or id; without it, all.")]
 
 
@@ -51,6 +52,29 @@ def add(
     say({"id": rule_id, "label": label}, f"Rule {label!r} is added.", json=json)
 
 
+@app.command("edit")
+def edit(
+    label: Label,
+    effect: Annotated[str | None, typer.Option(help="allow, review or block.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Which workflows, a pattern with * and ?.")] = None,
+    except_: Annotated[list[str] | None, typer.Option("--except", help="But not these; may be repeated.")] = None,
+    spend_above: Bound = None,
+    spend_per_day: Bound = None,
+    runs_per_day: Bound = None,
+    tenant: Owner = None,
+    json: Json = False,
+) -> None:
+    """Change a rule. What is not given stays; `none` removes a bound."""
+    bounds = {"spend_above_cents": spend_above, "spend_per_day_cents": spend_per_day, "runs_per_day": runs_per_day}
+    given = {"effect": effect, "workflow": workflow, "except_workflows": except_}
+    changes: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    changes |= {field: _read_bound(text) for field, text in bounds.items() if text is not None}
+    if not changes:
+        raise typer.BadParameter("give at least one option to change")
+    rule, names = with_names(lambda atlas: atlas.edit_policy(label, **changes), tenant=tenant)
+    say(names.document(rule), f"Rule {label!r} is changed.", json=json)
+
+
 @app.command("list")
 def show(tenant: Tenant = None, json: Json = False) -> None:
     """List the rules."""
@@ -82,3 +106,11 @@ def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
 
     on_atlas(work, tenant=tenant)
     say({"label": label, "removed": True}, f"Rule {label!r} is removed.", json=json)
+
+
+def _read_bound(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor none")
+    return int(text)

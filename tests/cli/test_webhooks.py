@@ -8,6 +8,8 @@ async def test_a_webhook_is_added_seen_tested_and_removed(atlas):
     webhook = added.document
     listed = await atlas("webhooks", "list", "--tenant", "acme")
     shown = await atlas("webhooks", "show", webhook["id"], "--json")
+    edited = await atlas("webhooks", "edit", webhook["id"], "--event", "job.*", "--disable", "--json")
+    enabled = await atlas("webhooks", "edit", webhook["id"], "--enable")
     tested = await atlas("webhooks", "test", webhook["id"], "--json")
     job = await atlas("jobs", "show", tested.document["job_id"], "--json")
     removed = await atlas("webhooks", "remove", webhook["id"])
@@ -18,6 +20,8 @@ async def test_a_webhook_is_added_seen_tested_and_removed(atlas):
     assert "job.failed, run.*" in listed.stdout
     assert "enabled" in listed.stdout
     assert shown.document == {name: value for name, value in webhook.items() if name != "secret"}
+    assert (edited.document["events"], edited.document["is_enabled"]) == (["job.*"], False)
+    assert enabled.stdout == f"Webhook {webhook['id']} is changed. It is enabled.\n"
     assert job.document["job"]["job_type"] == "HTTP_CALL"
     assert removed.stdout == f"Webhook {webhook['id']} to https://shop.example/atlas is removed.\n"
     assert f"There is no webhook {webhook['id']}" in gone.refusal
