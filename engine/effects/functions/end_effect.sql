@@ -11,12 +11,17 @@ declare
   is_leased constant boolean := effect_fence(p_worker, p_job, p_attempt);
   changed effects;
 begin
-  -- Its job runs, or has ended a short time ago: neither is in history, whose tables each effect would lock.
+  -- Most effects are not in history, whose tables each of them would lock.
   update only effects e
   set state = p_state, reference = p_reference, ended_at = clock_timestamp()
-  where e.id = p_id and (e.attempt_no = p_attempt or (p_found and is_leased)) and e.settled_at is null
-    and (e.state = 'intended' or (e.state = 'unknown' and p_state <> 'unknown'))
+  where e.id = p_id and awaits_report(e, p_attempt, p_state, p_found and is_leased)
   returning e.* into changed;
+  if changed.id is null and not exists (select from only effects e where e.id = p_id) then
+    update effects e
+    set state = p_state, reference = p_reference, ended_at = clock_timestamp()
+    where e.id = p_id and awaits_report(e, p_attempt, p_state, false)
+    returning e.* into changed;
+  end if;
   if changed.id is not null then
     perform record_effect(changed, 'EFFECT_' || upper(p_state), case p_state when 'done' then 'info' else 'warn' end, 'system', p_worker,
       coalesce(p_reason, ''), jsonb_build_object('late', nullif(not is_leased, false), 'found', nullif(p_found, false)));

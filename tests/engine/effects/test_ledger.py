@@ -97,6 +97,40 @@ async def test_an_effect_goes_into_history_with_its_job_and_can_be_settled_there
         await find_effect(conn, doubt)
 
 
+async def given_effect_in_history(conn, pool, state: str) -> Given:
+    """An effect whose job was canceled during the call, or has succeeded."""
+    effect = await given_effect(conn, state, id=old())
+    if state != "done":
+        await finish(conn, effect.worker, [cancel_attempt(effect.job.id, effect.job.attempt)])
+    await age(conn, days=0)
+    assert await file_all(pool) == 1
+    assert "effects_history_" in await conn.fetchval(PLACE, effect.id)
+    return effect
+
+
+@pytest.mark.parametrize("state", ["intended", "unknown"])
+async def test_the_first_report_of_a_call_is_recorded_though_its_job_is_in_history(conn, pool, state):
+    effect = await given_effect_in_history(conn, pool, state)
+    assert await effect.ledger.end(effect.id, "done", reference="ch_1") == "late"
+    found = await find_effect(conn, effect.id)
+    assert (found.state, found.reference, found.other_references) == ("done", "ch_1", [])
+    assert (await actions(conn, effect.job.id))[-1] == "EFFECT_DONE"
+    assert await cross_check(conn) == []
+
+
+async def test_an_effect_in_history_is_recorded_as_made_twice_only_with_another_reference(conn, pool):
+    effect = await given_effect_in_history(conn, pool, "done")
+    before = await actions(conn, effect.job.id)
+    assert await effect.ledger.end(effect.id, "done", reference="ch_1") == "taken"
+    assert await actions(conn, effect.job.id) == before
+
+    assert await effect.ledger.end(effect.id, "done", reference="ch_2") == "taken"
+    found = await find_effect(conn, effect.id)
+    assert (found.state, found.reference, found.other_references) == ("done", "ch_1", ["ch_2"])
+    assert await actions(conn, effect.job.id) == [*before, "EFFECT_REPEATED"]
+    assert await cross_check(conn) == []
+
+
 async def test_a_doubt_moves_with_its_tenant_and_is_settled_where_it_is(cells, tmp_path):
     left, arrived = cells
     acme = await given_full_tenant(left.conn)
