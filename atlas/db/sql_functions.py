@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import orjson
 
 from atlas.db.pool import Connection
@@ -17,13 +18,15 @@ from atlas.source import SOURCE
 
 FLOORS = ("audit", "engine", "workers")
 
-# Of the functions in the schema, those that this transaction did not create or replace: no file defines them any more.
+# Of the functions in the schema, those that this transaction, or a savepoint of it, did not create or replace: no file
+# defines them any more.
 _STALE = """
 select p.oid::regprocedure::text as signature
 from pg_proc p
 where p.pronamespace = current_schema()::regnamespace
-  and p.xmin <> pg_current_xact_id()::xid
+  and age(p.xmin) > age(pg_current_xact_id()::xid)
   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')"""
+_OF_THIS_NAME = _STALE + " and p.proname = $1"
 _DEFINITIONS = """
 select p.oid::regprocedure::text as signature,
   encode(sha256(convert_to(pg_get_functiondef(p.oid), 'UTF8')), 'hex') as digest
@@ -90,9 +93,20 @@ async def install_functions(conn: Connection) -> None:
     # be there before, and comes earlier by name.
     await conn.execute("set local check_function_bodies = off")
     for path in function_files():
-        await conn.execute(path.read_text(encoding="utf-8"))
+        await _install(conn, path.stem, path.read_text(encoding="utf-8"))
     for row in await conn.fetch(_STALE):
         await conn.execute(f"drop function {row['signature']}")
     await conn.execute("select secure_tables()")
     installed = orjson.dumps(await _definitions(conn)).decode()
     await conn.execute(_RECORD.format(schema=schema_name()), functions_hash(), installed)
+
+
+async def _install(conn: Connection, name: str, text: str) -> None:
+    try:
+        await conn.execute(f"savepoint install_function; {text}; release install_function")
+    except asyncpg.InvalidFunctionDefinitionError:
+        # An earlier version's returns other columns or names its arguments differently: that cannot be replaced.
+        await conn.execute("rollback to install_function")
+        for row in await conn.fetch(_OF_THIS_NAME, name):
+            await conn.execute(f"drop function {row['signature']}")
+        await conn.execute(text)

@@ -95,7 +95,11 @@ CHANGES = [
     ("alter function atlas.lock_class(atlas.lock_name) cost 7", "lock_class"),
     ("alter function atlas.may_claim reset all", "may_claim"),
     ("create function atlas.left_over(int) returns int language sql return 1", "left_over"),
-    ("drop function atlas.histogram", "histogram"),
+    ("drop function atlas.job_minutes", "job_minutes"),
+    (
+        "drop function atlas.content_digest; create function atlas.content_digest(value jsonb) returns int language sql return 1",
+        "content_digest",
+    ),
 ]
 
 
