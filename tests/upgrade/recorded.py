@@ -5,4 +5,4 @@ main, by the commit that changes a table or a function in a way that running pro
 says so.
 """
 
-COMMIT = "dd6bcc8f1a1165d042a039007d48a5d0127b872d"
+COMMIT = "20b20271a692ba5fa5b544fcd2e67b612ec1a50a"
