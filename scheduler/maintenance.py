@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
 from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
@@ -19,7 +20,7 @@ from atlas.engine.jobs.lease import expire_queued, new_worker_id
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.metering.series import prune_series
 from atlas.engine.metering.usage import meter_usage
-from atlas.engine.retention.history import drop_expired, file_jobs
+from atlas.engine.retention.history import drop_expired, file_jobs, return_jobs
 from atlas.engine.retention.retention import forget_limits, forget_workers, prune, read_ages
 from atlas.engine.schedules.recurring_runs import sweep_runs
 from atlas.engine.tenants.removal import continue_removal, list_removals
@@ -43,11 +44,13 @@ PRUNE_SECONDS = 600.0
 REMOVE_SECONDS = 15.0
 # How often in succession a removal may wait, some seconds in all, before others have their turn.
 MAX_WAITS = 40
-# Between two batches, so that a sweep of millions leaves the disk to the claims.
+# At most between two batches, so that a sweep of millions leaves the disk to the claims.
 BATCH_REST_SECONDS = 0.05
 
 # How often a sweep says how far it is: the first of an installation with many finished jobs takes an hour.
 PROGRESS_SECONDS = 60.0
+
+T = TypeVar("T")
 
 log = get_logger("scheduler")
 
@@ -158,29 +161,23 @@ class Maintenance:
             await disable_overfull(conn)
 
     async def prune(self) -> None:
-        """Remove what is past its age, tenant by tenant, with a rest after each batch."""
+        """Remove what is past its age and file what is finished, with a rest after each batch."""
         await self.meter()
         removed, moved = 0, MoveProgress()
         tenants = await read_ages(self._pool)
         for ages in tenants:
-            async for batch in prune(self._pool, ages):
-                removed += batch.total
-                await wait_for(self._stop, within=BATCH_REST_SECONDS)
-                if self._stop.is_set():
-                    return
-            async for jobs in file_jobs(self._pool, ages):
+            removed += sum([batch.total async for batch in self._paced(prune(self._pool, ages))])
+            async for jobs in self._paced(return_jobs(self._pool, ages)):
                 moved.add(jobs)
-                await wait_for(self._stop, within=BATCH_REST_SECONDS)
-                if self._stop.is_set():
-                    return
+        async for jobs in self._paced(file_jobs(self._pool, tenants)):
+            moved.add(jobs)
+        if self._stop.is_set():
+            return
         moved.log_end()
-        async for jobs in drop_expired(self._pool, tenants):
-            removed += jobs
-        async for rows in prune_series(self._pool):
-            removed += rows
-            await wait_for(self._stop, within=BATCH_REST_SECONDS)
-            if self._stop.is_set():
-                return
+        removed += sum([jobs async for jobs in drop_expired(self._pool, tenants)])
+        removed += sum([rows async for rows in self._paced(prune_series(self._pool))])
+        if self._stop.is_set():
+            return
         async with borrow(self._pool, within=BATCH_SECONDS) as conn:
             forgotten = await forget_workers(conn)
             await forget_bulk_actions(conn)
@@ -190,6 +187,14 @@ class Maintenance:
             await forget_outages(conn)
         if removed or forgotten:
             log.info("old rows were removed", rows=removed, workers=forgotten)
+
+    async def _paced(self, batches: AsyncIterator[T]) -> AsyncIterator[T]:
+        """Rest after each batch for as long as it took, within a bound, and end when the scheduler stops."""
+        began = time.monotonic()
+        while not self._stop.is_set() and (batch := await anext(batches, None)) is not None:
+            yield batch
+            await wait_for(self._stop, within=min(BATCH_REST_SECONDS, time.monotonic() - began))
+            began = time.monotonic()
 
     async def remove(self) -> None:
         """Go on with the removals of tenants, each until it has to wait for long."""

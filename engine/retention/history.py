@@ -8,14 +8,16 @@ tenant that changes its age, which are then filed or removed.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import asyncpg
 
 from atlas.db.pool import BATCH_SECONDS, Pool, Queryable, borrow
-from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.retention.retention import BATCH, FOR_EVER_DAYS, Ages, read_ages, walk
+from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.retention.retention import BATCH, FOR_EVER_DAYS, Ages, read_ages
 from atlas.logs import get_logger
 
 MOVE = statement("engine/retention/sql/move_to_history.sql")
@@ -25,6 +27,8 @@ DROP = statement("engine/retention/sql/drop_history_part.sql")
 COUNT = statement("engine/retention/sql/count_unfiled.sql")
 
 MIN_KEEP_DAYS = 3
+# Jobs that one transaction moves.
+MOVED_TOGETHER = 1_000
 # Of finished jobs that are yet to be moved; beyond it they are estimated.
 MAX_COUNTED = 100_000
 
@@ -57,26 +61,42 @@ def keeps_whole(ages: Ages) -> bool:
     return all(before is None or (jobs is not None and before <= jobs) for before in others)
 
 
-async def file_jobs(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[int]:
-    """Move a tenant's jobs into history, one transaction a batch; those filed under another age come back first.
+async def return_jobs(pool: Pool, ages: Ages, *, batch: int = BATCH) -> AsyncIterator[int]:
+    """Bring back the jobs of a tenant that were filed under another age, one transaction a batch.
 
-    Yields how many jobs a batch moved.
+    Yields how many jobs a batch brought back.
     """
-    days = keep_days(ages)
-    chosen = {"keep_days": days, "whole": keeps_whole(ages)}
+    chosen = {"keep_days": keep_days(ages), "whole": keeps_whole(ages)}
     while True:
         async with borrow(pool, within=BATCH_SECONDS) as conn:
             returned: int = await fetch_value(conn, RETURN, tenant_id=ages.tenant_id, limit=batch, **chosen)
         if not returned:
-            break
+            return
         yield returned
-    if not is_filed(ages):
-        return
+
+
+async def file_jobs(pool: Pool, tenants: Sequence[Ages], *, batch: int = MOVED_TOGETHER) -> AsyncIterator[int]:
+    """Move finished jobs into history, one transaction a batch, those of all tenants with the same ages together.
+
+    Yields how many jobs a batch moved.
+    """
+    alike: dict[tuple[int | None, bool], list[UUID]] = defaultdict(list)
+    for ages in tenants:
+        if is_filed(ages):
+            alike[keep_days(ages), keeps_whole(ages)].append(ages.tenant_id)
     try:
-        async for row in walk(pool, MOVE, ages, ages.now, batch, chosen):
-            yield row["moved"]
+        for (days, whole), ids in alike.items():
+            start: UUID | None = UUID(int=0)
+            while start is not None:
+                async with borrow(pool, within=BATCH_SECONDS) as conn:
+                    row = await fetch_row(
+                        conn, MOVE, tenants=ids, start=start, limit=batch, keep_days=days, whole=whole
+                    )
+                assert row is not None
+                start = row["next_id"]
+                yield row["moved"]
     except asyncpg.LockNotAvailableError:
-        log.info("jobs are being brought back from history, and others are moved later", tenant=str(ages.tenant_id))
+        log.info("jobs are being brought back from history, and others are moved later")
 
 
 async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int]:

@@ -25,7 +25,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.metering.usage import meter_usage
-from atlas.engine.retention.history import drop_expired, file_jobs
+from atlas.engine.retention.history import drop_expired, file_jobs, return_jobs
 from atlas.engine.retention.retention import read_ages
 from atlas.errors import AtlasError, NotFound
 from tests.engine.jobs.given import given_claimed, given_job, success
@@ -33,9 +33,7 @@ from tests.engine.test_retention import age, keep, old, sweep
 from tests.support import DANA, given_tenant
 
 PLACES = "select tableoid::regclass::text as place, id from atlas.jobs order by 1, 2"
-MOVED = """
-select moved
-from atlas.move_to_history($1, '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 9, 30, true)"""
+MOVED = "select moved from atlas.move_to_history(array[$1::uuid], '00000000-0000-0000-0000-000000000000', 9, 30, true)"
 SIDES = """
 select name, string_agg(distinct case when place like '%history%' then 'history' else 'hot' end, ', ') as places
 from (
@@ -99,8 +97,10 @@ async def given_success(conn, tenant: UUID | None = None, **options) -> UUID:
     return job.id
 
 
-async def file_all(pool) -> int:
-    return sum([moved for ages in await read_ages(pool) async for moved in file_jobs(pool, ages)])
+async def file_all(pool, batch: int = 500) -> int:
+    tenants = await read_ages(pool)
+    returned = sum([jobs for ages in tenants async for jobs in return_jobs(pool, ages)])
+    return returned + sum([moved async for moved in file_jobs(pool, tenants, batch=batch)])
 
 
 async def drop_all(pool) -> list[int]:
@@ -158,6 +158,19 @@ async def side_rows(conn) -> dict[str, str]:
     """In which tables the rows of jobs are."""
     rows = await conn.fetch(SIDES)
     return {row["name"]: row["places"] for row in rows}
+
+
+async def test_a_move_takes_the_jobs_of_all_tenants_together_and_passes_over_those_that_stay(conn, pool, owner):
+    tenants = [await given_tenant(conn, f"t{n}") for n in range(3)]
+    early = [await given_success(conn, tenant, id=old()) for tenant in tenants]
+    await enqueue_many(conn, [NewJob("waits", {}, id=old(days=39)) for _ in range(40)], actor=DANA)
+    late = [await given_success(conn, tenant, id=old(days=38)) for tenant in tenants]
+    await age(conn, days=0)
+
+    assert [moved async for moved in file_jobs(pool, await read_ages(pool), batch=10)] == [3, 0, 3]
+    assert {id for id, place in (await places(conn)).items() if place != "jobs"} == {*early, *late}
+    stored = await owner.fetch("select tenant_id, jobs, min_id, max_id from atlas.history_contents order by tenant_id")
+    assert [tuple(row) for row in stored] == sorted(zip(tenants, [2] * 3, early, late, strict=True))
 
 
 async def test_what_may_still_change_stays(conn, pool):

@@ -59,9 +59,9 @@ async def sweep(pool, batch: int = 500) -> Pruned:
     return total
 
 
-def old() -> UUID:
-    """An id made forty days ago."""
-    return UUID(int=id_at(datetime.now(UTC) - timedelta(days=40)).int | uuid4().int >> 50)
+def old(days: int = 40) -> UUID:
+    """An id made so many days ago."""
+    return UUID(int=id_at(datetime.now(UTC) - timedelta(days=days)).int | uuid4().int >> 50)
 
 
 async def given_ended(conn, count: int = 1, **options) -> None:

@@ -13,9 +13,7 @@ from tests.faults.commands import JOB, command, exists, give_canceled, status_is
 from tests.faults.judge import Evidence, Law
 from tests.faults.maintenance import COUNT, equals, maintenance
 
-MOVE = """
-select moved
-from atlas.move_to_history($1, '00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 99, 30, true)"""
+MOVE = "select moved from atlas.move_to_history(array[$1::uuid], '00000000-0000-0000-0000-000000000000', 99, 30, true)"
 PLACES = """
 select
   (select count(*) from atlas.jobs)::int as jobs,

@@ -1,6 +1,7 @@
 """Maintenance: sweeps, alerts, metering before retention, each harmless in any number."""
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from atlas.engine.metering.usage import read_usage
 from atlas.engine.retention.retention import id_at
 from atlas.scheduler.maintenance import Maintenance
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
-from tests.support import DANA
+from tests.support import DANA, given_tenant
 
 
 async def test_a_sweep_takes_back_lost_jobs_makes_due_ones_ready_and_ends_an_offline_that_is_over(pool, conn):
@@ -79,3 +80,18 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
 
     assert await conn.fetchval("select count(*) from atlas.jobs") == 0
     assert sum(one.runs for one in await read_usage(conn)) == 30
+
+
+async def test_a_sweep_of_many_tenants_rests_no_longer_than_it_works(pool, conn, monkeypatch):
+    rests: list[float] = []
+
+    async def note(_event: asyncio.Event, *, within: float) -> bool:
+        rests.append(within)
+        return False
+
+    monkeypatch.setattr(atlas.scheduler.maintenance, "wait_for", note)
+    for number in range(20):
+        await given_tenant(conn, f"t{number}")
+    began = time.monotonic()
+    await Maintenance(pool, asyncio.Event()).prune()
+    assert 0 < sum(rests) <= time.monotonic() - began
