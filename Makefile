@@ -72,6 +72,8 @@ lint-api lint-types lint-web: lint-%: described
 
 # Where the environment forbids bytecode, each of the hundreds of programs that tests start would compile Atlas anew.
 test tests other-tests browser-tests proof pooler-tests: export PYTHONDONTWRITEBYTECODE :=
+# What tests and their programs write and read is UTF-8, whatever the locale of the machine.
+test tests other-tests browser-tests proof pooler-tests: export PYTHONUTF8 := 1
 
 test: setup tests
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import require_program
 from tests.support import ROOT
 from tools.release import ReleaseRefused, checked_version, try_wheel
 
@@ -19,6 +20,7 @@ def git(tree: Path, *arguments: str) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A committed tree that is ready for the release of 0.2.0."""
+    require_program("git", "--version")
     (tmp_path / "atlas").mkdir()
     (tmp_path / "atlas" / "version.py").write_text('"""The version."""\n\n__version__ = "0.2.0"\n')
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{DATED}")
