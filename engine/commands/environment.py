@@ -64,10 +64,18 @@ def fill_env(
     return filled
 
 
+def read_environment() -> dict[str, str]:
+    """The environment of this process, each byte that is no UTF-8 as a surrogate: programs get it as it is."""
+    return {
+        name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
+        for name, value in os.environb.items()
+    }
+
+
 def inherited_secrets(env: Mapping[str, str | None], inherited: Mapping[str, str]) -> list[str]:
     """The values of the worker's own environment that must be redacted from the program's output, as it shows them."""
     return [
-        os.fsencode(inherited[name]).decode("utf-8", "replace")
+        inherited[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         for name, text in env.items()
         if text is None and name in inherited and _SOUNDS_SECRET.search(name)
     ]

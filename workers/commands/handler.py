@@ -1,7 +1,6 @@
 """The handler of every command job: checks the input, fills the template, runs the program, returns its output."""
 
 import asyncio
-import os
 from typing import Any
 
 import asyncpg
@@ -10,7 +9,7 @@ import orjson
 from atlas.db.pool import UNREACHABLE
 from atlas.engine.commands.active_definitions import load_active_definition
 from atlas.engine.commands.argv import Facts, fill_argv
-from atlas.engine.commands.environment import fill_env, inherited_secrets
+from atlas.engine.commands.environment import fill_env, inherited_secrets, read_environment
 from atlas.engine.commands.spec import DefinitionSpec
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
@@ -65,13 +64,14 @@ async def _start(order: Order, ctx: AttemptContext) -> RunningProgram:
 
 def _order(spec: DefinitionSpec, input: dict[str, Any], facts: Facts, ctx: AttemptContext) -> Order:
     """What to run. An input that does not match the schema fails for good: it would not match next time."""
+    inherited = read_environment()
     try:
         require_fit(spec.arg_schema, input, what=f"The input of {spec.key}")
         program, *arguments = fill_argv(spec.argv, input, facts)
-        env = {**_trace(ctx), **fill_env(spec.env, input, facts, os.environ)}
+        env = {**_trace(ctx), **fill_env(spec.env, input, facts, inherited)}
     except InvalidInput as error:
         raise PermanentError(error.message, remedy=error.remedy) from error
-    _redact(ctx, inherited_secrets(spec.env, os.environ))
+    _redact(ctx, inherited_secrets(spec.env, inherited))
     limits = spec.limits.model_dump()
     limits["cpu_seconds"] = spec.limits.cpu_seconds or spec.timeout_seconds
     return Order(

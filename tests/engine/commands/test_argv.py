@@ -1,7 +1,10 @@
 """The argv of a command: what a template may say, and that a value never becomes more than its argument."""
 
+import os
 import random
 import string
+import subprocess
+import sys
 from uuid import uuid4
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from atlas.engine.commands.argv import Facts, check_argv, fill_argv
 from atlas.engine.commands.environment import check_env, fill_env, inherited_secrets
 from atlas.errors import InvalidInput
+from tests.programs import require_program
+from tests.support import ROOT
 
 FACTS = Facts(uuid4(), "acme", uuid4())
 SCHEMA = {
@@ -181,3 +186,15 @@ def test_values_of_the_worker_that_sound_secret_are_known_as_such():
     inherited = {"API_TOKEN": "t0ps3cret", "TERM": "dumb", "DB_PASSWORD": "hunter22"}
 
     assert inherited_secrets({"API_TOKEN": None, "TERM": None, "NOT_THERE_KEY": None}, inherited) == ["t0ps3cret"]
+
+
+def test_the_bytes_of_the_environment_are_the_same_in_a_locale_that_is_not_utf8(tmp_path):
+    require_program("localedef", "-i", "de_DE", "-f", "ISO-8859-1", str(tmp_path / "de_DE.ISO-8859-1"))
+    locale = {"LOCPATH": str(tmp_path), "LC_ALL": "de_DE.ISO-8859-1", "PYTHONUTF8": "0"}
+    code = """
+from atlas.engine.commands.environment import inherited_secrets, read_environment
+print(ascii(read_environment()["TOKEN"]), ascii(inherited_secrets({"TOKEN": None}, read_environment())))"""
+    argv = [sys.executable, "-P", "-c", code]
+    for value, expected in ((b"caf\xe9", r"'caf\udce9' ['caf\ufffd']"), (b"caf\xc3\xa9", r"'caf\xe9' ['caf\xe9']")):
+        env = {**os.environb, **{name.encode(): text.encode() for name, text in locale.items()}, b"TOKEN": value}
+        assert subprocess.check_output(argv, env=env, cwd=ROOT, text=True).strip() == expected
