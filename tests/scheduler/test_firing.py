@@ -234,6 +234,10 @@ async def test_nothing_fires_offline_and_what_was_missed_fires_once_after_the_re
     schedule = await given_schedule(conn, acme, "* * * * *", misfire="latest")
     on_event = await given_event_trigger(conn, acme)
     await switch(conn, online=False, actor=DANA)
+    # Three hours ago: a minute that began right before the switch, while no scheduler led, would be late and not missed.
+    await conn.execute(
+        "update atlas.system_state set value = value || jsonb_build_object('since', now() - interval '3 hours') where key = 'atlas_online'"
+    )
     await conn.execute("update atlas.job_triggers set next_fire_at = next_fire_at - interval '2 hours'")
     await publish_event(conn, acme, "invoice.paid", actor=DANA)
     await scheduler()
