@@ -327,6 +327,11 @@ async def rated(input: dict[str, Any]) -> None:
     """Starts at its rate."""
 
 
+@job("rated.stored", rate="20/second", burst=100)
+async def rated_stored(input: dict[str, Any]) -> None:
+    """Starts at its rate, which stores five seconds of it."""
+
+
 @job("keyed.sleeps", concurrency=1, concurrency_key="{{ input.customer }}")
 async def keyed(input: dict[str, Any]) -> None:
     """Takes a moment, one after the other for each customer."""

@@ -10,9 +10,11 @@ from tests.support import PROOF, until
 from tests.workers.processes import workers
 
 RATE, BURST = 20, 4
+# Five seconds of the rate: as long as a busy machine may keep the workers from it without a token being lost.
+STORED = 5 * RATE
 
 STARTS = """
-select extract(epoch from started_at)::float8 from atlas.jobs where job_type = 'rated.noop' and started_at is not null order by started_at
+select extract(epoch from started_at)::float8 from atlas.jobs where job_type ~ '^rated' and started_at is not null order by started_at
 """
 SPANS = """
 select input->>'customer' as customer, started_at, finished_at from atlas.jobs where job_type = 'keyed.sleeps' order by (input->>'n')::int
@@ -59,18 +61,18 @@ async def test_a_killed_worker_s_key_goes_on_with_the_same_job(pool, given, data
 
 @pytest.mark.slow
 async def test_four_processes_use_the_rate_for_a_minute_and_never_exceed_it(pool, given, database_url):
+    """The bucket is full at first. What they start later is all that it gained, unless they were away until it was full."""
     seconds = 60 if PROOF else 10
-    await given("rated.noop", *({"n": n} for n in range(RATE * (seconds + 10))))
-    async with workers(database_url, 4, types="rated.noop", lease=5):
-        await until(lambda: _some_started(pool))
+    await given("rated.stored", *({"n": n} for n in range(RATE * (seconds + 10) + STORED)))
+    async with workers(database_url, 4, types="rated.stored", lease=5):
+        await until(lambda: _some_started(pool), within=180)
         await asyncio.sleep(seconds)
     starts = [row[0] for row in await pool.fetch(STARTS)]
-    used = [start for start in starts if start - starts[0] < seconds]
-    print(f"{len(used)} starts in {seconds} s at {RATE}/second, at most {max_over(starts):.2f} at once of {BURST}")
-    assert max_over(starts) <= BURST + 0.01
-    # In the five seconds in which the machine had most time for the workers.
-    fullest = max(sum(0 <= other - start < 5 for other in starts) for start in starts)
-    assert fullest >= 0.97 * RATE * 5
+    used = sum(start - starts[0] < seconds for start in starts)
+    print(f"{used} starts in {seconds} s at {RATE}/second, at most {max_over(starts):.2f} at once of {STORED}")
+    assert max_over(starts) <= STORED + 0.01
+    # All but what may be in the bucket at that moment.
+    assert used >= RATE * seconds
 
 
 async def _none_left(pool: Any) -> bool:
