@@ -10,6 +10,7 @@ import asyncpg
 import orjson
 
 from atlas.audit.checkpoint_copies import outside_notes
+from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.outside.copy import copy_checkpoints
@@ -87,7 +88,9 @@ class AuditTasks:
         notes = await asyncio.to_thread(self._notes)
 
         async def walk(conn: Connection) -> Report:
-            return await verify(conn, keys, notes)
+            report = await verify(conn, keys, notes)
+            report.findings.extend(await cross_check(conn))
+            return report
 
         async with self._pool.acquire() as conn:
             report = await read_first(self._settings, conn, walk)

@@ -7,9 +7,11 @@ import pytest
 
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.alerts import find_alerts
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.scheduler.audit_tasks import AuditTasks
 from atlas.scheduler.tasks import TaskScheduler
 from atlas.settings import load_settings
+from tests.support import DANA
 
 STATE = "select value from atlas.system_state where key = 'audit_verification'"
 LATER = (
@@ -62,6 +64,18 @@ async def test_findings_are_an_alert_until_a_later_one_finds_nothing(conn, owner
     await conn.execute(LATER)
     await tasks.verify()
     assert await find_alerts(conn) == []
+
+
+async def test_a_table_that_was_changed_behind_the_log_is_an_alert(conn, owner, tasks):
+    await tasks.verify()
+    await add_tenant(conn, slug="acme", name="Acme", actor=DANA)
+    await owner.execute("update atlas.tenants set name = 'Eve' where slug = 'acme'")
+    await conn.execute(LATER)
+    await tasks.verify()
+
+    [alert] = await find_alerts(conn)
+    assert alert.kind == "audit_damaged"
+    assert "is not as its last event left it (TENANT_ADDED" in alert.message
 
 
 async def test_one_that_cannot_be_done_is_an_alert_and_is_tried_again_within_the_hour(conn, tasks, tmp_path):
