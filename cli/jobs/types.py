@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.connection.connect import on_atlas
+from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 
 if TYPE_CHECKING:
+    from atlas.cli.access.tenant_names import TenantNames
     from atlas.client import AtlasClient
-    from atlas.models.jobs import EnqueuedJob, PublishedJobType
+    from atlas.models.jobs import DeadLetterGroups, EnqueuedJob, PublishedJobType
 
 
 def show_types(json: Json = False) -> None:
@@ -34,10 +36,15 @@ def show_types(json: Json = False) -> None:
 
 def show_dead_letters(tenant: TenantFilter = None, json: Json = False) -> None:
     """Count the dead letters by cause, the newest first."""
-    causes = on_atlas(lambda atlas: atlas.group_dead_letters(), tenant=tenant)
+
+    async def work(atlas: "AtlasClient") -> "tuple[DeadLetterGroups, TenantNames]":
+        return await atlas.group_dead_letters(), await tenant_names(atlas)
+
+    causes, names = on_atlas(work, tenant=tenant)
     rows = [
         (
-            *(cause.count, cause.job_type, ", ".join(f"{owner.slug} {owner.count}" for owner in cause.tenants)),
+            *(cause.count, cause.job_type),
+            ", ".join(f"{names.slug(owner.tenant_id)} {owner.count}" for owner in cause.tenants),
             *(cause.error_type, cause.message, format_age(cause.last_at), cause.sample_id),
         )
         for cause in causes.items

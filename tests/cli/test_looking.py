@@ -83,6 +83,15 @@ async def test_a_trigger_a_hook_and_a_definition_are_shown(atlas, remote, server
     assert "There is no definition x.y" in (await remote("definition", "show", "x.y")).refusal
 
 
+async def test_dead_letters_are_counted_by_cause_and_tenant(atlas, remote, server, conn):
+    jobs = [NewJob("x.work", {}, server.world.acme.id) for _ in range(2)]
+    group = await insert_group(conn, server.world.acme.id, jobs, then=None, name="a", actor=DANA)
+    await conn.execute(BURY, group)
+
+    assert "acme 2" in (await atlas("jobs", "dead-letters")).stdout
+    assert [document["count"] for document in await both(atlas, remote, "jobs", "dead-letters")] == [2, 2]
+
+
 async def test_workers_are_listed(atlas, remote, conn):
     assert "Start one with `atlas worker --all`" in (await atlas("worker", "list")).stdout
     await register_worker(conn, "w-1", job_types=["x.work"], lease=600)
