@@ -34,6 +34,9 @@ from tests.support import DANA, given_tenant
 
 PLACES = "select tableoid::regclass::text as place, id from atlas.jobs order by 1, 2"
 MOVED = "select moved from atlas.move_to_history(array[$1::uuid], '00000000-0000-0000-0000-000000000000', 9, 30, true)"
+MOVED_BEFORE = """
+select looked, last, moved
+from atlas.move_to_history($1::uuid, $2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff', 2, 30, true)"""
 SIDES = """
 select name, string_agg(distinct case when place like '%history%' then 'history' else 'hot' end, ', ') as places
 from (
@@ -171,6 +174,20 @@ async def test_a_move_takes_the_jobs_of_all_tenants_together_and_passes_over_tho
     assert {id for id, place in (await places(conn)).items() if place != "jobs"} == {*early, *late}
     stored = await owner.fetch("select tenant_id, jobs, min_id, max_id from atlas.history_contents order by tenant_id")
     assert [tuple(row) for row in stored] == sorted(zip(tenants, [2] * 3, early, late, strict=True))
+
+
+async def test_a_scheduler_of_the_version_before_moves_the_jobs_of_one_tenant(conn):
+    tenant = await given_tenant(conn)
+    ids = {await given_success(conn, tenant, id=old()) for _ in range(5)}
+    other = await given_success(conn, id=old())
+    await age(conn, days=0)
+    last, moved = UUID(int=0), []
+    while last is not None:
+        looked, last, count = await conn.fetchrow(MOVED_BEFORE, tenant, last)
+        assert (looked < 2) == (last is None)
+        moved.append(count)
+    assert sum(moved) == len(ids)
+    assert {id for id, place in (await places(conn)).items() if place == "jobs"} == {other}
 
 
 async def test_what_may_still_change_stays(conn, pool):

@@ -3,6 +3,7 @@
 `databases/` has a dump of each, and the public key of its audit log. `make_dump.py` makes them.
 """
 
+import asyncio
 import lzma
 import shutil
 import sys
@@ -12,6 +13,8 @@ import asyncpg
 import pytest
 
 from atlas.db.migrations import FUNCTIONS, load_migrations, migrate
+from atlas.db.pool import open_pool
+from atlas.scheduler.maintenance import Maintenance
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import Ran, environment, run
 from tests.pgbouncer import direct_url
@@ -51,6 +54,20 @@ CONTENT = """
 select coalesce(nullif(status::text, 'failed'), 'failed' || (dead_lettered_at is not null)), count(*) from atlas.jobs group by 1
 union all select 'audit rows', count(*) from atlas.audit_log
 union all select 'seals', count(*) from atlas.audit_seal"""
+
+ATTEMPTS = "select job_id, attempt_no, status::text from atlas.job_attempts order by 1, 2"
+FOR_EVER = """
+update atlas.tenants
+set retention = '{"jobs": null, "attempts": null, "events": null, "steps": null, "recurring": null}'"""
+# As if the hour had passed in which transactions may still end that are to be metered.
+METERED = """
+update atlas.system_state set value = jsonb_set(value, '{read_until}', to_jsonb(clock_timestamp() + interval '2 hours'))
+where key = 'usage_meter'"""
+# What simply finished, and no run waits for.
+UNFILED = """
+select count(*) from only atlas.jobs
+where status in ('succeeded', 'failed', 'canceled') and dead_lettered_at is null and parent_run_id is null
+  and group_id is null and id < atlas.history_horizon(2)"""
 
 
 @pytest.fixture(params=some(DUMPS, every=2), ids=lambda path: path.name.partition(".")[0])
@@ -106,3 +123,20 @@ async def test_an_earlier_database_gets_todays_tables_and_passes_every_check(
     doctor = await atlas("doctor", "--json", url=earlier_url, folder=tmp_path)
     failed = {check["check"] for check in doctor.document["checks"] if check["verdict"] == "fail"}
     assert failed <= CHECKS_OF_THE_TEST_SERVER
+
+
+async def test_the_finished_jobs_of_an_earlier_database_move_into_history(earlier_url, earlier):
+    await migrate(earlier_url)
+    await earlier.execute(FOR_EVER)
+    before, attempts = set(await earlier.fetch(CONTENT)), await earlier.fetch(ATTEMPTS)
+    pool = await open_pool(earlier_url, size=2)
+    await Maintenance(pool, asyncio.Event()).meter()
+    await earlier.execute(METERED)
+    await Maintenance(pool, asyncio.Event()).prune()
+    await pool.close()
+
+    assert (set(await earlier.fetch(CONTENT)), await earlier.fetch(ATTEMPTS)) == (before, attempts)
+    assert await earlier.fetchval("select count(distinct id) = count(*) from atlas.jobs")
+    moved = "select coalesce(sum(jobs), 0) = (select count(*) from atlas.jobs) - (select count(*) from only atlas.jobs)"
+    assert await earlier.fetchval(f"{moved} and sum(jobs) > 0 from atlas.history_contents")
+    assert await earlier.fetchval(UNFILED) == 0

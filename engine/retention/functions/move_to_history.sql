@@ -95,3 +95,12 @@ begin
   end if;
   return next;
 end $$;
+
+-- The same for one tenant, as schedulers of the version before call it while machines are upgraded one by one.
+create or replace function move_to_history(
+  p_tenant uuid, p_after uuid, p_until uuid, p_limit int, p_keep_days int, p_whole boolean default false
+) returns table (looked int, last uuid, moved int) language sql volatile
+begin atomic
+  select case when m.next_id < p_until then p_limit else 0 end, m.next_id, m.moved
+  from move_to_history(array[p_tenant], p_after, p_limit, p_keep_days, p_whole) m;
+end;
