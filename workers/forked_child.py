@@ -12,6 +12,7 @@ import gc
 import os
 import select
 import signal
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +28,11 @@ log = get_logger("worker")
 _HANDLES = ("Handle", "TimerHandle")
 _LOOPS_OWN = ("<Handle loop.", "<Handle Loop.")
 
+# A child that gets one of these before it is separated would write it to the pipe that it shares with the worker. So the
+# thread that forks blocks them until the child is separated; then they end the child alone.
+_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+_masks = threading.local()
+
 # True in a child that was forked while a worker served. Read for every job: a call would cost more.
 is_child = False
 _loops: list[asyncio.AbstractEventLoop] = []
@@ -39,7 +45,7 @@ def guard_forks(loop: asyncio.AbstractEventLoop) -> None:
     _loops.append(loop)
     if not _is_registered:
         # It cannot be taken back.
-        os.register_at_fork(after_in_child=_disarm)
+        os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_begin_child)
         _is_registered = True
 
 
@@ -54,6 +60,21 @@ def end_child() -> None:
     with suppress(Exception):
         log.error(message, pid=os.getpid(), parent=os.getppid())
     os._exit(RETURNED_STATUS)
+
+
+def _block_signals() -> None:
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+
+def _unblock_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+
+
+def _begin_child() -> None:
+    try:
+        _disarm()
+    finally:
+        _unblock_signals()
 
 
 def _disarm() -> None:

@@ -76,6 +76,44 @@ def test_nothing_that_was_scheduled_runs_in_a_child(loop, child_awaits):
     assert run.stdout.splitlines() == [f"child ended with {RETURNED_STATUS}", "ready", "timer", "socket"], run.stderr
 
 
+@pytest.mark.parametrize("forks_in", ["event loop", "thread"])
+def test_a_signal_for_a_child_that_has_only_begun_does_not_reach_the_worker(forks_in):
+    """On a busy machine a child is off its processor for long between the fork and what separates it."""
+    run = subprocess.run(
+        [sys.executable, "-c", SIGNALS, forks_in], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.stdout.splitlines() == [f"child ended with {-signal.SIGTERM}", "the worker goes on"], run.stderr
+
+
+SIGNALS = """
+import asyncio, os, signal, sys, time
+from atlas.workers.forked_child import guard_forks
+
+# Before what guard_forks registers.
+os.register_at_fork(after_in_child=lambda: time.sleep(0.5))
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    os.kill(child, signal.SIGTERM)
+    print(f"child ended with {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}", flush=True)
+
+async def main():
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    guard_forks(loop)
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    fork() if sys.argv[1] == "event loop" else await asyncio.to_thread(fork)
+    await asyncio.sleep(0.1)
+    print("the worker stops" if stopped.is_set() else "the worker goes on", flush=True)
+    # Its own signals reach it as before.
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(stopped.wait(), 10)
+
+asyncio.run(main())
+"""
+
 SCHEDULES = """
 import asyncio, importlib, os, socket, sys
 from atlas.logs import configure_logs
