@@ -177,3 +177,21 @@ async def test_no_hot_verb_reads_what_it_does_not_handle(pool, database_url, own
         await owner.execute(QUEUED_JOBS)
         await look("loaded after a drain")
     assert not excess, "\n".join(f"{verb}: {read}" for verb, read in excess.items())
+
+
+MANY_GROUPS = """
+insert into atlas.jobs (id, tenant_id, job_type)
+select atlas.new_id(), md5((n % 60)::text)::uuid, 'many ' || n from generate_series(1, 120) n
+"""
+
+
+async def test_a_claim_among_many_types_asks_each_of_them_about_once(conn):
+    """It looks at a few tenants, then at more; a later look goes on with what the one before it has read."""
+    await conn.execute(MANY_GROUPS)
+    worker = await given_worker(conn, *(f"many {n}" for n in range(1, 121)))
+    async with conn.transaction():
+        before = dict(await conn.fetch(READ))
+        claimed = await claim(conn, worker, limit=120)
+        read = {name: entries - before.get(name, 0) for name, entries in await conn.fetch(READ)}
+    assert len(claimed) == 120
+    assert read["jobs_ready_by_tenant"] <= 400

@@ -20,6 +20,9 @@ declare
   groups record;
   rest record;
   of_these record;
+  -- The types that a look is for, and the first tenant of each where the look before has found it.
+  looked_at text[];
+  firsts uuid[];
   seen int := 0;
   saw_all boolean;
 begin
@@ -51,12 +54,15 @@ begin
   max_tenants := case when p_fair then least(64, greatest(2 + 6 / greatest(1, cardinality(types)), p_limit / (5 * greatest(1, cardinality(types)))))
                       else 1000000 end;
   p_after := start;
+  looked_at := types;
   loop
-    select * into groups from ready_groups(types, p_after, until, max_tenants, p_paused_tenants);
+    select * into groups from ready_groups(looked_at, p_after, until, max_tenants, p_paused_tenants, firsts);
     if until is null and groups.tenant_count < max_tenants then
       until := start;
       if start <> none then
         select * into rest from ready_groups(types, none, until, max_tenants - groups.tenant_count, p_paused_tenants);
+        groups.next_types := rest.next_types;
+        groups.next_first := rest.next_first;
         groups.types := groups.types || rest.types;
         groups.tenants := groups.tenants || rest.tenants;
         groups.tenant_count := groups.tenant_count + rest.tenant_count;
@@ -78,8 +84,10 @@ begin
       p_after := groups.tenants[cardinality(groups.tenants)];
       seen := seen + groups.tenant_count;
     end if;
+    looked_at := groups.next_types;
+    firsts := groups.next_first;
     exit when saw_all or seen >= 64 or cardinality(picked) >= p_limit;
-    -- These few had little, and each look walks over all types again.
+    -- These few had little.
     max_tenants := least(4 * max_tenants, 64 - seen);
   end loop;
   if saw_all or not contested then
