@@ -28,8 +28,8 @@ log = get_logger("worker")
 _HANDLES = ("Handle", "TimerHandle")
 _LOOPS_OWN = ("<Handle loop.", "<Handle Loop.")
 
-# A child that gets one of these before it is separated would write it to the pipe that it shares with the worker. So the
-# thread that forks blocks them until the child is separated; then they end the child alone.
+# A child that got one of these before it is separated would write it to the pipe that it shares with the worker. So
+# the thread that forks blocks them until the child is separated; then they end the child alone.
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 _masks = threading.local()
 
