@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
@@ -42,6 +42,7 @@ class ListOptions:
     tenant: str | None
     before: UUID | None
     limit: int
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,9 @@ class OnDatabase:
 
     async def list_jobs(self, options: ListOptions) -> JobPage:
         statuses = None if options.status is None else (options.status,)
-        job_filter = JobFilter(await tenant_id(self._conn, options.tenant), statuses, options.job_type)
+        job_filter = JobFilter(
+            await tenant_id(self._conn, options.tenant), statuses, options.job_type, created_after=options.since
+        )
         read = partial(list_page, job_filter=job_filter, before=options.before, limit=options.limit)
         return await read_first(self._settings, self._conn, read)
 

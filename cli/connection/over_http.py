@@ -83,7 +83,7 @@ class OverHttp:
     async def list_jobs(self, options: ListOptions) -> JobPage:
         before = None if options.before is None else str(options.before)
         async with self._atlas(options.tenant) as atlas:
-            listing = atlas.list_jobs(status=options.status, job_type=options.job_type)
+            listing = atlas.list_jobs(status=options.status, job_type=options.job_type, created_after=options.since)
             page = await listing.page(limit=options.limit, cursor=before)
         next_before = None if page.next_cursor is None else UUID(page.next_cursor)
         return JobPage([_row(job) for job in page.items], next_before)

@@ -15,6 +15,7 @@ from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
 from atlas.cli.jobs.types import enqueue_again, show_dead_letters, show_types
 from atlas.cli.jobs.watch import watch
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
+from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -38,15 +39,17 @@ def show_list(
     ] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs enqueued since then, {AGO}.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
     before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
     json: Json = False,
 ) -> None:
     """List jobs, newest first."""
+    enqueued_after = None if since is None else read_time("--since", since)
 
     async def work(atlas: Backend) -> "tuple[JobPage, TenantNames]":
         last = None if before is None else await atlas.find_job_id(before, option="--before")
-        page = await atlas.list_jobs(ListOptions(status, job_type, tenant, last, limit))
+        page = await atlas.list_jobs(ListOptions(status, job_type, tenant, last, limit, enqueued_after))
         return page, await atlas.tenant_names(page.jobs)
 
     page, names = on_backend(work)
@@ -58,7 +61,7 @@ def show_list(
         for job in page.jobs
     ]
     empty = "There are no jobs yet. `atlas enqueue` makes one."
-    if status or job_type or tenant:
+    if status or job_type or tenant or since:
         empty = "No job matches." if page.next_before is None else "None of the newest jobs matches."
     columns = ("STATUS", "TENANT", "TYPE", "ID", "ATTEMPTS", "AGE")
     text = table(columns, rows) if rows else empty

@@ -114,6 +114,8 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
 async def test_a_list_that_goes_on_says_how_to_see_the_rest(atlas, remote, server, conn):
     jobs = [await enqueue(conn, NewJob("x.work", {}, server.world.acme.id), actor=DANA) for _ in range(3)]
     for ask in (atlas, remote):
+        assert (await ask("jobs", "list", "--since", "5m", "--json")).document["jobs"] != []
+        assert (await ask("jobs", "list", "--since", "2099-01-01")).stdout == "No job matches.\n"
         first = await ask("jobs", "list", "--limit", "2")
         rest = await ask("jobs", "list", "--limit", "2", "--before", str(jobs[1].id), "--json")
         assert first.stderr == f"There may be more. `--before {jobs[1].id}` shows what follows.\n"
