@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -22,32 +23,20 @@ from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.start_runs import ENGINE_RUN, read_input
 from atlas.errors import AtlasError
-from atlas.testing.simulation.effects import SimulatedLedger
 from atlas.testing.simulation.memory import SimulatedJob
 from atlas.testing.simulation.points import Killed, SimulatedWorker, run_inline
 from atlas.testing.simulation.simulation import Simulation
 from atlas.testing.simulation.store import SimulatedStore
+from atlas.testing.simulation.tables import SimulatedStepCommit, SimulatedTransactions
 
 
 class _NoDatabase:
-    """What stands for the pool and the transactions of a handler: a simulation has neither."""
+    """What stands for the pool of a handler: a simulation has none."""
 
     def __getattr__(self, name: str) -> Any:
         raise AtlasError(
             "A simulation has no database.", remedy="Let the handler call a model, or test it with `atlas_kit`."
         )
-
-
-class _Transactions(_NoDatabase):
-    """What an attempt records its effects with."""
-
-    def __init__(self, simulation: Simulation, worker: SimulatedWorker) -> None:
-        self._simulation = simulation
-        self._worker = worker
-
-    def ledger(self, context: AttemptContext) -> SimulatedLedger:
-        attempt = (context.job_id, context.attempt)
-        return SimulatedLedger(self._simulation.effects, self._worker.name, self._simulation.commit, attempt)
 
 
 async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: SimulatedJob) -> None:
@@ -57,11 +46,14 @@ async def run_attempt(simulation: Simulation, worker: SimulatedWorker, job: Simu
     claimed = _claimed(job, job_type)
     policy = ATLAS if job_type is None else job_type.policy
     finish: Finish | None
+    transactions = SimulatedTransactions(
+        simulation.transacted, simulation.memory, simulation.effects, worker, simulation.commit
+    )
     try:
         if job.job_type == ENGINE_RUN:
-            output = await _run_workflow(simulation, worker, claimed)
+            output = await _run_workflow(simulation, transactions, claimed)
         else:
-            output = await _run_handler(simulation, worker, claimed, job_type)
+            output = await _run_handler(simulation, transactions, claimed, job_type)
         action = "JOB_SUCCEEDED" if job_type is None else job_type.success_action
         finish = succeed(claimed, worker.name, dump_output(output), action)
     except Killed:
@@ -84,31 +76,46 @@ async def _record(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJ
         await simulation.commit("cancels its job", lambda: simulation.memory.finish(worker.name, canceled))
 
 
-async def _run_workflow(simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob) -> Any:
+async def _run_workflow(simulation: Simulation, transactions: SimulatedTransactions, job: ClaimedJob) -> Any:
     asked = read_input(orjson.loads(job.input))
     workflow = registered_workflows().get(asked.workflow)
     if workflow is None:
         raise PermanentError(f"No workflow {asked.workflow!r} is registered.")
-    store = SimulatedStore(
-        simulation.memory, simulation.effects, worker.name, simulation.commit, lambda: simulation.now
-    )
+    worker = transactions.worker.name
+    store = SimulatedStore(simulation.memory, simulation.effects, worker, simulation.commit, lambda: simulation.now)
     history = History() if job.attempt == 1 else await store.load(job.id)
     suspension = Suspension(job.id, job.attempt, job.tenant_id, asked.requested_by, None, depth=asked.depth)
-    recorder = Recorder(suspension, store, history, reset=job.retry_count > 0 or job.lost_count > 0)
+    reset = job.retry_count > 0 or job.lost_count > 0
+    recorder = Recorder(suspension, store, history, reset=reset, step_commit=SimulatedStepCommit(transactions))
     value = workflow.parse(asked.input)
     return await drive(Run(recorder, asked.workflow), recorder, lambda run: workflow.function(run, value))
 
 
 async def _run_handler(
-    simulation: Simulation, worker: SimulatedWorker, job: ClaimedJob, job_type: JobType | None
+    simulation: Simulation, transactions: SimulatedTransactions, job: ClaimedJob, job_type: JobType | None
 ) -> Any:
+    """Run a handler. Raises Settled if its transaction has recorded the outcome."""
     if job_type is None:
         raise PermanentError(f"No handler for {job.job_type!r} is registered.")
     if job_type.batch_size:
         raise PermanentError(f"{job.job_type} takes batches, which are not simulated.")
     nothing: Any = _NoDatabase()
-    transactions: Any = _Transactions(simulation, worker)
-    context = AttemptContext(job, worker.name, nothing, _report, StartRight(), transactions)
+    given: Any = transactions
+    context = AttemptContext(job, transactions.worker.name, nothing, _report, StartRight(), given)
+    call = _call_of(simulation, job_type, job, context)
+    try:
+        output = await _call_in_time(call, job.timeout_seconds or job_type.timeout)
+    except Exception:
+        if context.committed is None:
+            raise
+    if context.committed is not None:
+        raise Settled
+    return output
+
+
+def _call_of(
+    simulation: Simulation, job_type: JobType, job: ClaimedJob, context: AttemptContext
+) -> Callable[[], Awaitable[Any]]:
     arguments: dict[str, Any] = {}
     positional = [job_type.parse(job.input)]
     if job_type.signature.context is not None:
@@ -121,13 +128,24 @@ async def _run_handler(
                 f"The handler of {job_type.key} takes {parameter}.", remedy="Give it with `sim.provide(…)`."
             )
         arguments[parameter] = simulation.provided[kind]
-    limit = job.timeout_seconds or job_type.timeout
+
+    async def call() -> Any:
+        called = job_type.handler(*positional, **arguments)
+        return await called if inspect.isawaitable(called) else called
+
+    async def call_in_transaction() -> None:
+        async with context.transaction():
+            context.output(await call())
+
+    return call_in_transaction if job_type.transactional else call
+
+
+async def _call_in_time(call: Callable[[], Awaitable[Any]], limit: float | None) -> Any:
     try:
         async with asyncio.timeout(limit) as within:
-            called = job_type.handler(*positional, **arguments)
-            return await called if inspect.isawaitable(called) else called
+            return await call()
     except TimeoutError:
-        if not within.expired():
+        if limit is None or not within.expired():
             raise
         raise JobTimeout(f"It did not end within {limit:g} s.") from None
 

@@ -21,6 +21,9 @@ CALL_FAULTS = (
     "cannot make the call",
     "freezes before the call",
 )
+# One that is sent over a connection of the handler, which may break.
+LOST_COMMIT = 4
+HANDLER_COMMIT_FAULTS = (*COMMIT_FAULTS, "loses the answer of the commit")
 KILLED_BEFORE, KILLED_AFTER = 1, 2
 NO_ANSWER, NO_CALL = 3, 4
 
@@ -36,7 +39,7 @@ class Killed(BaseException):
 class Commit(Protocol):
     """Does something at once, as a transaction that commits, with what may happen before and after it."""
 
-    async def __call__(self, what: str, work: Callable[[], R]) -> R: ...
+    async def __call__(self, what: str, work: Callable[[], R], *, may_lose_answer: bool = False) -> R: ...
 
 
 @dataclass(slots=True, eq=False)

@@ -14,18 +14,20 @@ from uuid import UUID
 
 import orjson
 
-from atlas.engine.effects.outcomes import Done, NotDone
 from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.errors import NotFound
-from atlas.testing.simulation.effects import SimulatedEffect, SimulatedEffects
+from atlas.testing.simulation.effects import SimulatedEffects
 from atlas.testing.simulation.memory import LEASE_SECONDS, NEVER, Memory, SimulatedApproval, SimulatedJob
 from atlas.testing.simulation.models import ModelCalls
+from atlas.testing.simulation.people import People
 from atlas.testing.simulation.points import (
     CALL_FAULTS,
     COMMIT_FAULTS,
+    HANDLER_COMMIT_FAULTS,
     KILLED_AFTER,
     KILLED_BEFORE,
+    LOST_COMMIT,
     NO_ANSWER,
     NO_CALL,
     Invariant,
@@ -37,18 +39,17 @@ from atlas.testing.simulation.points import (
     current_worker,
 )
 from atlas.testing.simulation.schedule import Schedule
+from atlas.testing.simulation.tables import SimulatedTables
 from atlas.testing.simulation.virtual_loop import VirtualLoop
 
 R = TypeVar("R")
 M = TypeVar("M")
-Q = TypeVar("Q")
 
 # A job whose workers are lost three times is quarantined, which is not what a simulation looks for.
 MAX_LOSSES = 2
 MAX_FAULTS = 3
 MAX_TURNS = 20_000
 TESTER = "tester"
-APPROVER = "approver"
 
 
 class InvariantBroken(AssertionError):
@@ -56,7 +57,7 @@ class InvariantBroken(AssertionError):
 
 
 @dataclass(slots=True)
-class Simulation:
+class Simulation(People):
     """What a test says and asks. Nothing runs before `await sim.run()`."""
 
     schedule: Schedule
@@ -68,6 +69,7 @@ class Simulation:
     is_traced: bool = False
     memory: Memory = field(init=False)
     effects: SimulatedEffects = field(init=False)
+    transacted: SimulatedTables = field(default_factory=SimulatedTables)
     provided: dict[Any, Any] = field(default_factory=dict)
     _turns: list[Turn] = field(default_factory=list)
     _frozen: list[tuple[float, Turn]] = field(default_factory=list)
@@ -121,49 +123,6 @@ class Simulation:
         """
         self._outside.append(OutsideAction(name, act, can, repeats))
 
-    def answer_approvals(self, answer: bool | Callable[[SimulatedApproval], bool | None]) -> None:
-        """Let a person answer each question of a run at any time, or never: None."""
-        decide: Callable[[SimulatedApproval], bool | None] = answer if callable(answer) else lambda _: answer
-
-        def act(approval: SimulatedApproval) -> None:
-            self._say(f"{APPROVER} decides {approval.title!r}")
-            self.memory.decide(approval, bool(decide(approval)), APPROVER)
-
-        self._answer_each(
-            lambda: [
-                approval
-                for approval in self.memory.approvals
-                if approval.status == "pending" and decide(approval) is not None
-            ],
-            act,
-        )
-
-    def settle_effects(self, answer: Callable[[SimulatedEffect], Done | NotDone | None]) -> None:
-        """Let a person say of each effect in doubt whether it was made, at any time, or never: None."""
-
-        def act(effect: SimulatedEffect) -> None:
-            reply = answer(effect)
-            self._say(f"{APPROVER} settles {effect.name}: {reply}")
-            self.effects.settle(effect, done=isinstance(reply, Done), reference=getattr(reply, "reference", None))
-
-        self._answer_each(
-            lambda: [
-                effect
-                for effect in self.effects.rows
-                if self.effects.is_in_doubt(effect) and answer(effect) is not None
-            ],
-            act,
-        )
-
-    def _answer_each(self, asked: Callable[[], list[Q]], answer: Callable[[Q], None]) -> None:
-        """Let a person answer the first question, and then the next, whenever there is one."""
-
-        def act() -> None:
-            answer(asked()[0])
-            self._answer_each(asked, answer)
-
-        self.at_any_time("a person decides", act, can=lambda: bool(asked()))
-
     def cancel(self, job_id: UUID) -> bool:
         """Cancel a job or a run. False: it has ended."""
         self._say(f"{self._named(job_id)} is canceled")
@@ -172,6 +131,11 @@ class Simulation:
     def model(self, model: M) -> M:
         """The model of another system. A call of its methods may fail, lose its answer, or be the last of a worker."""
         return cast(M, ModelCalls(self, model))
+
+    def tables(self, model: M) -> M:
+        """The model of the application's tables: handlers and steps get a copy as the connection of a transaction."""
+        self.transacted.model = model
+        return model
 
     def provide(self, value: Any, *, as_type: Any = None) -> None:
         """Give handlers this value for parameters of its type, or of `as_type`, in place of what a lifespan yields."""
@@ -319,15 +283,17 @@ class Simulation:
 
     # The points at which a worker stops.
 
-    async def commit(self, what: str, work: Callable[[], R]) -> R:
+    async def commit(self, what: str, work: Callable[[], R], *, may_lose_answer: bool = False) -> R:
         """Do something that commits, in its turn."""
         worker = self._own_worker()
-        fault = await self._turn(worker, what, COMMIT_FAULTS)
+        fault = await self._turn(worker, what, HANDLER_COMMIT_FAULTS if may_lose_answer else COMMIT_FAULTS)
         if fault == KILLED_BEFORE:
             await self._kill(worker)
         result = work()
         if fault == KILLED_AFTER:
             await self._kill(worker)
+        if fault == LOST_COMMIT:
+            raise LostAnswer("the commit was made, and its answer is lost")
         return result
 
     async def call(self, what: str, call: Callable[[], Awaitable[R]]) -> R:
@@ -399,6 +365,7 @@ class Simulation:
         if worker.task is not None:
             self._dead.append(worker.task)
         self._turns = [turn for turn in self._turns if turn.worker is not worker]
+        self.transacted.free(worker)
         self.memory.leases[worker.name] = self.loop.time() + LEASE_SECONDS
 
     def _named(self, job_id: UUID) -> str:

@@ -1,7 +1,7 @@
 """The work that the simulation and the database are given alike."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,7 @@ def call_number(id: UUID, input: dict[str, Any], name: str) -> int:
 
 def fails_first(
     run: Run, input: dict[str, Any], name: str, times: int, error: type[Exception] = RuntimeError
-) -> Callable[[], Any]:
+) -> Callable[[], Awaitable[Any]]:
     """A step that fails so often, in the run of either side."""
 
     async def work() -> dict[str, int]:
@@ -181,6 +181,46 @@ async def pays(run: Run, input: dict[str, Any]) -> str | None:
     return await run.effect("bank.charge", charge, run.id, input, how, **HOWS[how])
 
 
+# Transactions: what they write is compared, too.
+
+BOOK = "insert into same_bookings values ($1)"
+BOOKINGS = "create table same_bookings (sequence int); grant all on same_bookings to public"
+
+
+class Bookings:
+    """The table in a simulation."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    async def execute(self, query: str, sequence: int) -> None:
+        self.rows.append(sequence)
+
+
+@job("same.books", max_retries=2, retry=POLICY)
+async def books(input: dict[str, Any], ctx: JobContext) -> None:
+    async with ctx.transaction() as conn:
+        await conn.execute(BOOK, input["sequence"])
+        call = call_number(ctx.job_id, input, "books")
+        if call <= input["fails"]:
+            raise RuntimeError(f"call {call}")
+        ctx.output({"call": call})
+
+
+@workflow("same.parts")
+async def parts(run: Run, input: dict[str, Any]) -> Any:
+    async def book(conn: Any, name: str, times: int) -> Any:
+        await conn.execute(BOOK, input["sequence"])
+        return await fails_first(run, input, name, times)()
+
+    first = await run.transaction("first", book, "first", input["n"] % 3)
+    await run.sleep(timedelta(hours=23))
+    try:
+        return {"first": first, "second": await run.transaction("second", book, "second", 9, retries=input["n"] % 2)}
+    except StepFailed as error:
+        return {"first": first, "failed": error.reason}
+
+
 STARTS = (
     "same.steps",
     "same.jobs",
@@ -191,4 +231,5 @@ STARTS = (
     "same.late",
     "same.undoes",
     "same.pays",
+    "same.parts",
 )

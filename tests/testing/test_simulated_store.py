@@ -35,7 +35,7 @@ from atlas.testing.simulation.virtual_loop import VirtualLoop
 from atlas.workers.workflows import settle_intents
 from tests.engine.jobs.given import given_worker
 from tests.support import DANA, PROOF
-from tests.testing.same_work import DELAY, HOWS, POLICY, STARTS, calls
+from tests.testing.same_work import BOOKINGS, DELAY, HOWS, POLICY, STARTS, Bookings, calls
 
 ROUNDS = 6 if PROOF else 3
 # No wait of a workflow here ends at a multiple of these.
@@ -50,6 +50,8 @@ async def kit(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     # The policy of steps.
     monkeypatch.setitem(POLICIES, "capped", policy_of(POLICY))
     async with AtlasKit.open(database_url) as opened:
+        async with opened.pool.acquire() as conn:
+            await conn.execute(f"set role none; {BOOKINGS}")
         yield opened
 
 
@@ -65,12 +67,14 @@ class Simulated(Side):
 
     def __init__(self, count: int) -> None:
         super().__init__()
+        self._bookings: list[Bookings] = []
         self._simulations = [self._new() for _ in range(count)]
 
     def _new(self) -> Simulation:
         found: list[Simulation] = []
         loop = VirtualLoop(lambda seconds: found[0].idle(seconds))
         found.append(Simulation(Schedule(), loop, START, run_attempt))
+        self._bookings.append(found[0].tables(Bookings()))
         return found[0]
 
     async def do(self, sequence: int, operation: tuple[str, Any]) -> None:
@@ -134,7 +138,7 @@ class Simulated(Side):
             }
             return found
 
-        return [of_job(memory.jobs[root]) for root in self.roots[sequence]]
+        return [self._bookings[sequence].rows, *(of_job(memory.jobs[root]) for root in self.roots[sequence])]
 
 
 class Stored(Side):
@@ -208,7 +212,8 @@ class Stored(Side):
                 *(_message(step["error"]), step["approval"]),
                 None if step["child_id"] is None else found[step["child_id"]],
             ]
-        return [found[root] for root in self.roots[sequence]]
+        rows = await self._kit.pool.fetch("select sequence from same_bookings where sequence = $1", sequence)
+        return [[row["sequence"] for row in rows], *(found[root] for root in self.roots[sequence])]
 
 
 _TREE = """with recursive tree(id) as (
@@ -287,6 +292,7 @@ def operations(sequence: int, seed: int) -> list[tuple[str, Any]]:
                         ("same.flaky", {"fails": random.randrange(5)}),
                         ("same.settles", {"how": random.choice(["snooze", "later", "never"])}),
                         ("same.charges", {"how": random.choice(sorted(HOWS))}),
+                        ("same.books", {"fails": random.randrange(5)}),
                     ]
                 )
                 return what, (job_type, {**given, "sequence": sequence})
