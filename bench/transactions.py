@@ -1,15 +1,18 @@
 """Jobs that end in a transaction of their handler: how many a second, beside jobs that do not.
 
-`python -m bench.transactions` drains each kind by one worker at concurrency 50, in turn, and prints the best rates.
+`python -m bench.transactions` drains each kind by one worker at concurrency 50, in turn, and prints the best rates,
+with the processor time that the worker and the server spent on a job, which other work on the machine changes less.
 """
 
 import argparse
 import asyncio
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import uvloop
 from rich.console import Console
 from rich.table import Table
@@ -63,33 +66,48 @@ KINDS = {
 }
 
 
-async def measure(server_url: str, job_type: str, jobs: int) -> tuple[float, float]:
-    """Jobs a second, and microseconds of the worker's processor time for each."""
+async def measure(server_url: str, job_type: str, jobs: int) -> tuple[float, float, float]:
+    """Jobs a second, and microseconds of the worker's and of the server's processor time for each."""
     async with ground(server_url, "transactions") as (pool, url):
         async with pool.acquire() as conn:
             await conn.execute(LEDGER)
+            data = Path(await conn.fetchval("show data_directory"))
+        postmaster = psutil.Process(int((data / "postmaster.pid").read_text().split()[0]))
         await fill(pool, url, jobs, job_type)
-        used = time.process_time()
+        worker, server = time.process_time(), server_seconds(postmaster)
         await Worker(pool, url, WorkerOptions([job_type], batch=1000, drain=True)).run()
-        return jobs / await seconds_of_drain(pool), 1e6 * (time.process_time() - used) / jobs
+        worker, server = time.process_time() - worker, server_seconds(postmaster) - server
+        return jobs / await seconds_of_drain(pool), 1e6 * worker / jobs, 1e6 * server / jobs
+
+
+def server_seconds(postmaster: psutil.Process) -> float:
+    """The processor time of a server: of its processes that run, and of those that have ended."""
+    times = postmaster.cpu_times()
+    used = times.user + times.system + times.children_user + times.children_system
+    for process in postmaster.children():
+        with suppress(psutil.NoSuchProcess):
+            used += sum(process.cpu_times()[:2])
+    return float(used)
 
 
 async def main(options: argparse.Namespace) -> None:
     """On a server of its own."""
-    best: dict[str, tuple[float, float]] = {}
+    best: dict[str, tuple[float, float, float]] = {}
     with tempfile.TemporaryDirectory() as home:
         server = await start_embedded(Path(home))
         try:
             for _ in range(options.rounds):
                 for job_type in KINDS:
                     figures = await measure(server.url("postgres"), job_type, options.jobs)
-                    best[job_type] = max(best.get(job_type, (0.0, 0.0)), figures)
+                    best[job_type] = max(best.get(job_type, (0.0, 0.0, 0.0)), figures)
         finally:
             server.release()
-    table = Table("handler", "jobs/s", "ratio", "worker, µs a job")
+    table = Table("handler", "jobs/s", "ratio", "worker, µs a job", "server, µs a job", "ratio of both")
+    plain, *parts = best["bench.noop"]
     for job_type, name in KINDS.items():
-        rate, used = best[job_type]
-        table.add_row(name, f"{rate:,.0f}", f"{rate / best['bench.noop'][0]:.2f}", f"{used:.0f}")
+        rate, *used = best[job_type]
+        both = sum(parts) / sum(used)
+        table.add_row(name, f"{rate:,.0f}", f"{rate / plain:.2f}", *(f"{part:.0f}" for part in used), f"{both:.2f}")
     Console().print(table)
 
 
