@@ -30,12 +30,12 @@ def store(ratios: Mapping[str, float], *, is_part: bool = False, path: Path = ST
 def drifted(ratios: Mapping[str, float], *, is_part: bool = False, path: Path = STORED) -> list[str]:
     """What became worse, as sentences. Ratios are better the higher they are. A part of a run may lack some.
 
-    Raises LookupError if nothing is stored for this kind of machine.
+    Raises LookupError if none of these is stored for this kind of machine.
     """
-    stored = _read(path).get(machine())
-    if stored is None:
+    stored = _read(path).get(machine(), {})
+    if not stored.keys() & ratios.keys():
         raise LookupError(
-            f"{path.name} has no ratios of a machine with {machine()}. "
+            f"{path.name} has none of these ratios of a machine with {machine()}. "
             "Store them with `make bench ARGS='--gate --store'`."
         )
     return [

@@ -21,6 +21,13 @@ def test_a_machine_without_stored_ratios_is_told_how_to_store_them(tmp_path):
         drift.drifted({"drain": 1.0}, path=tmp_path / "ratios.json")
 
 
+def test_a_part_of_which_nothing_is_stored_is_no_open_gate(tmp_path):
+    path = tmp_path / "ratios.json"
+    drift.store({"drain": 0.9}, path=path)
+    with pytest.raises(LookupError, match="none of these"):
+        drift.drifted({"crowd": 1.0}, is_part=True, path=path)
+
+
 def test_a_part_of_a_run_leaves_the_other_ratios(tmp_path):
     path = tmp_path / "ratios.json"
     drift.store({"drain": 0.9, "shapes": 0.9}, path=path)
