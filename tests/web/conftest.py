@@ -133,9 +133,9 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
 AXE_OPTIONS = "{ resultTypes: ['violations'], rules: { 'target-size': { enabled: true } } }"
 
 
-def violations(page: Page) -> list[str]:
-    """What axe-core finds on a page that was opened with `axe=True`."""
-    found = page.evaluate(f"() => axe.run(document, {AXE_OPTIONS})")
+def violations(page: Page, part: str = "html") -> list[str]:
+    """What axe-core finds on a page that was opened with `axe=True`, or in a part of it."""
+    found = page.evaluate(f"(part) => axe.run(document.querySelector(part), {AXE_OPTIONS})", part)
     return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
 
 

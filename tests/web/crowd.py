@@ -39,7 +39,8 @@ from generate_series(1, $5::int) n"""
 def fill(site: Site, *, dead_letters: int = 700) -> dict[str, str]:
     """Make all of it. Returns ids by name, for the addresses of pages."""
     ids = site.run(_fill_database(site, dead_letters))
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin")) as client:
+    headers = site.world.headers("acme", "tenant_admin")
+    with httpx.Client(base_url=f"{site.address}/api/v1", headers=headers, timeout=60) as client:
         ids |= _fill_over_http(client)
 
     async def waits() -> bool:

@@ -1,13 +1,15 @@
-"""Every page and panel of a crowded installation: true times, nothing that a role may not read, whole on paper."""
+"""Every page, dialog and panel of a crowded installation: accessible, true times, for each role its own, whole on paper."""
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Response, expect
 
 from atlas.test_databases import TestDatabases
-from tests.web.conftest import Visit
+from tests.state_check import STATE_CHECK
+from tests.web.conftest import WIDE, Visit, violations
 from tests.web.crowd import fill
 from tests.web.site import Site
 from tests.web.test_edits_and_times import LATE_CLOCK
@@ -47,6 +49,8 @@ ROLES = (("all", "operator"), ("acme", "tenant_admin"), ("acme", "auditor"), ("a
 def site(databases: TestDatabases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(databases, tmp_path_factory.mktemp("crowd"))
     site.start()
+    # Its jobs that ended were loaded past Atlas.
+    STATE_CHECK.leave_out(site.url)
     try:
         yield site
     finally:
@@ -135,3 +139,123 @@ def test_a_job_a_run_and_an_audit_row_are_printed_whole(site: Site, visit: Visit
         expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
         assert page.evaluate(STILL_CUT) == [], address
         page.emulate_media(media="screen")
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"theme": "light", "size": WIDE},
+    "dark": {"theme": "dark", "size": WIDE},
+    "phone": {"theme": "light", "size": {"width": 390, "height": 780}},
+    # 1280 by 800 at 200 %.
+    "zoomed": {"theme": "dark", "size": {"width": 640, "height": 400}},
+}
+# The buttons that open something, one after the other, on each address.
+OPENERS = (
+    *(
+        ("/", "Atlas starts work"),
+        ("/", "Tenant: all tenants"),
+        ("/", "Theme: system"),
+        ("/", "Find a job, run or page"),
+    ),
+    *(("/jobs", "New job"), ("/jobs", "Status"), ("/jobs", "Time"), ("/jobs", "Columns"), ("/jobs", "Views")),
+    *(("/groups", "New group"), ("/dead-letters", "Retry all"), ("/dead-letters", "Error type")),
+    *(("/runs", "Start a workflow"), ("/workflows/payout", "Pause"), ("/workflows/payout", "Disable")),
+    *(("/workflows/payout", "Start a run"), ("/workflows/new", "Publish"), ("/runs/{run}", "Signal")),
+    *(("/runs/{run}", "Cancel"), ("/runs/{run}", "Approve"), ("/runs/{run}", "Reject")),
+    *(("/approvals?open={approval}", "Approve"), ("/effects", "It was made: stripe.charge")),
+    *(
+        ("/schedules", "New trigger"),
+        ("/schedules?trigger={trigger}", "Edit"),
+        ("/schedules?trigger={trigger}", "Remove"),
+    ),
+    *(("/schedules?trigger={trigger}", "Fire now"), ("/schedules?tab=events", "Publish an event")),
+    *(("/workers?tab=hosts", "Add a host"), ("/workers?tab=hosts&host={host}", "Rename")),
+    *(("/workers?tab=hosts&host={host}", "Add a server"), ("/pauses", "Pause something"), ("/audit", "Export")),
+    *(("/audit", "Level"), ("/insights", "Job type"), ("/settings?tab=tokens", "New token")),
+    *(("/settings?tab=tokens", "Revoke"), ("/settings?tab=sessions", "End"), ("/settings?tab=tenants", "New tenant")),
+    *(
+        ("/settings?tab=tenants", "Edit"),
+        ("/settings?tab=tenants", "Remove"),
+        ("/settings?tab=definitions", "New command"),
+    ),
+    *(
+        ("/settings?tab=policies", "New rule"),
+        ("/settings?tab=retention", "Edit"),
+        ("/settings?tab=webhooks", "New webhook"),
+    ),
+    *(("/settings?tab=webhooks", "Edit"), ("/settings?tab=webhooks", "Rotate"), ("/settings?tab=webhooks", "Remove")),
+    *(("/settings?tab=webhooks", "New inbound hook"), ("/settings?tab=grants", "New grant")),
+)
+# Lists of which the first row opens a panel.
+LISTS = (
+    "/jobs",
+    "/groups",
+    "/workers",
+    "/workers?tab=hosts",
+    "/schedules",
+    "/schedules?tab=events",
+    "/audit",
+    "/approvals",
+)
+FLOATS = "[role=dialog]:not([data-panel]), [role=menu]"
+# The page and its lists, where they are wider than their window.
+TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll("main [role=grid]")]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1)
+  .map((part) => `${part.ariaLabel ?? "the page"}: ${part.scrollWidth} of ${part.clientWidth} px`)"""
+A_CASE = 8
+
+
+def batches(all: tuple[Any, ...]) -> list[Any]:
+    """A few at a time, each in a browser context of its own."""
+    return [pytest.param(all[at : at + A_CASE], id=str(at)) for at in range(0, len(all), A_CASE)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("addresses", batches((*ADDRESSES, *OF_ONE)))
+def test_axe_finds_nothing_on_any_page_and_each_fits(
+    visit: Visit, ids: dict[str, str], addresses: tuple[str, ...], look: str
+):
+    page = visit("/", **LOOKS[look], axe=True)
+    found: dict[str, list[str]] = {}
+    for address in addresses:
+        show(page, address.format(**ids))
+        found[address] = violations(page)
+        found[address] += page.evaluate(TOO_WIDE)
+    assert {address: wrong for address, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("openers", batches(OPENERS))
+def test_axe_finds_nothing_in_any_dialog_or_menu(
+    visit: Visit, ids: dict[str, str], openers: tuple[tuple[str, str], ...], look: str
+):
+    page = visit("/", **LOOKS[look], axe=True)
+    found: dict[str, list[str]] = {}
+    for address, button in openers:
+        show(page, address.format(**ids))
+        page.get_by_role("button", name=button, exact=True).or_(page.get_by_role("switch", name=button)).first.click()
+        opened = page.locator(FLOATS)
+        expect(opened.first).to_be_visible()
+        expect(opened.locator("[aria-label^=Loading]")).to_have_count(0)
+        found[f"{address}, {button}"] = violations(page, FLOATS)
+        page.keyboard.press("Escape")
+        expect(opened).to_have_count(0)
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing_in_any_panel(visit: Visit, ids: dict[str, str], look: str):
+    page = visit("/", **LOOKS[look], axe=True)
+    found: dict[str, list[str]] = {}
+    for address in LISTS:
+        show(page, address)
+        page.locator("[role=row][aria-selected]").first.click(position={"x": 60, "y": 18})
+        panel = page.locator("[data-panel]")
+        expect(panel).to_be_visible()
+        expect(panel.locator("[aria-label^=Loading]")).to_have_count(0)
+        found[address] = violations(page)
+        page.keyboard.press("Escape")
+        expect(panel).to_have_count(0)
+    assert {address: wrong for address, wrong in found.items() if wrong} == {}

@@ -119,7 +119,7 @@ def test_a_doubt_is_settled_and_a_reconciliation_is_read(site: Site, visit: Visi
     site.run(given_doubt(site.pool, job_id))
     site.run(add_report(site))
     page = visit("/effects", axe=True)
-    page.get_by_role("button", name="stripe.charge was made").click(timeout=SLOW)
+    page.get_by_role("button", name="It was made: stripe.charge").click(timeout=SLOW)
     dialog = page.get_by_role("dialog", name="stripe.charge was made?")
     dialog.get_by_label("Reference").fill("ch_1")
     dialog.get_by_role("button", name="It was made").click()

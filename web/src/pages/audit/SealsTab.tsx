@@ -73,7 +73,7 @@ export function SealsTab() {
       </Section>
       <Section title="Public keys">
         <p className="quiet">Keep a copy outside of Atlas: with it, an export or a proof can be checked without trusting this server.</p>
-        {keys.data !== undefined && <TextView text={keys.data} label="public keys" />}
+        {keys.data !== undefined && <TextView text={keys.data} label="Keys, one per line" />}
       </Section>
     </div>
   );

@@ -21,10 +21,10 @@ export function SettleButtons({ effect }: { effect: Effect }) {
   if (!manages || effect.state !== "unknown") return null;
   return (
     <>
-      <Button kind="primary" aria-label={`${effect.name} was made`} onClick={() => setMade(true)}>
+      <Button kind="primary" aria-label={`It was made: ${effect.name}`} onClick={() => setMade(true)}>
         It was made
       </Button>{" "}
-      <Button aria-label={`${effect.name} was not made`} onClick={() => setMade(false)}>
+      <Button aria-label={`It was not made: ${effect.name}`} onClick={() => setMade(false)}>
         It was not
       </Button>
       {made !== null && <SettleDialog effect={effect} made={made} onClose={() => setMade(null)} />}

@@ -120,9 +120,9 @@ function Lately({ workflow, counts }: { workflow: Workflow; counts: readonly Run
       to="/runs"
       search={({ tenant }) => ({ tenant, workflow: workflow.key })}
       className={styles.counts}
-      aria-label={`Runs of ${workflow.key}`}
       onClick={(event) => event.stopPropagation()}
     >
+      <span className="visually-hidden">Runs of {workflow.key}:</span>
       <Runs sum={sum} />
     </Link>
   );
