@@ -15,6 +15,8 @@ import { useNarrow } from "./useNarrow";
 const SKELETONS = 12;
 /** The height of a row that is a card, before it is measured. */
 const CARD_HEIGHT = 112;
+/** How many cells lead a card, without their names. */
+const LEADS = 2;
 /** So many rows before the end the next page is fetched. */
 const AHEAD = 10;
 
@@ -108,7 +110,9 @@ function useColumns<Row>(
   const isCards = useNarrow();
   return useMemo(() => {
     if (isCards) {
-      const shown = [...columns.filter((one) => one.wideOnly !== true), ...columns.filter((one) => one.wideOnly === true)];
+      // What can be done with a card comes last.
+      const rank = (column: Column<Row>): number => (column.header === "" ? 2 : column.wideOnly === true ? 1 : 0);
+      const shown = columns.toSorted((one, other) => rank(one) - rank(other));
       return { shown, isCards, grid: {}, least: 0 };
     }
     const widths = [...(chooses ? ["32px"] : []), ...columns.map((one) => one.width ?? "minmax(96px, 1fr)")];
@@ -218,11 +222,18 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
               checked={everyChosen}
               onChange={() => onChoose(everyChosen ? new Set() : new Set(rows.map(rowKey)))}
             />
+            {isCards && <span aria-hidden>Choose all</span>}
           </div>
         )}
         {shown.map((column) => (
           <div key={column.key} role="columnheader" className={cx(styles.cell, column.align === "end" && styles.end)}>
-            {column.header === "" ? <span className="visually-hidden">Actions</span> : column.header}
+            {column.header === "" ? (
+              <span className="visually-hidden">Actions</span>
+            ) : (
+              <span className="truncate" title={column.header}>
+                {column.header}
+              </span>
+            )}
           </div>
         ))}
       </div>
@@ -281,8 +292,13 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
               )}
               {shown.map((column, at) => (
                 <div key={column.key} role="gridcell" className={cx(styles.cell, column.align === "end" && styles.end)}>
-                  {isCards && at > 1 && column.header !== "" && <span className={styles.label}>{column.header}</span>}
-                  {column.cell(row)}
+                  {isCards ? (
+                    <Named column={column} isLead={at < LEADS}>
+                      {column.cell(row)}
+                    </Named>
+                  ) : (
+                    column.cell(row)
+                  )}
                 </div>
               ))}
             </div>
@@ -295,6 +311,17 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
         </p>
       )}
     </div>
+  );
+}
+
+/** The value in a card with its name: the first values speak for themselves, unless they are numbers. */
+function Named<Row>({ column, isLead, children }: { column: Column<Row>; isLead: boolean; children: ReactNode }) {
+  const isNamed = column.header !== "" && (!isLead || column.align === "end");
+  return (
+    <>
+      {isNamed && <span className={styles.label}>{column.header}</span>}
+      <span className={styles.value}>{children}</span>
+    </>
   );
 }
 

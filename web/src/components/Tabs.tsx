@@ -1,5 +1,5 @@
 import * as Radix from "@radix-ui/react-tabs";
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode, type RefObject } from "react";
 import { cx } from "@/format/words";
 import styles from "./Tabs.module.css";
 
@@ -23,9 +23,10 @@ interface TabsProps<Key extends string> {
 
 /** Tabs; which one is open belongs in the address. */
 export function Tabs<Key extends string>({ label, value, onChange, tabs, fill = false }: TabsProps<Key>) {
+  const list = useChosenInView<HTMLDivElement>(value);
   return (
     <Radix.Root value={value} onValueChange={(next) => onChange(next as Key)} className={cx(styles.tabs, fill && styles.fill)}>
-      <Radix.List className={styles.list} aria-label={label}>
+      <Radix.List ref={list} className={cx(styles.list, "line-of-choices")} aria-label={label}>
         {tabs.map((tab) => (
           <Radix.Trigger key={tab.key} value={tab.key} className={styles.tab}>
             {tab.label}
@@ -42,10 +43,21 @@ export function Tabs<Key extends string>({ label, value, onChange, tabs, fill = 
   );
 }
 
+const CHOSEN = "[data-state=active], [aria-current], [aria-pressed=true]";
+
+/** For a line of choices that may scroll: brings the chosen one into view when the choice changes. */
+export function useChosenInView<Line extends HTMLElement>(choice: string | undefined): RefObject<Line | null> {
+  const line = useRef<Line>(null);
+  useEffect(() => {
+    line.current?.querySelector(CHOSEN)?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [choice]);
+  return line;
+}
+
 /** Tabs that are pages of their own: links, of which the one to the page that is shown stands out. */
 export function PageTabs({ label, children }: { label: string; children: ReactNode }) {
   return (
-    <nav className={styles.list} aria-label={label}>
+    <nav className={cx(styles.list, "line-of-choices")} aria-label={label}>
       {children}
     </nav>
   );

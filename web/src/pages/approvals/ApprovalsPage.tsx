@@ -6,8 +6,9 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
+import { useChosenInView } from "@/components/Tabs";
 import { Time } from "@/components/Time";
-import { capitalized } from "@/format/words";
+import { capitalized, cx } from "@/format/words";
 import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
 import { ApprovalPanel } from "./ApprovalPanel";
@@ -93,8 +94,9 @@ export function ApprovalsPage() {
 }
 
 function StatusLine({ status, onChange }: { status: ApprovalStatus; onChange: (status: ApprovalStatus) => void }) {
+  const line = useChosenInView<HTMLDivElement>(status);
   return (
-    <div className={styles.statuses} role="group" aria-label="Status">
+    <div ref={line} className={cx(styles.statuses, "line-of-choices")} role="group" aria-label="Status">
       {APPROVAL_STATUSES.map((one) => (
         <button key={one} type="button" className={styles.status} aria-pressed={one === status} onClick={() => onChange(one)}>
           {capitalized(one)}

@@ -22,32 +22,32 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
     {
       key: "type",
       header: "Type",
-      width: "minmax(112px, 1.6fr)",
+      width: "minmax(164px, 1.6fr)",
       cell: (job) => (
         <span className="truncate" title={job.job_type}>
           {job.job_type}
         </span>
       ),
     },
-    { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
+    { key: "id", header: "Id", width: "128px", wideOnly: true, cell: (job) => <Id value={job.id} /> },
     tenants === null
       ? null
       : {
           key: "tenant",
           header: "Tenant",
-          width: "minmax(64px, 0.5fr)",
+          width: "minmax(60px, 0.5fr)",
           wideOnly: true,
           cell: (job) => <Tenant job={job} tenants={tenants} />,
         },
     {
       key: "progress",
       header: "Progress or reason",
-      width: "minmax(150px, 2.4fr)",
+      width: "minmax(144px, 2.4fr)",
       wideOnly: true,
       cell: (job) => <Happening job={job} reason={reasons.get(job.id)} />,
     },
     { key: "attempts", header: "Attempts", width: "76px", wideOnly: true, cell: (job) => <Attempts job={job} /> },
-    { key: "source", header: "Source", width: "72px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
+    { key: "source", header: "Source", width: "64px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
     { key: "queued", header: "Queued", width: "88px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
     { key: "ran", header: "Ran", width: "76px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
     { key: "worker", header: "Worker", width: "minmax(80px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },

@@ -4,11 +4,12 @@ import { useState, type SyntheticEvent } from "react";
 import { api } from "@/api/client";
 import { ChoiceFilter, FilterChip, FilterMenu, TextFilter } from "@/components/FilterChips";
 import { StatusChip } from "@/components/StatusChip";
+import { useChosenInView } from "@/components/Tabs";
 import { SPANS, type TimeRange } from "@/components/timeRange";
 import { TimeRangeMenu } from "@/components/TimeRangeFilter";
 import { short } from "@/format/numbers";
 import { clockTime } from "@/format/time";
-import { capitalized, shortId, spaced } from "@/format/words";
+import { capitalized, cx, shortId, spaced } from "@/format/words";
 import { useTenant } from "@/session/tenant";
 import styles from "./Jobs.module.css";
 import { type JobsSearch, searchedFor, SOURCES, STATUSES, TEXT_FILTERS, type TextFilterName } from "./search";
@@ -182,8 +183,9 @@ export function StatusTabs({ search }: { search: JobsSearch }) {
     { status: undefined, label: "All", count: sum },
     ...STATUSES.map((status) => ({ status, label: capitalized(spaced(status)), count: counts?.[status] })),
   ];
+  const line = useChosenInView<HTMLElement>(only);
   return (
-    <nav className={styles.tabs} aria-label="Jobs by status">
+    <nav ref={line} className={cx(styles.tabs, "line-of-choices")} aria-label="Jobs by status">
       {tabs.map(({ status, label, count }) => (
         <Link
           key={label}

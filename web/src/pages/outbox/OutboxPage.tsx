@@ -48,7 +48,7 @@ export function OutboxPage() {
             title="No mails yet"
             command={`atlas enqueue EMAIL_SEND --tenant ${tenant ?? "demo"} --input '{"to": "ann@example.com", "subject": "Hello", "text": "It works."}'`}
           >
-            With the provider `outbox`, the default of a new installation, every mail is written here instead of being sent.
+            With the provider <code>outbox</code>, the default of a new installation, every mail is written here instead of being sent.
           </EmptyState>
         }
       />

@@ -19,7 +19,7 @@ const KINDS: Record<string, string> = {
   attempts: "Their attempts",
   steps: "Steps of runs",
   events: "Events",
-  recurring: "Runs of recurring functions",
+  recurring: "Recurring runs",
 };
 
 /** For how many days finished things are kept: a tenant's own choice, else the default. The audit log keeps what happened. */
@@ -53,7 +53,7 @@ export function RetentionTab() {
   ];
   return (
     <Section title="Retention">
-      <p className="quiet">Finished things are removed when they are older. Dead letters and the audit log stay.</p>
+      <p className="quiet">Finished jobs, runs and events are removed when they are older. Dead letters and the audit log stay.</p>
       <DataTable
         label="retention"
         inline

@@ -36,7 +36,7 @@ export function SessionsTab() {
     {
       key: "subject",
       header: "Who",
-      width: "minmax(140px, 1.4fr)",
+      width: "minmax(180px, 1.4fr)",
       cell: (one) => (
         <>
           <span className="truncate">{one.subject}</span>
@@ -44,25 +44,25 @@ export function SessionsTab() {
         </>
       ),
     },
-    { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
-    { key: "prefix", header: "Token", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
+    { key: "role", header: "Role", width: "100px", cell: (one) => one.role },
+    { key: "prefix", header: "Token", width: "84px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
     {
       key: "browser",
       header: "Browser",
-      width: "minmax(120px, 1fr)",
+      width: "minmax(112px, 1fr)",
       wideOnly: true,
       cell: (one) => <span className="truncate">{one.browser ?? "unknown"}</span>,
     },
     {
       key: "address",
       header: "Address",
-      width: "minmax(104px, 0.8fr)",
+      width: "minmax(96px, 0.8fr)",
       wideOnly: true,
       cell: (one) => <span className="mono truncate">{one.address ?? "erased"}</span>,
     },
-    { key: "since", header: "Signed in", width: "110px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
-    { key: "seen", header: "Last seen", width: "110px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
-    { key: "ends", header: "Ends", width: "100px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
+    { key: "since", header: "Signed in", width: "92px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "seen", header: "Last seen", width: "92px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
+    { key: "ends", header: "Ends", width: "80px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
     {
       key: "end",
       header: "",
