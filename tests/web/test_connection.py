@@ -2,12 +2,21 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
+import httpx
+import pytest
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from atlas.api.http import page_files
+from tests.cli.conftest import environment
+from tests.support import ROOT, free_port
 from tests.web.conftest import Visit
+from tests.web.site import Site
 
 SILENT_MS = 16_000
 BUSY = {
@@ -98,3 +107,36 @@ def test_a_busy_server_is_named_with_the_time_of_the_next_try(visit: Visit):
     busy.get_by_role("button", name="Try now").click()
     expect(busy).to_have_count(0)
     expect(page.get_by_role("heading", name="Atlas is busy")).to_have_count(0)
+
+
+@pytest.fixture
+def server(site: Site) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """An API of the site that is a process of its own, and its address."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    argv = [sys.executable, "-m", "atlas.cli.main", "api", "--port", str(port)]
+    environ = environment(site.home, DATABASE_URL=site.url, ATLAS_LOG_LEVEL="error")
+    process = subprocess.Popen(argv, cwd=ROOT, env=environ)
+
+    with httpx.Client(transport=httpx.HTTPTransport(retries=8)) as client:
+        client.get(f"{address}/healthz")
+    yield process, address
+    process.send_signal(signal.SIGCONT)
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.mark.long
+def test_a_page_says_that_a_stopped_server_does_not_answer(server: tuple[subprocess.Popen[bytes], str], visit: Visit):
+    process, address = server
+    page = visit("/")
+    # A session holds for every process of the API.
+    page.goto(f"{address}/jobs")
+    live, content = page.locator("[data-live]"), page.locator("main")
+    expect(live).to_have_attribute("data-live", "live")
+    process.send_signal(signal.SIGSTOP)
+    expect(live).to_have_text(re.compile(r"no answer for (1[5-9]|[2-9]\d) s"), timeout=40_000)
+    expect(content).to_have_css("filter", "grayscale(1)")
+    process.send_signal(signal.SIGCONT)
+    expect(live).to_have_attribute("data-live", "live", timeout=40_000)
+    expect(content).to_have_css("filter", "none")
