@@ -33,7 +33,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     expect(row).to_contain_text(re.compile("waiting for approval, expires in 3 h"))
     decider.goto(f"/runs/{run_id}")
     decider.get_by_role("status").get_by_role("button", name="Approve").click()
-    asked = decider.get_by_role("dialog", name="Approve “Pay ann@example.com?”?")
+    asked = decider.get_by_role("dialog", name="Approve: Pay ann@example.com?")
     for fact in ("acme", "payout", "in code", "tenant_admin@acme", "0.00"):
         expect(asked.get_by_text(fact).first).to_be_visible()
     # The amount is there once: what the workflow adds is not the input again.
@@ -48,7 +48,7 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     expect(panel.get_by_role("group", name="input")).to_contain_text("1250")
     assert serious_violations(decider) == []
     panel.get_by_role("button", name="Approve").click()
-    asked = decider.get_by_role("dialog", name="Approve “Pay ann@example.com?”?")
+    asked = decider.get_by_role("dialog", name="Approve: Pay ann@example.com?")
     expect(asked.get_by_role("group", name="input")).to_contain_text("1250")
     asked.get_by_label("Comment").fill(NOT_HTML)
     asked.get_by_role("button", name="Approve it").click()
@@ -84,4 +84,4 @@ def test_a_run_is_signaled_and_canceled(visit: Visit):
     expect(page.get_by_text("Sent; no step waits for it yet", exact=True)).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the run").click()
-    expect(page.get_by_text("It was canceled.")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Canceled. Completed steps are not undone.")).to_be_visible(timeout=30_000)

@@ -78,7 +78,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
   return (
     <ConfirmDialog
       onClose={onClose}
-      title={`${verb} “${approval.title}”?`}
+      title={`${verb}: ${approval.title}`}
       description={
         approve ? "Check the input before you approve. This cannot be undone." : "The run receives the rejection. This cannot be undone."
       }

@@ -1,6 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { CircleAlert, CircleCheck } from "lucide-react";
+import { useState } from "react";
 import type { Schemas } from "@/api/client";
+import { Button } from "@/components/Button";
 import { Section } from "@/components/Page";
 import { Skeleton } from "@/components/Skeleton";
 import { Sentence } from "@/components/Sentence";
@@ -27,10 +29,16 @@ function Nothing() {
   );
 }
 
+/** How many of a kind are shown at first: many types without a worker do not hide the rest. */
+const FEW = 4;
+
 function List({ needs }: { needs: readonly Need[] }) {
+  const [showsAll, setShowsAll] = useState(false);
+  const isFew = (need: Need, at: number): boolean => needs.slice(0, at).filter((other) => other.kind === need.kind).length < FEW;
+  const shown = showsAll ? needs : needs.filter(isFew);
   return (
     <ul className={styles.rows}>
-      {needs.map((need) => (
+      {shown.map((need) => (
         <li key={`${need.kind} ${need.message}`} className={styles.row} data-kind={need.kind}>
           <CircleAlert size={14} className={styles.alert} aria-hidden />
           <span className={styles.text}>
@@ -44,6 +52,13 @@ function List({ needs }: { needs: readonly Need[] }) {
           <WhereToGo need={need} />
         </li>
       ))}
+      {shown.length < needs.length && (
+        <li className={styles.row}>
+          <Button kind="ghost" onClick={() => setShowsAll(true)}>
+            Show {needs.length - shown.length} more
+          </Button>
+        </li>
+      )}
     </ul>
   );
 }
