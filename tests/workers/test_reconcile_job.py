@@ -54,6 +54,7 @@ async def test_a_job_of_the_tenant_that_may_reports_the_differences(pool: Any, g
     assert "The jobs of tenant system may not reconcile stripe." in error
 
 
+@pytest.mark.timeout(1800 if PROOF else 300)
 @pytest.mark.usefixtures("registry")
 async def test_every_fault_of_a_provider_is_a_doubt_and_what_was_made_is_settled_by_its_list(
     pool: Any, database_url: str, given: Any, options: Any
