@@ -164,8 +164,8 @@ OPENERS = (
     *(("/approvals?open={approval}", "Approve"), ("/effects", "It was made: stripe.charge")),
     *(
         ("/schedules", "New trigger"),
-        ("/schedules?trigger={trigger}", "Edit"),
-        ("/schedules?trigger={trigger}", "Remove"),
+        ("/schedules?trigger={trigger}", "Edit the trigger"),
+        ("/schedules?trigger={trigger}", "Remove the trigger"),
     ),
     *(("/schedules?trigger={trigger}", "Fire now"), ("/schedules?tab=events", "Publish an event")),
     *(("/workers?tab=hosts", "Add a host"), ("/workers?tab=hosts&host={host}", "Rename")),
