@@ -4,7 +4,7 @@ import re
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
@@ -183,3 +183,46 @@ def test_a_view_is_kept_and_another_person_opens_it(site: Site, visit: Visit, te
     expect(other.get_by_role("button", name="Views", exact=True)).to_be_visible()
     find(other, "broken", re.compile("Broken reports View of Jobs"))
     expect(other.get_by_text("last 24 hours")).to_be_visible()
+
+
+def active_row(page: Page) -> Locator:
+    """The row that a screen reader reads: the focus is on its grid."""
+    name = page.get_by_role("grid").get_attribute("aria-activedescendant")
+    return page.locator(f"[id='{name}']")
+
+
+@pytest.mark.long
+def test_a_screen_reader_reads_what_the_walk_of_the_docs_says(site: Site, visit: Visit, tenant: UUID):
+    given_jobs(site, NewJob("report.build", {"name": "heard", "fails": True}, tenant))
+    page = visit("/?tenant=night")
+    expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+    keys(page, "Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    keys(page, "Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    keys(page, "g", "j")
+    expect(page.get_by_role("status", name="Page")).to_have_text("Jobs")
+    grid = page.get_by_role("grid", name="Jobs")
+    expect(grid.get_by_text("the report heard has no data")).to_be_visible()
+    grid.focus()
+    keys(page, "j")
+    expect(active_row(page)).to_have_accessible_name(
+        re.compile(r"dead letter report\.build .* the report heard has no data")
+    )
+    keys(page, "o")
+    panel = page.get_by_role("dialog", name="report.build")
+    expect(panel).to_be_focused()
+    expect(panel.get_by_role("status").first).to_contain_text("Dead-lettered after 1 attempt")
+    keys(page, "Escape")
+    expect(grid).to_be_focused()
+    keys(page, "r")
+    dialog = page.get_by_role("dialog", name="Retry 1 job?")
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    keys(page, "Enter")
+    expect(page.get_by_role("status").filter(has_text=re.compile("Retr|queued again")).first).to_be_attached()
+    keys(page, "Control+k")
+    expect(page.get_by_role("combobox", name="Find a job, run, page or action")).to_be_focused()
+    page.keyboard.type("audit")
+    expect(page.get_by_role("option", selected=True)).to_have_accessible_name(re.compile("Audit"))
+    keys(page, "Enter")
+    expect(page.get_by_role("status", name="Page")).to_have_text("Audit")

@@ -14,6 +14,7 @@ import { useTenant } from "@/session/tenant";
 import styles from "./AppFrame.module.css";
 import { KeyboardHelp } from "./KeyboardHelp";
 import { OfflineBanner } from "./OfflineBanner";
+import { PageName } from "./PageName";
 import { Palette } from "./Palette";
 import { PaletteProvider } from "./paletteState";
 import { ShortcutProvider, useShortcut } from "./shortcuts";
@@ -81,6 +82,7 @@ function Frame() {
       </nav>
       {drawer && <button type="button" className={styles.shade} aria-label="Close the menu" onClick={() => setDrawer(false)} />}
       <div className={styles.main}>
+        <PageName />
         <OfflineBanner />
         <UpdateBanner />
         <BusyBanner />
