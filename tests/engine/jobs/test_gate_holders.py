@@ -28,11 +28,6 @@ from atlas.engine.workflows import intents
 intents.load_intents = freeze
 await intents._decide(conn, [uuid4()])
 """,
-    "fires schedules, in the version before": """
-async with conn.transaction():
-    await conn.fetchrow("select * from atlas.begin_firing()")
-    await freeze()
-""",
     "claims in a transaction": """
 from atlas.engine.jobs.claim import Claimant, claim
 async with conn.transaction():

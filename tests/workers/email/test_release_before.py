@@ -1,4 +1,4 @@
-"""Mails that a program of the release before has begun, in its own ledger, and programs of both releases on one mail."""
+"""Mails that a program of the release before has begun, in its own ledger."""
 
 import pytest
 
@@ -80,25 +80,3 @@ async def test_a_send_slot_is_kept(post, server):
     assert [tuple(row) for row in await post.pool.fetch("select slot_at, pace from atlas.mail_slots")] == [
         (waiting["slot_at"], "resend")
     ]
-
-
-async def test_a_program_of_the_release_before_leaves_what_this_one_has_begun(post, server):
-    """Its own ledger says nothing about the mail: it would send it again."""
-    post.use("resend")
-    server.play("resend", Play(cut=True, deliver=True))
-    job_id = await post.enqueue()
-    await post.run(job_id)
-    await post.pool.execute(
-        "update atlas.jobs set status = 'running', claimed_by = 'old', attempt_count = 2, next_retry_at = null,"
-        " lease_expires_at = clock_timestamp() + interval '1 minute' where id = $1",
-        job_id,
-    )
-
-    row = await post.pool.fetchrow(
-        "select * from atlas.mail_begin($1, 'old', 2, 'resend', 'a@example.org', array['resend'], array[100], array[1], 1.0)",
-        job_id,
-    )
-
-    # It waits longer than a second for a send slot, so the job goes back to the queue.
-    assert (row["held"], row["wait"] > 10) == (True, True)
-    assert await post.pool.fetchval("select count(*) from atlas.mail_ledger") == 0
