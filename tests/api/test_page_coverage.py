@@ -39,6 +39,7 @@ EXCEPTIONS = {
 METHODS = ("get", "post", "put", "patch", "delete")
 CONSTANT = re.compile(r'const ([A-Z_]+) = "(/[^"]+)"')
 CALL = re.compile(r'client\.(GET|POST|PUT|PATCH|DELETE)\(\s*(?:"([^"]+)"|([A-Z_]+))')
+LIST = re.compile(r'useList\(\s*(?:"(/[^"]+)"|([A-Z_]+))')
 HOOK = re.compile(r'"(get|post|put|patch|delete)",\s*(?:"(/[^"]+)"|([A-Z_]+))')
 # Addresses of downloads, frames and the live socket, which are read without the typed client.
 ADDRESS = re.compile(r"(?:`|new URL\(\")(/api/v1/(?:\$\{[^}]*\}|[^`\"?$])*)")
@@ -54,6 +55,7 @@ def called_by_pages() -> set[tuple[str, str]]:
         constants = shared | dict(CONSTANT.findall(source))
         for method, path, name in [*CALL.findall(source), *HOOK.findall(source)]:
             calls.add((method.lower(), _blank(path or constants.get(name, ""))))
+        calls |= {("get", _blank(path or constants.get(name, ""))) for path, name in LIST.findall(source)}
         calls |= {("get", _blank(re.sub(r"\$\{[^}]*\}", "{}", path))) for path in ADDRESS.findall(source)}
     return calls
 

@@ -1,16 +1,26 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
+import { client } from "./client";
+import type { paths } from "./schema";
 
-interface PageOf<Item> {
+type ListOf<Path extends keyof paths> = paths[Path] extends { get: { responses: { 200: { content: { "application/json": infer Page } } } } }
+  ? Page extends { items: (infer Item)[]; next_cursor?: string | null }
+    ? Item
+    : never
+  : never;
+
+/** The addresses of lists that are read page by page. */
+type ListPath = { [Path in keyof paths]: [ListOf<Path>] extends [never] ? never : Path }[keyof paths];
+type Filters<Path extends ListPath> = paths[Path] extends { get: { parameters: { query?: infer Query } } } ? Query & object : never;
+
+interface Page<Item> {
   items: Item[];
   next_cursor?: string | null;
 }
 
-interface Cursor {
-  cursor?: string;
-}
-
-interface PageOptions {
+interface ListOptions {
+  /** What the address names. */
+  path?: Record<string, string>;
   /** Read again after events of these kinds. */
   live?: string[];
   refetchInterval?: number;
@@ -20,15 +30,21 @@ interface PageOptions {
   refetchOnWindowFocus?: boolean;
 }
 
-/** A list of the API, page by page: `read` asks for the page at a cursor. */
-export function usePages<Item>(
-  key: readonly unknown[],
-  read: (at: Cursor) => Promise<PageOf<Item> | undefined>,
-  { live = [], ...options }: PageOptions = {},
+const PAGE = 100;
+
+/** A list of the API, page by page. */
+export function useList<Path extends ListPath>(
+  address: Path,
+  filters: Filters<Path>,
+  { path = {}, live = [], ...options }: ListOptions = {},
 ) {
+  const get = client.GET as (address: Path, init: object) => Promise<{ data?: Page<ListOf<Path>> }>;
   const pages = useInfiniteQuery({
-    queryKey: key,
-    queryFn: async ({ pageParam }) => (await read(pageParam === null ? {} : { cursor: pageParam })) ?? { items: [] },
+    queryKey: ["get", address, filters, path],
+    queryFn: async ({ pageParam: cursor }) => {
+      const query = { limit: PAGE, ...filters, ...(cursor !== null && { cursor }) };
+      return (await get(address, { params: { path, query } })).data ?? { items: [] };
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     meta: { live },

@@ -27,6 +27,11 @@ export function Button({ kind = "plain", busy = false, icon, children, className
   );
 }
 
+/** A button for one of the things that can be done with a row. */
+export function Action(props: ButtonProps) {
+  return <Button kind="ghost" {...props} />;
+}
+
 interface IconButtonProps extends Omit<ComponentProps<"button">, "aria-label" | "title"> {
   /** What it does, for those who do not see the icon. */
   label: string;

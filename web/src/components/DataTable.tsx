@@ -5,7 +5,7 @@ import { toServerTime } from "@/format/clock";
 import { cx } from "@/format/words";
 import { ROW_HEIGHTS, useDensity } from "@/frame/appearance";
 import { useShortcut } from "@/frame/shortcuts";
-import { Button } from "./Button";
+import { Action } from "./Button";
 import styles from "./DataTable.module.css";
 import { ProblemView } from "./ProblemView";
 import { Skeleton } from "./Skeleton";
@@ -23,7 +23,10 @@ const AHEAD = 10;
 export interface Column<Row> {
   key: string;
   header: string;
-  cell: (row: Row) => ReactNode;
+  cell?: (row: Row) => ReactNode;
+  /** In place of a cell: one line of text, cut off where the column ends. */
+  text?: (row: Row) => string | null | undefined;
+  look?: "mono" | "quiet" | "mono quiet";
   /** A CSS grid track: "120px", "minmax(160px, 2fr)". */
   width?: string;
   align?: "start" | "end";
@@ -95,9 +98,7 @@ function Stale({ query }: { query: TableQuery }) {
   return (
     <p className={styles.stale} role="status">
       Last updated <Time at={toServerTime(query.dataUpdatedAt)} />, {query.isError ? "and the last try failed" : "reconnecting"}
-      <Button kind="ghost" onClick={() => void query.refetch()}>
-        Try now
-      </Button>
+      <Action onClick={() => void query.refetch()}>Try now</Action>
     </p>
   );
 }
@@ -119,6 +120,10 @@ function useColumns<Row>(
     const least = widths.reduce((sum, width) => sum + Number(/\d+/.exec(width)?.[0] ?? 0), 0);
     return { shown: columns, isCards, grid: { gridTemplateColumns: widths.join(" ") }, least };
   }, [columns, isCards, chooses]);
+}
+
+function contentOf<Row>({ cell, text, look }: Column<Row>, row: Row): ReactNode {
+  return text === undefined ? cell?.(row) : <span className={cx("truncate", look)}>{text(row)}</span>;
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
@@ -294,10 +299,10 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
                 <div key={column.key} role="gridcell" className={cx(styles.cell, column.align === "end" && styles.end)}>
                   {isCards ? (
                     <Named column={column} isLead={at < LEADS}>
-                      {column.cell(row)}
+                      {contentOf(column, row)}
                     </Named>
                   ) : (
-                    column.cell(row)
+                    contentOf(column, row)
                   )}
                 </div>
               ))}

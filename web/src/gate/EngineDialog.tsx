@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client } from "@/api/client";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
 
@@ -22,7 +22,7 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
     },
   });
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={enabled ? "Switch the engine on?" : "Switch the engine off?"}
       description={
@@ -32,9 +32,7 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
       }
       action={enabled ? "Switch on" : "Switch off"}
       danger={!enabled}
-      busy={change.isPending}
-      error={change.error}
-      onConfirm={() => change.mutate()}
+      change={change}
     >
       <TextField
         label="Reason"
@@ -44,6 +42,6 @@ export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: 
         placeholder="new policies"
         onChange={setReason}
       />
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

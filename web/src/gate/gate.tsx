@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { DurationField } from "@/components/DurationField";
 import { Switch, TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
@@ -66,7 +66,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
         ? "1 running job will finish."
         : `${plural(running, "running job")} will finish.`;
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={online ? "Bring Atlas online?" : "Take Atlas offline?"}
       description={
@@ -76,9 +76,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       }
       action={online ? "Bring online" : "Take offline"}
       danger={!online}
-      busy={change.isPending}
-      error={change.error}
-      onConfirm={() => change.mutate()}
+      change={change}
     >
       <TextField
         label="Reason"
@@ -89,6 +87,6 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
         onChange={setReason}
       />
       {!online && <DurationField endless="Until someone brings it online" seconds={seconds} onChange={setSeconds} />}
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 import { client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { useToast } from "@/components/Toast";
 import { EngineDialog } from "@/gate/EngineDialog";
 import { GateDialog } from "@/gate/gate";
@@ -97,16 +97,14 @@ function Confirmed({ about, verb, target, onClose }: { about: string; verb: stri
     },
   });
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={verb === "retry" ? `Retry the ${about}?` : title}
       description={
         verb === "retry" && about === "run" ? "Completed steps keep their results; the run continues at the failed step." : description
       }
       action={LABELS[verb] ?? "OK"}
-      busy={change.isPending}
-      error={change.error}
-      onConfirm={() => change.mutate()}
+      change={change}
     />
   );
 }

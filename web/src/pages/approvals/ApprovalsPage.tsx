@@ -1,6 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -21,21 +21,15 @@ const PAGE = 50;
 
 const COLUMNS: Column<Approval>[] = [
   { key: "status", header: "Status", width: "112px", cell: (one) => <StatusChip status={one.status} /> },
-  { key: "title", header: "Question", width: "minmax(180px, 3fr)", cell: (one) => <span className="truncate">{one.title}</span> },
+  { key: "title", header: "Question", width: "minmax(180px, 3fr)", text: (one) => one.title },
   {
     key: "kind",
     header: "About",
     width: "minmax(100px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="truncate">{one.kind === "intent" ? "a request" : `step ${one.step ?? ""}`}</span>,
+    text: (one) => (one.kind === "intent" ? "a request" : `step ${one.step ?? ""}`),
   },
-  {
-    key: "by",
-    header: "Requested by",
-    width: "minmax(120px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.requested_by}</span>,
-  },
+  { key: "by", header: "Requested by", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.requested_by },
   { key: "created", header: "Requested", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
   {
     key: "expires",
@@ -52,12 +46,7 @@ const COLUMNS: Column<Approval>[] = [
 export function ApprovalsPage() {
   const { status = "pending", open } = useSearch({ from: "/approvals" });
   const navigate = useNavigate({ from: "/approvals" });
-  const query = { status, tenant: useTenant(), limit: PAGE };
-  const approvals = usePages(
-    ["approvals", query],
-    async (at) => (await client.GET("/api/v1/approvals", { params: { query: { ...query, ...at } } })).data,
-    { live: ["run"] },
-  );
+  const approvals = useList("/api/v1/approvals", { status, tenant: useTenant(), limit: PAGE }, { live: ["run"] });
   const columns = useWithTenant(COLUMNS, approvals.rows);
   const show = (id: string | undefined): void =>
     void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });

@@ -1,16 +1,15 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Check, X } from "lucide-react";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
-import { useToast } from "@/components/Toast";
 import { money } from "@/format/numbers";
 import { MANAGERS, useCan, useSession } from "@/session/session";
+import { useChange } from "@/pages/settings/useChange";
 import { useTenant } from "@/session/tenant";
 import styles from "./Approvals.module.css";
 
@@ -58,25 +57,24 @@ interface DecisionDialogProps {
 /** Shows for whom and for what the decision is, exactly, and asks once more. */
 function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogProps) {
   const tenant = useTenant();
-  const queries = useQueryClient();
-  const toast = useToast();
   const [comment, setComment] = useState("");
-  const decide = useMutation({
-    mutationFn: async () => {
+  const decide = useChange(
+    async () => {
       const body = { approve, comment: comment.trim() === "" ? null : comment.trim(), input_hash: approval.input_hash };
       const params = { path: { approval_id: approval.id }, query: { tenant } };
       return (await client.POST("/api/v1/approvals/{approval_id}/decision", { params, body })).data;
     },
-    onSuccess: async (decided) => {
-      toast(decided?.status === "approved" ? "Approved: the run continues" : "Rejected");
-      await queries.invalidateQueries();
-      onClose();
-      onDone?.();
+    {
+      done: (_, decided) => (decided?.status === "approved" ? "Approved: the run continues" : "Rejected"),
+      onDone: () => {
+        onClose();
+        onDone?.();
+      },
     },
-  });
+  );
   const verb = approve ? "Approve" : "Reject";
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={`${verb}: ${approval.title}`}
       description={
@@ -84,9 +82,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
       }
       action={`${verb} it`}
       danger={!approve}
-      busy={decide.isPending}
-      error={decide.error}
-      onConfirm={() => decide.mutate()}
+      change={decide}
     >
       <Facts>
         <Fact name="Tenant">{approval.tenant ?? approval.tenant_id}</Fact>
@@ -100,7 +96,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
       </Facts>
       <Content approval={approval} />
       <TextField label="Comment" hint="Recorded in the audit log with your name." value={comment} maxLength={2000} onChange={setComment} />
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }
 

@@ -17,19 +17,9 @@ type Activity = Schemas["AccessActivity"];
 
 const CREDENTIALS: readonly Column<Credential>[] = [
   { key: "kind", header: "Kind", width: "88px", cell: (one) => one.kind },
-  {
-    key: "subject",
-    header: "Subject",
-    width: "minmax(140px, 2fr)",
-    cell: (one) => <span className="truncate">{one.subject}</span>,
-  },
-  { key: "role", header: "Role", width: "minmax(100px, 1fr)", cell: (one) => <span className="truncate">{one.role}</span> },
-  {
-    key: "scope",
-    header: "Limited to",
-    wideOnly: true,
-    cell: (one) => <span className="truncate quiet">{one.scope ?? ""}</span>,
-  },
+  { key: "subject", header: "Subject", width: "minmax(140px, 2fr)", text: (one) => one.subject },
+  { key: "role", header: "Role", width: "minmax(100px, 1fr)", text: (one) => one.role },
+  { key: "scope", header: "Limited to", wideOnly: true, text: (one) => one.scope ?? "", look: "quiet" },
   {
     key: "used",
     header: "Last used",
@@ -48,8 +38,8 @@ const CREDENTIALS: readonly Column<Credential>[] = [
 ];
 
 const ACTIVITY: readonly Column<Activity>[] = [
-  { key: "actor", header: "Actor", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.actor_id}</span> },
-  { key: "action", header: "Action", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.action}</span> },
+  { key: "actor", header: "Actor", width: "minmax(140px, 2fr)", text: (one) => one.actor_id },
+  { key: "action", header: "Action", width: "minmax(140px, 2fr)", text: (one) => one.action, look: "mono" },
   { key: "count", header: "Times", width: "80px", align: "end", cell: (one) => whole(one.count) },
   { key: "last", header: "Last", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.last_at} /> },
 ];

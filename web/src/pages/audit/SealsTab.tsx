@@ -1,5 +1,5 @@
-import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { api, type Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
@@ -23,25 +23,16 @@ const SEALS: Column<Schemas["AuditSeal"]>[] = [
 const CHECKPOINTS: Column<Schemas["AuditCheckpoint"]>[] = [
   { key: "size", header: "Tree", width: "96px", align: "end", cell: (one) => whole(one.size) },
   { key: "at", header: "Signed", width: "120px", cell: (one) => <Time at={one.signed_at} /> },
-  { key: "key", header: "Key", cell: (one) => <span className="mono truncate">{one.key_name}</span> },
-  { key: "root", header: "Root", wideOnly: true, cell: (one) => <span className="mono truncate">{one.note.split("\n")[2] ?? ""}</span> },
+  { key: "key", header: "Key", text: (one) => one.key_name, look: "mono" },
+  { key: "root", header: "Root", wideOnly: true, text: (one) => one.note.split("\n")[2] ?? "", look: "mono" },
 ];
 
 /** The seals and the signed checkpoints, newest first, and the keys that verify them. */
 export function SealsTab() {
   const tenant = useTenant();
-  const query = { tenant, limit: LIMIT };
   const poll = { refetchInterval: 5000 };
-  const { rows: sealRows, ...seals } = usePages(
-    ["get", "/api/v1/audit/seals", query],
-    async (at) => (await client.GET("/api/v1/audit/seals", { params: { query: { ...query, cursor: numberOf(at) } } })).data,
-    poll,
-  );
-  const { rows: noteRows, ...checkpoints } = usePages(
-    ["get", "/api/v1/audit/checkpoints"],
-    async (at) => (await client.GET("/api/v1/audit/checkpoints", { params: { query: { limit: LIMIT, cursor: numberOf(at) } } })).data,
-    poll,
-  );
+  const { rows: sealRows, ...seals } = useList("/api/v1/audit/seals", { tenant, limit: LIMIT }, poll);
+  const { rows: noteRows, ...checkpoints } = useList("/api/v1/audit/checkpoints", { limit: LIMIT }, poll);
   const keys = api.useQuery("get", "/api/v1/audit/key", { parseAs: "text" });
   return (
     <div className={styles.sections}>
@@ -77,9 +68,4 @@ export function SealsTab() {
       </Section>
     </div>
   );
-}
-
-/** The cursor of these lists is the number of a row. */
-function numberOf({ cursor }: { cursor?: string }): number | null {
-  return cursor === undefined ? null : Number(cursor);
 }

@@ -26,7 +26,7 @@ const CHIPS: Record<Verification["status"], string> = {
 const COLUMNS: Column<Verification>[] = [
   { key: "status", header: "Result", width: "110px", cell: (one) => <StatusChip status={CHIPS[one.status]} label={one.status} /> },
   { key: "progress", header: "Rows", width: "minmax(140px, 1fr)", cell: (one) => <Progress one={one} /> },
-  { key: "by", header: "Started by", wideOnly: true, cell: (one) => <span className="truncate">{one.started_by}</span> },
+  { key: "by", header: "Started by", wideOnly: true, text: (one) => one.started_by },
   { key: "at", header: "Updated", width: "110px", cell: (one) => <Time at={one.updated_at} /> },
 ];
 

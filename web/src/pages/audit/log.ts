@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { useTenant } from "@/session/tenant";
 import { isSet } from "@/components/timeRange";
 import { useFixedBounds } from "@/components/TimeRangeFilter";
@@ -38,18 +38,14 @@ export function useLog(search: AuditSearch) {
   const queries = useQueryClient();
   const tail = useTail(key, filters, until === undefined, () => void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit"] }));
   const query = { ...filters, since, until, limit: PAGE };
-  const { rows: older, ...pages } = usePages(
-    ["get", "/api/v1/audit", query],
-    async (at) => (await client.GET("/api/v1/audit", { params: { query: { ...query, ...at } } })).data,
-    {
-      // The place to follow from is known first: so no row is missed between the two.
-      enabled: until !== undefined || tail.place !== undefined,
-      // New rows come by following the log, for as long as it is shown.
-      staleTime: Infinity,
-      gcTime: 0,
-      refetchOnWindowFocus: false,
-    },
-  );
+  const { rows: older, ...pages } = useList("/api/v1/audit", query, {
+    // The place to follow from is known first: so no row is missed between the two.
+    enabled: until !== undefined || tail.place !== undefined,
+    // New rows come by following the log, for as long as it is shown.
+    staleTime: Infinity,
+    gcTime: 0,
+    refetchOnWindowFocus: false,
+  });
   const entries = useMemo(() => merged(tail.rows, older ?? []), [tail.rows, older]);
   const seals = useSealNumbers(entries, filters, since, until);
   const sealed = useMemo(

@@ -1,6 +1,5 @@
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { client } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Select } from "@/components/Form";
@@ -19,7 +18,7 @@ import styles from "./Effects.module.css";
 
 const COLUMNS: Column<Effect>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <StatusChip status={one.state} /> },
-  { key: "name", header: "Name", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{visible(one.name)}</span> },
+  { key: "name", header: "Name", width: "minmax(120px, 1fr)", text: (one) => visible(one.name) },
   {
     key: "job",
     header: "Job",
@@ -30,13 +29,13 @@ const COLUMNS: Column<Effect>[] = [
       </Link>
     ),
   },
-  { key: "tenant", header: "Tenant", width: "112px", wideOnly: true, cell: (one) => <span className="truncate">{one.tenant}</span> },
+  { key: "tenant", header: "Tenant", width: "112px", wideOnly: true, text: (one) => one.tenant },
   {
     key: "reference",
     header: "Reference",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="truncate">{visible([one.reference, ...one.other_references].filter(Boolean).join(", "))}</span>,
+    text: (one) => visible([one.reference, ...one.other_references].filter(Boolean).join(", ")),
   },
   { key: "called", header: "Called", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.intended_at} /> },
   { key: "settle", header: "", width: "232px", align: "end", cell: (one) => <SettleButtons effect={one} /> },
@@ -70,10 +69,9 @@ export function EffectsPage() {
 /** First those of which nobody knows whether they were made. */
 function Effects({ onChange }: { onChange: (change: EffectsSearch) => void }) {
   const { state = "unknown", provider } = useSearch({ from: "/effects" });
-  const query = { tenant: useTenant(), state: state === "all" ? undefined : state, provider, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/effects", query],
-    async (at) => (await client.GET("/api/v1/effects", { params: { query: { ...query, ...at } } })).data,
+  const pages = useList(
+    "/api/v1/effects",
+    { tenant: useTenant(), state: state === "all" ? undefined : state, provider },
     { live: ["job"], refetchInterval: 30_000 },
   );
   return (

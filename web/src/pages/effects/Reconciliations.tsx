@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { DataTable, type Column } from "@/components/DataTable";
 import { SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -24,12 +24,7 @@ const MEANINGS: Record<string, string> = {
 
 const COLUMNS: readonly Column<Report>[] = [
   { key: "state", header: "State", width: "124px", cell: (report) => <State report={report} /> },
-  {
-    key: "provider",
-    header: "Provider",
-    width: "minmax(120px, 1fr)",
-    cell: (report) => <span className="truncate">{report.provider}</span>,
-  },
+  { key: "provider", header: "Provider", width: "minmax(120px, 1fr)", text: (report) => report.provider },
   { key: "differences", header: "Differences", width: "96px", align: "end", cell: (report) => whole(report.differences) },
   { key: "doubt", header: "In doubt", width: "88px", align: "end", wideOnly: true, cell: (report) => whole(report.in_doubt) },
   { key: "effects", header: "Effects", width: "88px", align: "end", wideOnly: true, cell: (report) => whole(report.effects) },
@@ -49,11 +44,7 @@ function State({ report }: { report: Report }) {
 
 /** The last comparison of the effect ledger with each provider. */
 export function Reconciliations({ open, onOpen }: { open: string | undefined; onOpen: (provider: string | undefined) => void }) {
-  const { rows, ...query } = usePages(
-    ["get", REPORTS],
-    async (at) => (await client.GET(REPORTS, { params: { query: { limit: 100, ...at } } })).data,
-    { refetchInterval: 30_000 },
-  );
+  const { rows, ...query } = useList(REPORTS, {}, { refetchInterval: 30_000 });
   const report = rows?.find((one) => one.provider === open);
   return (
     <>

@@ -1,15 +1,14 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Button } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
-import { useToast } from "@/components/Toast";
 import { visible } from "@/format/visible";
 import { MANAGERS, useCan } from "@/session/session";
+import { useChange } from "@/pages/settings/useChange";
 import { useTenant } from "@/session/tenant";
 
 export type Effect = Schemas["Effect"];
@@ -42,25 +41,19 @@ export function SettleOf({ effectId }: { effectId: string }) {
 /** Shows what was called, and asks for the provider's reference. */
 function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean; onClose: () => void }) {
   const tenant = useTenant();
-  const queries = useQueryClient();
-  const toast = useToast();
   const [reference, setReference] = useState("");
-  const settle = useMutation({
-    mutationFn: async () => {
+  const settle = useChange(
+    async () => {
       const given = reference.trim() === "" ? null : reference.trim();
       const body = made ? { outcome: "done" as const, reference: given } : { outcome: "not_done" as const };
       return (
         await client.POST("/api/v1/effects/{effect_id}/settle", { params: { path: { effect_id: effect.id }, query: { tenant } }, body })
       ).data;
     },
-    onSuccess: async (settled) => {
-      toast(settled?.woken ? "Recorded: the job continues" : "Recorded");
-      await queries.invalidateQueries();
-      onClose();
-    },
-  });
+    { done: (_, settled) => (settled?.woken ? "Recorded: the job continues" : "Recorded"), onDone: onClose },
+  );
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={made ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
       description={
@@ -70,9 +63,7 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
       }
       action={made ? "It was made" : "It was not made"}
       danger={!made}
-      busy={settle.isPending}
-      error={settle.error}
-      onConfirm={() => settle.mutate()}
+      change={settle}
     >
       <Facts>
         <Fact name="Tenant">{visible(effect.tenant ?? effect.tenant_id)}</Fact>
@@ -84,6 +75,6 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
       </Facts>
       {Object.keys(effect.detail).length > 0 && <JsonView label="detail" value={effect.detail} />}
       {made && <TextField label="Reference" hint="The provider's id for it." value={reference} maxLength={2000} onChange={setReference} />}
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

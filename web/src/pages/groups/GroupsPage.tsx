@@ -2,8 +2,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { RotateCw, Square } from "lucide-react";
 import { useState } from "react";
-import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { api, type Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { SidePanel } from "@/components/Dialog";
@@ -29,22 +29,10 @@ type Group = Schemas["JobGroup"];
 
 const COLUMNS: readonly Column<Group>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <State group={one} /> },
-  { key: "name", header: "Group", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{nameOf(one)}</span> },
+  { key: "name", header: "Group", width: "minmax(140px, 2fr)", text: (one) => nameOf(one) },
   { key: "total", header: "Jobs", width: "80px", align: "end", cell: (one) => whole(one.total) },
-  {
-    key: "counts",
-    header: "By status",
-    width: "minmax(160px, 2fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate quiet">{countsOf(one)}</span>,
-  },
-  {
-    key: "then",
-    header: "Followed by",
-    width: "minmax(100px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.then_type ?? ""}</span>,
-  },
+  { key: "counts", header: "By status", width: "minmax(160px, 2fr)", wideOnly: true, text: (one) => countsOf(one), look: "quiet" },
+  { key: "then", header: "Followed by", width: "minmax(100px, 1fr)", wideOnly: true, text: (one) => one.then_type ?? "" },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
 ];
 
@@ -68,12 +56,7 @@ export function GroupsPage() {
   const navigate = useNavigate({ from: "/groups" });
   const show = (id: string | undefined): void =>
     void navigate({ search: (before) => ({ ...before, open: id }), replace: open !== undefined });
-  const query = { tenant: useTenant(), limit: 50 };
-  const pages = usePages(
-    ["get", "/api/v1/groups", query],
-    async (at) => (await client.GET("/api/v1/groups", { params: { query: { ...query, ...at } } })).data,
-    { live: ["job"], refetchInterval: 30_000 },
-  );
+  const pages = useList("/api/v1/groups", { tenant: useTenant(), limit: 50 }, { live: ["job"], refetchInterval: 30_000 });
   const columns = useWithTenant(COLUMNS, pages.rows);
   const makes = useCan(JOB_MAKERS);
   const [adding, setAdding] = useState(false);

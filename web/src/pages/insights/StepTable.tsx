@@ -19,7 +19,7 @@ interface StepTableProps {
 }
 
 const COLUMNS: readonly Column<StepTime>[] = [
-  { key: "step", header: "Step", width: "minmax(120px, 2fr)", cell: (one) => <span className="truncate">{one.step}</span> },
+  { key: "step", header: "Step", width: "minmax(120px, 2fr)", text: (one) => one.step },
   {
     key: "workflow",
     header: "Workflow",

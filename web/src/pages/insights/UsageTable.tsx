@@ -1,6 +1,6 @@
 import { useMemo } from "react";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { money, whole } from "@/format/numbers";
@@ -14,11 +14,7 @@ type Usage = Schemas["Usage"];
 /** Time and cost of finished attempts by tenant and job type: what a bill is made of. */
 export function UsageTable({ start, end }: { start: string | undefined; end: string | undefined }) {
   const tenant = useTenant();
-  const query = { tenant, start, end, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/usage", query],
-    async (at) => (await client.GET("/api/v1/usage", { params: { query: { ...query, ...at } } })).data,
-  );
+  const pages = useList("/api/v1/usage", { tenant, start, end });
   const slugs = useTenantSlugs(useMemo(() => (pages.rows ?? []).map((one) => one.tenant_id), [pages.rows]));
   const figure = (key: keyof Usage, header: string, shown: (one: Usage) => string): Column<Usage> => ({
     key,
@@ -39,7 +35,7 @@ export function UsageTable({ start, end }: { start: string | undefined; end: str
             cell: (one: Usage) => <span className="truncate">{slugs.get(one.tenant_id) ?? shortId(one.tenant_id)}</span>,
           },
         ]),
-    { key: "type", header: "Job type", width: "minmax(120px, 2fr)", cell: (one) => <span className="mono truncate">{one.job_type}</span> },
+    { key: "type", header: "Job type", width: "minmax(120px, 2fr)", text: (one) => one.job_type, look: "mono" },
     figure("runs", "Attempts", (one) => whole(one.runs)),
     figure("succeeded", "Succeeded", (one) => whole(one.succeeded)),
     figure("failed", "Failed", (one) => whole(one.failed)),

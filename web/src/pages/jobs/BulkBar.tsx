@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Button } from "@/components/Button";
+import { Action, Button } from "@/components/Button";
 import { serverNow } from "@/format/clock";
 import { plural, whole } from "@/format/numbers";
 import { useShortcut } from "@/frame/shortcuts";
@@ -46,13 +46,9 @@ export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: Bul
         </Button>
       ))}
       {canChooseAll && (
-        <Button kind="ghost" onClick={() => setEverything(!everything)}>
-          {all ? "Only those that are loaded" : "Choose all that match"}
-        </Button>
+        <Action onClick={() => setEverything(!everything)}>{all ? "Only those that are loaded" : "Choose all that match"}</Action>
       )}
-      <Button kind="ghost" onClick={onClear}>
-        Clear
-      </Button>
+      <Action onClick={onClear}>Clear</Action>
       {verb !== null && (
         <BulkDialog
           verb={verb}

@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Problem } from "@/api/problem";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, TextArea } from "@/components/Form";
 import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
@@ -88,15 +88,13 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
   };
   const wrongJson = !hasForm && !isObject(text);
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title="New job"
       description={type.description}
       action="Enqueue"
-      busy={make.isPending}
-      error={make.error}
+      change={make}
       disabled={wrongJson || (needsTenant && tenant === undefined)}
-      onConfirm={() => make.mutate()}
     >
       <div className={styles.two}>
         <Field label="Type">
@@ -123,7 +121,7 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
         <summary>Options</summary>
         <OptionFields options={options} onChange={setOptions} retries={type.max_retries} limit={type.input_limit} />
       </details>
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }
 

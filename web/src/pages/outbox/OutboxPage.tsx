@@ -1,8 +1,8 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
 import { useMemo } from "react";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Id } from "@/components/Id";
@@ -22,14 +22,7 @@ export function OutboxPage() {
   const search = useSearch({ from: "/outbox" });
   const navigate = useNavigate({ from: "/outbox" });
   const tenant = useTenant();
-  const filters = { tenant, limit: LIMIT };
-  const { rows, ...query } = usePages(
-    ["get", "/api/v1/outbox", filters],
-    async (at) => (await client.GET("/api/v1/outbox", { params: { query: { ...filters, ...at } } })).data,
-    {
-      live: ["job"],
-    },
-  );
+  const { rows, ...query } = useList("/api/v1/outbox", { tenant, limit: LIMIT }, { live: ["job"] });
   const columns = useColumns();
   return (
     <Page title="Outbox" fill about={<span className="quiet">Mails that were written instead of sent</span>}>
@@ -69,21 +62,15 @@ function useColumns(): Column<Mail>[] {
   const seesAll = useSeesAll();
   return useMemo(() => {
     const columns: (Column<Mail> | false)[] = [
-      { key: "to", header: "To", width: "minmax(140px, 1.2fr)", cell: (mail) => <span className="truncate">{mail.to}</span> },
+      { key: "to", header: "To", width: "minmax(140px, 1.2fr)", text: (mail) => mail.to },
       { key: "subject", header: "Subject", width: "minmax(140px, 2fr)", cell: (mail) => <Subject mail={mail} /> },
-      {
-        key: "from",
-        header: "From",
-        width: "minmax(140px, 1fr)",
-        wideOnly: true,
-        cell: (mail) => <span className="truncate quiet">{mail.sender}</span>,
-      },
+      { key: "from", header: "From", width: "minmax(140px, 1fr)", wideOnly: true, text: (mail) => mail.sender, look: "quiet" },
       seesAll && {
         key: "tenant",
         header: "Tenant",
         width: "110px",
         wideOnly: true,
-        cell: (mail) => <span className="truncate">{mail.tenant}</span>,
+        text: (mail) => mail.tenant,
       },
       { key: "job", header: "Job", width: "150px", wideOnly: true, cell: (mail) => <Id value={mail.job_id} /> },
       {

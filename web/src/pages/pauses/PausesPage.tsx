@@ -1,7 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { CirclePause } from "lucide-react";
-import { client } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -22,12 +21,7 @@ export function PausesPage() {
   const set = (changes: PausesSearch): void => void navigate({ search: ({ tenant }) => ({ tenant, ...changes }), replace: true });
   const manages = useCan(MANAGERS);
   const mayResume = useMayResume();
-  const query = { tenant: useTenant(), limit: 100 };
-  const pages = usePages(
-    ["get", PAUSES, query],
-    async (at) => (await client.GET("/api/v1/pauses", { params: { query: { ...query, ...at } } })).data,
-    { live: ["pause"], refetchInterval: 30_000 },
-  );
+  const pages = useList(PAUSES, { tenant: useTenant() }, { live: ["pause"], refetchInterval: 30_000 });
   const resumed = pages.rows?.find((one) => one.id === search.resume);
   const action = manages && (
     <Button kind="primary" icon={<CirclePause size={14} aria-hidden />} onClick={() => set({ new: "pause" })}>
@@ -36,33 +30,10 @@ export function PausesPage() {
   );
   const own: Column<Pause>[] = [
     { key: "kind", header: "Kind", width: "96px", cell: (one) => capitalized(nounOf(one.kind)) },
-    {
-      key: "name",
-      header: "Name",
-      width: "minmax(140px, 2fr)",
-      cell: (one) => <span className="truncate">{nameOf(one)}</span>,
-    },
-    {
-      key: "for",
-      header: "For",
-      width: "112px",
-      wideOnly: true,
-      cell: (one) => <span className="truncate quiet">{one.tenant ?? "all tenants"}</span>,
-    },
-    {
-      key: "reason",
-      header: "Reason",
-      width: "minmax(140px, 2fr)",
-      wideOnly: true,
-      cell: (one) => <span className="truncate">{one.reason ?? ""}</span>,
-    },
-    {
-      key: "by",
-      header: "Paused by",
-      width: "minmax(120px, 1fr)",
-      wideOnly: true,
-      cell: (one) => <span className="truncate">{one.by}</span>,
-    },
+    { key: "name", header: "Name", width: "minmax(140px, 2fr)", text: (one) => nameOf(one) },
+    { key: "for", header: "For", width: "112px", wideOnly: true, text: (one) => one.tenant ?? "all tenants", look: "quiet" },
+    { key: "reason", header: "Reason", width: "minmax(140px, 2fr)", wideOnly: true, text: (one) => one.reason ?? "" },
+    { key: "by", header: "Paused by", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.by },
     { key: "since", header: "Since", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.since} /> },
     {
       key: "until",

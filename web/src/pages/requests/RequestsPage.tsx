@@ -1,6 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -26,27 +26,10 @@ const COLUMNS: readonly Column<Request>[] = [
     width: "136px",
     cell: (one) => <StatusChip status={LOOKS[one.status] ?? one.status} label={spaced(one.status)} />,
   },
-  {
-    key: "workflow",
-    header: "Workflow",
-    width: "minmax(100px, 1fr)",
-    cell: (one) => <span className="truncate">{one.workflow}</span>,
-  },
-  {
-    key: "reason",
-    header: "Decision",
-    width: "minmax(160px, 2fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate quiet">{one.reason ?? ""}</span>,
-  },
+  { key: "workflow", header: "Workflow", width: "minmax(100px, 1fr)", text: (one) => one.workflow },
+  { key: "reason", header: "Decision", width: "minmax(160px, 2fr)", wideOnly: true, text: (one) => one.reason ?? "", look: "quiet" },
   { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (one) => <Id value={one.id} /> },
-  {
-    key: "by",
-    header: "Requested by",
-    width: "minmax(120px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.requested_by}</span>,
-  },
+  { key: "by", header: "Requested by", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.requested_by },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
 ];
 
@@ -55,10 +38,9 @@ export function RequestsPage() {
   const search = useSearch({ from: "/requests" });
   const navigate = useNavigate({ from: "/requests" });
   const set = (changes: RequestsSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }) });
-  const query = { status: search.status, workflow: search.workflow, tenant: useTenant(), limit: 50 };
-  const pages = usePages(
-    ["get", "/api/v1/intents", query],
-    async (at) => (await client.GET("/api/v1/intents", { params: { query: { ...query, ...at } } })).data,
+  const pages = useList(
+    "/api/v1/intents",
+    { status: search.status, workflow: search.workflow, tenant: useTenant(), limit: 50 },
     { live: ["run"] },
   );
   const columns = useWithTenant(COLUMNS, pages.rows);

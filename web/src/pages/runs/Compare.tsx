@@ -104,7 +104,7 @@ function Pairs({
 
 function columnsOf(run: Run, other: Run | undefined): Column<Pair>[] {
   return [
-    { key: "step", header: "Step", width: "minmax(120px, 2fr)", cell: (pair) => <span className="truncate">{pair.key}</span> },
+    { key: "step", header: "Step", width: "minmax(120px, 2fr)", text: (pair) => pair.key },
     { key: "left", header: "This run", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.left} run={run} /> },
     { key: "right", header: "Other run", width: "minmax(110px, 1fr)", cell: (pair) => <Outcome step={pair.right} run={other ?? run} /> },
     { key: "took", header: "Took", width: "90px", align: "end", wideOnly: true, cell: (pair) => tookOf(pair.left) },

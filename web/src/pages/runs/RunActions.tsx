@@ -1,14 +1,13 @@
-import { useMutation } from "@tanstack/react-query";
 import { GitFork, RotateCw, Send, Square } from "lucide-react";
 import { useState } from "react";
 import { client } from "@/api/client";
 import { Button } from "@/components/Button";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, TextArea, TextField } from "@/components/Form";
-import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
 import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
+import { useChange } from "@/pages/settings/useChange";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { ForkDialog } from "./ForkDialog";
@@ -93,39 +92,34 @@ export function RunVerbDialog({ runId, verb, onClose }: { runId: string; verb: R
 /** Sends an event to this run alone. */
 function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: string | undefined; onClose: () => void }) {
   const tenant = useTenant();
-  const toast = useToast();
   const [name, setName] = useState(awaited ?? "");
   const [context, setContext] = useState("{}");
   const value = objectOf(context);
-  const send = useMutation({
-    mutationFn: async () =>
-      (
-        await client.POST("/api/v1/runs/{run_id}/signal", {
-          params: { path: { run_id: runId }, query: { tenant } },
-          body: { name: name.trim(), context: value ?? {} },
-        })
-      ).data,
-    onSuccess: (sent) => {
-      toast(sent?.woken === 0 ? "Sent; no step waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`);
-      onClose();
+  const send = useChange(
+    async () => {
+      const params = { path: { run_id: runId }, query: { tenant } };
+      return (await client.POST("/api/v1/runs/{run_id}/signal", { params, body: { name: name.trim(), context: value ?? {} } })).data;
     },
-  });
+    {
+      done: (_, sent) => (sent?.woken === 0 ? "Sent; no step waits for it yet" : `Sent; ${plural(sent?.woken ?? 0, "step")} woken`),
+      lists: [],
+      onDone: onClose,
+    },
+  );
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title="Signal this run"
       description="Delivered to this run only: to the step that waits for this event now, or to one that waits for it later."
       action="Send"
-      busy={send.isPending}
-      error={send.error}
+      change={send}
       disabled={name.trim() === "" || value === null}
-      onConfirm={() => send.mutate()}
     >
       <TextField label="Event" required value={name} placeholder="order.paid" onChange={setName} />
       <Field label="Context" hint="A JSON object that the step receives" error={value === null ? "Not a JSON object yet." : undefined}>
         {(control) => <TextArea {...control} value={context} onChange={(event) => setContext(event.target.value)} />}
       </Field>
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }
 

@@ -30,7 +30,8 @@ function runColumns(tenants: ReadonlyMap<string, string> | null): Column<Run>[] 
     header: "Tenant",
     width: "minmax(64px, 0.5fr)",
     wideOnly: true,
-    cell: (run) => <span className="truncate quiet">{tenants?.get(run.tenant_id) ?? shortId(run.tenant_id)}</span>,
+    text: (run) => tenants?.get(run.tenant_id) ?? shortId(run.tenant_id),
+    look: "quiet",
   };
   return tenants === null ? COLUMNS : [status, workflow, tenant, ...others];
 }
@@ -50,13 +51,7 @@ const COLUMNS: [Column<Run>, Column<Run>, ...Column<Run>[]] = [
   },
   { key: "id", header: "Id", width: "140px", wideOnly: true, cell: (run) => <Id value={run.id} /> },
   { key: "waits", header: "Next", width: "minmax(120px, 1fr)", wideOnly: true, cell: (run) => <Next run={run} /> },
-  {
-    key: "by",
-    header: "Requested by",
-    width: "minmax(150px, 1.1fr)",
-    wideOnly: true,
-    cell: (run) => <span className="truncate">{run.requested_by}</span>,
-  },
+  { key: "by", header: "Requested by", width: "minmax(150px, 1.1fr)", wideOnly: true, text: (run) => run.requested_by },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (run) => <Time at={run.created_at} /> },
   {
     key: "duration",

@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { Problem } from "@/api/problem";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, Select } from "@/components/Form";
 import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
@@ -91,15 +91,13 @@ function RunForm({ workflow, keys, onKey, tenant, onTenant, onClose, onStarted }
   const reasonOf = (path: string): string | undefined =>
     start.error instanceof Problem ? (start.error.reasonOf(path) ?? start.error.reasonOf(`input.${path}`)) : undefined;
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title="Start a workflow"
       description={workflow.description}
       action={`Start ${workflow.key}`}
-      busy={start.isPending}
-      error={start.error}
+      change={start}
       disabled={needsTenant && tenant === undefined}
-      onConfirm={() => start.mutate()}
     >
       <Field label="Workflow">
         {(control) => (
@@ -114,6 +112,6 @@ function RunForm({ workflow, keys, onKey, tenant, onTenant, onClose, onStarted }
       </Field>
       <TenantField value={tenant} onChange={onTenant} none="(choose one)" />
       <SchemaForm schema={schema} value={input} onChange={setInput} reasonOf={reasonOf} />
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useMutation, useQueries, useQueryClient, type QueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { isStatus } from "@/api/problem";
 import { useToast } from "@/components/Toast";
 import { useTenant } from "@/session/tenant";
@@ -14,12 +14,7 @@ const LIVE = { meta: { live: ["run", "job"] } };
 
 /** The runs of a search, newest first. */
 export function useRuns(search: RunsSearch) {
-  const query = { ...search, tenant: useTenant(), limit: PAGE };
-  return usePages(
-    ["runs", query],
-    async (at) => (await client.GET("/api/v1/runs", { params: { query: { ...query, ...at } } })).data,
-    LIVE.meta,
-  );
+  return useList("/api/v1/runs", { ...search, tenant: useTenant(), limit: PAGE }, LIVE.meta);
 }
 
 /** A run; where policy has not let it begin, the request for it. */
@@ -118,11 +113,8 @@ export function useStep(runId: string, key: string) {
 
 /** All steps of a run with inputs and outputs, in their order: the next page is fetched as soon as there is one. */
 export function useSteps(runId: string) {
-  const query = { tenant: useTenant(), limit: STEPS };
-  const path = { run_id: runId };
-  const read = async (at: object) =>
-    (await client.GET("/api/v1/runs/{run_id}/steps", { params: { path, query: { ...query, ...at } } })).data;
-  const steps = usePages(["steps", runId, query], read, LIVE.meta);
+  const options = { path: { run_id: runId }, ...LIVE.meta };
+  const steps = useList("/api/v1/runs/{run_id}/steps", { tenant: useTenant(), limit: STEPS }, options);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = steps;
   useEffect(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();

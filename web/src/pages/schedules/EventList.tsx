@@ -1,11 +1,10 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
-import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { ChangeDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { FilterChip, TextFilter } from "@/components/FilterChips";
 import { Field, TextArea, TextField } from "@/components/Form";
@@ -13,8 +12,8 @@ import { Id } from "@/components/Id";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
 import { Time } from "@/components/Time";
-import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
+import { useChange } from "@/pages/settings/useChange";
 import { JOB_MAKERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
@@ -26,14 +25,8 @@ type Event = Schemas["EventRecord"];
 
 const COLUMNS: readonly Column<Event>[] = [
   { key: "at", header: "When", width: "104px", cell: (one) => <Time at={one.created_at} /> },
-  { key: "name", header: "Event", width: "minmax(140px, 2fr)", cell: (one) => <span className="mono truncate">{one.name}</span> },
-  {
-    key: "by",
-    header: "By",
-    width: "minmax(120px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.created_by}</span>,
-  },
+  { key: "name", header: "Event", width: "minmax(140px, 2fr)", text: (one) => one.name, look: "mono" },
+  { key: "by", header: "By", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.created_by },
   {
     key: "to",
     header: "To",
@@ -46,7 +39,8 @@ const COLUMNS: readonly Column<Event>[] = [
     header: "Correlation",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
-    cell: (one) => <span className="mono truncate">{one.correlation_id}</span>,
+    text: (one) => one.correlation_id,
+    look: "mono",
   },
 ];
 
@@ -55,12 +49,7 @@ export function EventList({ search, onChange }: { search: SchedulesSearch; onCha
   const tenant = useTenant();
   const may = useCan(JOB_MAKERS);
   const [publishing, setPublishing] = useState(false);
-  const query = { tenant, name: search.name, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/events", query],
-    async (at) => (await client.GET("/api/v1/events", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: 5000 },
-  );
+  const pages = useList("/api/v1/events", { tenant, name: search.name }, { refetchInterval: 5000 });
   const columns = useWithTenant(COLUMNS, pages.rows);
   const open = pages.rows?.find((one) => one.id === search.event);
   const publish = may && <Button onClick={() => setPublishing(true)}>Publish an event</Button>;
@@ -133,35 +122,31 @@ function EventPanel({ event, onClose }: { event: Event; onClose: () => void }) {
 
 function PublishDialog({ onClose }: { onClose: () => void }) {
   const tenant = useTenant();
-  const queries = useQueryClient();
-  const toast = useToast();
   const [name, setName] = useState("");
   const [text, setText] = useState("{}");
   const context = readObject(text);
-  const publish = useMutation({
-    mutationFn: async () =>
+  const publish = useChange(
+    async () =>
       (await client.POST("/api/v1/events", { params: { query: { tenant } }, body: { name: name.trim(), context: context ?? {} } })).data,
-    onSuccess: async (published) => {
-      await queries.invalidateQueries({ predicate: (query) => query.queryKey[1] === "/api/v1/events" });
-      toast(`${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} resumed`);
-      onClose();
+    {
+      done: (_, published) => `${name.trim()} is published; ${plural(published?.woken ?? 0, "run")} resumed`,
+      lists: ["/api/v1/events"],
+      onDone: onClose,
     },
-  });
+  );
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title="Publish an event"
       description="Wakes waiting runs and fires matching triggers."
       action="Publish"
-      busy={publish.isPending}
-      error={publish.error}
+      change={publish}
       disabled={name.trim() === "" || context === null}
-      onConfirm={() => publish.mutate()}
     >
       <TextField label="Name" required className="mono" value={name} placeholder="invoice.paid" onChange={setName} />
       <Field label="Context" hint="A JSON object." error={context === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}
       </Field>
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

@@ -1,5 +1,5 @@
-import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { api, type Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { DataTable, type Column } from "@/components/DataTable";
 import { SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -22,7 +22,7 @@ const COLUMNS: readonly Column<Recurring>[] = [
     width: "120px",
     cell: (one) => <Outcome outcome={one.last_outcome} isRunning={one.worker_id !== null} />,
   },
-  { key: "id", header: "Function", width: "minmax(160px, 2fr)", cell: (one) => <span className="mono truncate">{one.id}</span> },
+  { key: "id", header: "Function", width: "minmax(160px, 2fr)", text: (one) => one.id, look: "mono" },
   { key: "every", header: "Every", width: "96px", cell: (one) => (one.repeat_seconds > 0 ? duration(one.repeat_seconds * 1000) : "once") },
   { key: "next", header: "Next", width: "104px", wideOnly: true, cell: (one) => <Time at={one.next_run_at} /> },
   {
@@ -38,12 +38,7 @@ const COLUMNS: readonly Column<Recurring>[] = [
 /** The functions that programs have registered to be called again and again. */
 export function RecurringList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
   const tenant = useTenant();
-  const query = { tenant, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/recurring", query],
-    async (at) => (await client.GET("/api/v1/recurring", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: 5000 },
-  );
+  const pages = useList("/api/v1/recurring", { tenant }, { refetchInterval: 5000 });
   const columns = useWithTenant(COLUMNS, pages.rows);
   const shown = pages.rows?.find((one) => keyOf(one) === open);
   return (

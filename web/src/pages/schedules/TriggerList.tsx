@@ -1,6 +1,5 @@
 import { Clock, Zap } from "lucide-react";
-import { client } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
@@ -18,7 +17,7 @@ import { targetOf, troubleOf, type Trigger } from "./triggers";
 
 const COLUMNS: readonly Column<Trigger>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <TriggerState trigger={one} /> },
-  { key: "label", header: "Name", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
+  { key: "label", header: "Name", width: "minmax(140px, 2fr)", text: (one) => one.label },
   { key: "when", header: "When", width: "minmax(150px, 2fr)", cell: (one) => <When trigger={one} /> },
   { key: "starts", header: "Starts", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Target trigger={one} /> },
   {
@@ -43,12 +42,7 @@ export function TriggerList({
 }) {
   const tenant = useTenant();
   const may = useCan(MANAGERS);
-  const query = { tenant, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/jobs/triggers", query],
-    async (at) => (await client.GET("/api/v1/jobs/triggers", { params: { query: { ...query, ...at } } })).data,
-    { live: ["trigger"], refetchInterval: 30_000 },
-  );
+  const pages = useList("/api/v1/jobs/triggers", { tenant }, { live: ["trigger"], refetchInterval: 30_000 });
   const columns = useWithTenant(COLUMNS, pages.rows);
   return (
     <>

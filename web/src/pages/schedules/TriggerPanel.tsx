@@ -2,9 +2,9 @@ import { keepPreviousData } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Pencil, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { api, client } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button, IconButton } from "@/components/Button";
+import { api } from "@/api/client";
+import { useList } from "@/api/pages";
+import { Action, Button, IconButton } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ConfirmDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -171,11 +171,7 @@ function Due({ trigger }: { trigger: Trigger }) {
           {plural(times.length, "time")}, {plural(changes, "of them touched by a clock change", "of them touched by clock changes")}
         </p>
       )}
-      {count === FEW_TIMES && (
-        <Button kind="ghost" onClick={() => setCount(MANY_TIMES)}>
-          Show the next {MANY_TIMES}
-        </Button>
-      )}
+      {count === FEW_TIMES && <Action onClick={() => setCount(MANY_TIMES)}>Show the next {MANY_TIMES}</Action>}
     </Section>
   );
 }
@@ -201,17 +197,8 @@ function Started({ fire }: { fire: Fire }) {
 }
 
 function Fires({ trigger }: { trigger: Trigger }) {
-  const query = { limit: 20 };
-  const pages = usePages(
-    ["get", "/api/v1/jobs/triggers/{trigger_id}/fires", { path: { trigger_id: trigger.id }, query }],
-    async (at) =>
-      (
-        await client.GET("/api/v1/jobs/triggers/{trigger_id}/fires", {
-          params: { path: { trigger_id: trigger.id }, query: { ...query, ...at } },
-        })
-      ).data,
-    { live: ["trigger", "job"], refetchInterval: 30_000 },
-  );
+  const options = { path: { trigger_id: trigger.id }, live: ["trigger", "job"], refetchInterval: 30_000 };
+  const pages = useList("/api/v1/jobs/triggers/{trigger_id}/fires", { limit: 20 }, options);
   return (
     <>
       <DataTable

@@ -2,9 +2,9 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { SquareTerminal } from "lucide-react";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { saveEdit } from "@/api/edits";
-import { Button } from "@/components/Button";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -12,6 +12,7 @@ import { Field, TextArea, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
+import { useFields } from "@/components/useFields";
 import { OPERATORS, useCan } from "@/session/session";
 import { useChange } from "./useChange";
 
@@ -27,17 +28,13 @@ export function DefinitionsTab() {
   const navigate = useNavigate({ from: "/settings" });
   const setEditing = (key: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: key }), replace: true });
   const [adding, setAdding] = useState(false);
-  const filters = { limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, {});
   const toggle = useChange((one: Definition) => saveEdit({ base: one, body: { is_active: !one.is_active }, ...editOf(one) }), {
     done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
     lists: [LIST],
   });
   const columns: Column<Definition>[] = [
-    { key: "key", header: "Key", width: "minmax(120px, 1fr)", cell: (one) => <span className="mono truncate">{one.key}</span> },
+    { key: "key", header: "Key", width: "minmax(120px, 1fr)", text: (one) => one.key, look: "mono" },
     { key: "state", header: "State", width: "100px", cell: (one) => <StatusChip status={one.is_active ? "active" : "disabled"} /> },
     {
       key: "argv",
@@ -60,12 +57,8 @@ export function DefinitionsTab() {
       cell: (one) =>
         isOperator && (
           <>
-            <Button kind="ghost" onClick={() => toggle.mutate(one)}>
-              {one.is_active ? "Disable" : "Enable"}
-            </Button>
-            <Button kind="ghost" onClick={() => setEditing(one.key)}>
-              Edit
-            </Button>
+            <Action onClick={() => toggle.mutate(one)}>{one.is_active ? "Disable" : "Enable"}</Action>
+            <Action onClick={() => setEditing(one.key)}>Edit</Action>
           </>
         ),
     },
@@ -117,14 +110,17 @@ function EditByKey({ definitionKey, onClose }: { definitionKey: string; onClose:
 }
 
 function EditDefinition({ definition, onClose }: { definition: Definition | null; onClose: () => void }) {
-  const [key, setKey] = useState(definition?.key ?? "");
-  const [description, setDescription] = useState(definition?.description ?? "");
+  const { values, field } = useFields({
+    key: definition?.key ?? "",
+    description: definition?.description ?? "",
+    timeout_seconds: String(definition?.timeout_seconds ?? 3600),
+    max_retries: String(definition?.max_retries ?? 2),
+    concurrency: String(definition?.concurrency ?? ""),
+    rate: definition?.rate ?? "",
+  });
   const [argv, setArgv] = useState(JSON.stringify(definition?.argv ?? ["/usr/bin/true"], null, 2));
   const [schema, setSchema] = useState(JSON.stringify(definition?.arg_schema ?? {}, null, 2));
-  const [timeout, setTimeout] = useState(String(definition?.timeout_seconds ?? 3600));
-  const [retries, setRetries] = useState(String(definition?.max_retries ?? 2));
-  const [concurrency, setConcurrency] = useState(String(definition?.concurrency ?? ""));
-  const [rate, setRate] = useState(definition?.rate ?? "");
+  const { key, description, concurrency, rate } = values;
   const parts = parseList(argv);
   const parsed = parseObject(schema);
   const edit = useEdit(definition);
@@ -134,8 +130,8 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
         description,
         argv: parts ?? [],
         arg_schema: parsed ?? {},
-        timeout_seconds: Number(timeout),
-        max_retries: Number(retries),
+        timeout_seconds: Number(values.timeout_seconds),
+        max_retries: Number(values.max_retries),
         concurrency: concurrency === "" ? null : Number(concurrency),
         rate: rate.trim() === "" ? null : rate.trim(),
       };
@@ -153,17 +149,9 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       disabled={key === "" || parts === null || parsed === null}
     >
       {definition === null && (
-        <TextField
-          label="Key"
-          hint="The name that jobs use, such as backup.run."
-          required
-          name="key"
-          value={key}
-          maxLength={100}
-          onChange={setKey}
-        />
+        <TextField label="Key" hint="The name that jobs use, such as backup.run." required maxLength={100} {...field("key")} />
       )}
-      <TextField label="Description" name="description" value={description} onChange={setDescription} />
+      <TextField label="Description" {...field("description")} />
       <Field
         label="Program and arguments"
         hint="A JSON list; {{ name }} is filled from the payload. Never a shell."
@@ -175,24 +163,10 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       <Field label="Schema of the payload" name="arg_schema" error={parsed === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} value={schema} onChange={(event) => setSchema(event.target.value)} />}
       </Field>
-      <TextField label="Timeout in seconds" name="timeout_seconds" type="number" min={1} value={timeout} onChange={setTimeout} />
-      <TextField label="Retries" name="max_retries" type="number" min={0} value={retries} onChange={setRetries} />
-      <TextField
-        label="Maximum running at once"
-        hint="Empty: no limit."
-        name="concurrency"
-        type="number"
-        min={1}
-        value={concurrency}
-        onChange={setConcurrency}
-      />
-      <TextField
-        label="Maximum start rate"
-        hint="Such as 10/s, 100/m or 1000/h. Empty: no limit."
-        name="rate"
-        value={rate}
-        onChange={setRate}
-      />
+      <TextField label="Timeout in seconds" type="number" min={1} {...field("timeout_seconds")} />
+      <TextField label="Retries" type="number" min={0} {...field("max_retries")} />
+      <TextField label="Maximum running at once" hint="Empty: no limit." type="number" min={1} {...field("concurrency")} />
+      <TextField label="Maximum start rate" hint="Such as 10/s, 100/m or 1000/h. Empty: no limit." {...field("rate")} />
     </ChangeDialog>
   );
 }

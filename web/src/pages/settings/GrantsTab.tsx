@@ -1,17 +1,19 @@
 import { useMemo, useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
+import { useFields } from "@/components/useFields";
 import { shortId } from "@/format/words";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useTenantSlugs } from "@/session/tenantSlugs";
+import { listOf } from "./lists";
 import { useChange } from "./useChange";
 
 type Grant = Schemas["EnqueueGrant"];
@@ -24,11 +26,7 @@ export function GrantsTab() {
   const operates = useCan(OPERATORS);
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Grant | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, { tenant });
   const slugs = useTenantSlugs(useMemo(() => (rows ?? []).map((one) => one.tenant_id), [rows]));
   const revoke = useChange((one: Grant) => client.DELETE("/api/v1/grants/{grant_id}", { params: { path: { grant_id: one.id } } }), {
     done: (one) => `${one.login} may no longer enqueue ${one.job_type}`,
@@ -36,38 +34,23 @@ export function GrantsTab() {
     onDone: () => setRevoking(null),
   });
   const columns: Column<Grant>[] = [
-    {
-      key: "login",
-      header: "Login",
-      width: "minmax(120px, 1fr)",
-      cell: (one) => <span className="mono truncate">{one.login}</span>,
-    },
-    {
-      key: "type",
-      header: "Job type",
-      width: "minmax(120px, 1fr)",
-      cell: (one) => <span className="mono truncate">{one.job_type}</span>,
-    },
+    { key: "login", header: "Login", width: "minmax(120px, 1fr)", text: (one) => one.login, look: "mono" },
+    { key: "type", header: "Job type", width: "minmax(120px, 1fr)", text: (one) => one.job_type, look: "mono" },
     {
       key: "tenant",
       header: "Tenant",
       width: "120px",
       wideOnly: true,
-      cell: (one) => <span className="truncate">{slugs?.get(one.tenant_id) ?? tenant ?? shortId(one.tenant_id)}</span>,
+      text: (one) => slugs?.get(one.tenant_id) ?? tenant ?? shortId(one.tenant_id),
     },
-    { key: "by", header: "Granted by", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.created_by}</span> },
+    { key: "by", header: "Granted by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "revoke",
       header: "",
       width: "84px",
       align: "end",
-      cell: (one) =>
-        operates && (
-          <Button kind="ghost" onClick={() => setRevoking(one)}>
-            Revoke
-          </Button>
-        ),
+      cell: (one) => operates && <Action onClick={() => setRevoking(one)}>Revoke</Action>,
     },
   ];
   return (
@@ -103,11 +86,10 @@ export function GrantsTab() {
 
 function NewGrant({ onClose }: { onClose: () => void }) {
   const tenant = useTenant();
-  const [login, setLogin] = useState("");
-  const [tenants, setTenants] = useState(tenant ?? "");
-  const [types, setTypes] = useState("");
-  const add = useChange(() => client.POST(LIST, { body: { login, tenants: listOf(tenants), job_types: listOf(types) } }), {
-    done: () => `${login} may enqueue ${types}`,
+  const { values, field } = useFields({ login: "", tenants: tenant ?? "", job_types: "" });
+  const { login, tenants, job_types } = values;
+  const add = useChange(() => client.POST(LIST, { body: { login, tenants: listOf(tenants), job_types: listOf(job_types) } }), {
+    done: () => `${login} may enqueue ${job_types}`,
     lists: [LIST],
     onDone: onClose,
   });
@@ -117,25 +99,11 @@ function NewGrant({ onClose }: { onClose: () => void }) {
       title="New grant"
       action="Grant"
       change={add}
-      disabled={[login, tenants, types].some((text) => text.trim() === "")}
+      disabled={Object.values(values).some((text) => text.trim() === "")}
     >
-      <TextField label="Login" hint="As Postgres knows it." required name="login" value={login} maxLength={63} onChange={setLogin} />
-      <TextField label="Tenants" hint="Slugs, separated by commas." required name="tenants" value={tenants} onChange={setTenants} />
-      <TextField
-        label="Job types"
-        hint="Separated by commas; invoice.* is for all that begin so."
-        required
-        name="job_types"
-        value={types}
-        onChange={setTypes}
-      />
+      <TextField label="Login" hint="As Postgres knows it." required maxLength={63} {...field("login")} />
+      <TextField label="Tenants" hint="Slugs, separated by commas." required {...field("tenants")} />
+      <TextField label="Job types" hint="Separated by commas; invoice.* is for all that begin so." required {...field("job_types")} />
     </ChangeDialog>
   );
-}
-
-function listOf(text: string): string[] {
-  return text
-    .split(",")
-    .map((part) => part.trim())
-    .filter((part) => part !== "");
 }

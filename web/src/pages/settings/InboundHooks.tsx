@@ -1,14 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { Command, EmptyState } from "@/components/EmptyState";
 import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
+import { useFields } from "@/components/useFields";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
@@ -27,17 +28,13 @@ export function InboundHooks() {
   const [adding, setAdding] = useState(false);
   const [removing, setRemoving] = useState<InboundHook | null>(null);
   const [rotating, setRotating] = useState<InboundHook | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, { tenant });
   const remove = useChange(
     (one: InboundHook) => client.DELETE("/api/v1/inbound-hooks/{hook_id}", { params: { path: { hook_id: one.id } } }),
     { done: () => "The inbound hook is removed", lists: [LIST], onDone: () => setRemoving(null) },
   );
   const own: Column<InboundHook>[] = [
-    { key: "path", header: "Path", width: "minmax(160px, 2fr)", cell: (one) => <span className="mono truncate">{one.path}</span> },
+    { key: "path", header: "Path", width: "minmax(160px, 2fr)", text: (one) => one.path, look: "mono" },
     {
       key: "event",
       header: "Event",
@@ -53,7 +50,8 @@ export function InboundHooks() {
       header: "Description",
       width: "minmax(120px, 1fr)",
       wideOnly: true,
-      cell: (one) => <span className="truncate quiet">{one.description}</span>,
+      text: (one) => one.description,
+      look: "quiet",
     },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
@@ -64,12 +62,8 @@ export function InboundHooks() {
       cell: (one) =>
         manages && (
           <>
-            <Button kind="ghost" onClick={() => setRotating(one)}>
-              Rotate
-            </Button>
-            <Button kind="ghost" onClick={() => setRemoving(one)}>
-              Remove
-            </Button>
+            <Action onClick={() => setRotating(one)}>Rotate</Action>
+            <Action onClick={() => setRemoving(one)}>Remove</Action>
           </>
         ),
     },
@@ -119,12 +113,11 @@ export function InboundHooks() {
 
 function NewHook({ onClose }: { onClose: () => void }) {
   const tenant = useTenant();
-  const [event_name, setName] = useState("");
-  const [description, setDescription] = useState("");
+  const { values, field } = useFields({ event_name: "", description: "" });
   const [made, setMade] = useState<Schemas["CreatedInboundHook"] | null>(null);
   const add = useChange(
     async () => {
-      const { data } = await client.POST(LIST, { params: { query: { tenant } }, body: { event_name, description } });
+      const { data } = await client.POST(LIST, { params: { query: { tenant } }, body: values });
       setMade(data ?? null);
     },
     { done: () => "The inbound hook is added", lists: [LIST] },
@@ -143,10 +136,10 @@ function NewHook({ onClose }: { onClose: () => void }) {
       description="Each message that is posted to it, and signed with its secret, becomes an event of this name."
       action="Add the hook"
       change={add}
-      disabled={event_name.trim() === ""}
+      disabled={values.event_name.trim() === ""}
     >
-      <TextField label="Event" required name="event_name" value={event_name} placeholder="payment.received" onChange={setName} />
-      <TextField label="Description" name="description" value={description} maxLength={200} onChange={setDescription} />
+      <TextField label="Event" required placeholder="payment.received" {...field("event_name")} />
+      <TextField label="Description" maxLength={200} {...field("description")} />
     </ChangeDialog>
   );
 }

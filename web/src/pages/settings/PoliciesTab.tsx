@@ -1,8 +1,8 @@
 import { Scale } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -11,9 +11,11 @@ import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { whole } from "@/format/numbers";
 import { useEdit } from "@/components/useEdit";
+import { useFields } from "@/components/useFields";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
+import { listOf } from "./lists";
 import { useChange } from "./useChange";
 
 type Rule = Schemas["PolicyRule"];
@@ -33,11 +35,7 @@ export function PoliciesTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Rule | "new" | null>(null);
   const [removing, setRemoving] = useState<Rule | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, { tenant });
   const remove = useChange(
     (rule: Rule) => client.DELETE(ONE, { params: { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } } }),
     {
@@ -47,22 +45,10 @@ export function PoliciesTab() {
     },
   );
   const own: Column<Rule>[] = [
-    { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", cell: (one) => <span className="truncate">{one.label}</span> },
+    { key: "label", header: "Rule", width: "minmax(120px, 1.2fr)", text: (one) => one.label },
     { key: "effect", header: "Effect", width: "100px", cell: (one) => <StatusChip {...CHIPS[one.effect]} /> },
-    {
-      key: "workflow",
-      header: "Workflow",
-      width: "minmax(100px, 1fr)",
-      wideOnly: true,
-      cell: (one) => <span className="mono truncate">{one.workflow}</span>,
-    },
-    {
-      key: "when",
-      header: "When",
-      width: "minmax(160px, 2fr)",
-      wideOnly: true,
-      cell: (one) => <span className="truncate">{condition(one)}</span>,
-    },
+    { key: "workflow", header: "Workflow", width: "minmax(100px, 1fr)", wideOnly: true, text: (one) => one.workflow, look: "mono" },
+    { key: "when", header: "When", width: "minmax(160px, 2fr)", wideOnly: true, text: (one) => condition(one) },
     { key: "for", header: "For", width: "100px", wideOnly: true, cell: (one) => (one.tenant_id === null ? "all tenants" : "one tenant") },
     {
       key: "edit",
@@ -72,12 +58,8 @@ export function PoliciesTab() {
       cell: (one) =>
         isOperator && (
           <>
-            <Button kind="ghost" onClick={() => setEditing(one)}>
-              Edit
-            </Button>
-            <Button kind="ghost" onClick={() => setRemoving(one)}>
-              Remove
-            </Button>
+            <Action onClick={() => setEditing(one)}>Edit</Action>
+            <Action onClick={() => setRemoving(one)}>Remove</Action>
           </>
         ),
     },
@@ -140,25 +122,26 @@ function euros(cents: number): string {
 
 function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
   const tenant = useTenant();
-  const [label, setLabel] = useState(rule?.label ?? "");
   const [effect, setEffect] = useState<Effect>(rule?.effect ?? "review");
-  const [workflow, setWorkflow] = useState(rule?.workflow ?? "*");
-  const [except, setExcept] = useState(rule?.except_workflows.join(", ") ?? "");
-  const [spend, setSpend] = useState(text(rule?.spend_above_cents));
-  const [perDay, setPerDay] = useState(text(rule?.spend_per_day_cents));
-  const [runs, setRuns] = useState(text(rule?.runs_per_day));
+  const { values, field } = useFields({
+    label: rule?.label ?? "",
+    workflow: rule?.workflow ?? "*",
+    except_workflows: rule?.except_workflows.join(", ") ?? "",
+    spend_above_cents: String(rule?.spend_above_cents ?? ""),
+    spend_per_day_cents: String(rule?.spend_per_day_cents ?? ""),
+    runs_per_day: String(rule?.runs_per_day ?? ""),
+  });
+  const { label, workflow } = values;
   const edit = useEdit(rule);
   const save = useChange(
     () => {
-      const bounds = { spend_above_cents: number(spend), spend_per_day_cents: number(perDay), runs_per_day: number(runs) };
       const body = {
         effect,
         workflow,
-        except_workflows: except
-          .split(",")
-          .map((one) => one.trim())
-          .filter((one) => one !== ""),
-        ...bounds,
+        except_workflows: listOf(values.except_workflows),
+        spend_above_cents: number(values.spend_above_cents),
+        spend_per_day_cents: number(values.spend_per_day_cents),
+        runs_per_day: number(values.runs_per_day),
       };
       if (rule === null) return client.POST(LIST, { params: { query: { tenant } }, body: { label, ...body } });
       const params = { path: { label: rule.label }, query: { tenant: rule.tenant_id ?? undefined } };
@@ -186,7 +169,7 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
       change={save}
       disabled={label === "" || workflow === ""}
     >
-      {rule === null && <TextField label="Label" required name="label" value={label} maxLength={200} onChange={setLabel} />}
+      {rule === null && <TextField label="Label" required maxLength={200} {...field("label")} />}
       <Field label="Effect" hint="Review asks a person first." name="effect">
         {(control) => (
           <Select {...control} value={effect} onChange={(event) => setEffect(event.target.value as Effect)}>
@@ -196,32 +179,13 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
           </Select>
         )}
       </Field>
-      <TextField label="Workflow" hint="A key, or a pattern with * and ?." name="workflow" value={workflow} onChange={setWorkflow} />
-      <TextField label="Except workflows" hint="Separated by commas." name="except_workflows" value={except} onChange={setExcept} />
-      <TextField
-        label="A run may cost more than, in cents"
-        hint="Empty: any cost."
-        name="spend_above_cents"
-        type="number"
-        min={0}
-        value={spend}
-        onChange={setSpend}
-      />
-      <TextField
-        label="The day costs more than, in cents"
-        name="spend_per_day_cents"
-        type="number"
-        min={0}
-        value={perDay}
-        onChange={setPerDay}
-      />
-      <TextField label="More runs within a day than" name="runs_per_day" type="number" min={0} value={runs} onChange={setRuns} />
+      <TextField label="Workflow" hint="A key, or a pattern with * and ?." {...field("workflow")} />
+      <TextField label="Except workflows" hint="Separated by commas." {...field("except_workflows")} />
+      <TextField label="A run may cost more than, in cents" hint="Empty: any cost." type="number" min={0} {...field("spend_above_cents")} />
+      <TextField label="The day costs more than, in cents" type="number" min={0} {...field("spend_per_day_cents")} />
+      <TextField label="More runs within a day than" type="number" min={0} {...field("runs_per_day")} />
     </ChangeDialog>
   );
-}
-
-function text(value: number | null | undefined): string {
-  return value === null || value === undefined ? "" : String(value);
 }
 
 function number(value: string): number | null {

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { Schemas } from "@/api/client";
-import { Button } from "@/components/Button";
+import { Action } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -28,7 +28,7 @@ export function RetentionTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Tenant | null>(null);
   const columns: Column<Tenant>[] = [
-    { key: "slug", header: "Tenant", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
+    { key: "slug", header: "Tenant", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "mono" },
     ...Object.entries(KINDS).map(([kind, label], at) => ({
       key: kind,
       header: label,
@@ -42,13 +42,7 @@ export function RetentionTab() {
       header: "",
       width: "72px",
       align: "end",
-      cell: (one) =>
-        isOperator &&
-        one.removing_at === null && (
-          <Button kind="ghost" onClick={() => setEditing(one)}>
-            Edit
-          </Button>
-        ),
+      cell: (one) => isOperator && one.removing_at === null && <Action onClick={() => setEditing(one)}>Edit</Action>,
     },
   ];
   return (

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -19,11 +19,7 @@ const LIST = "/api/v1/sessions";
 export function SessionsTab() {
   const tenant = useTenant();
   const [ending, setEnding] = useState<OpenSession | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, { tenant });
   const end = useChange(
     (one: OpenSession) => client.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: one.id }, query: { tenant } } }),
     {
@@ -46,34 +42,19 @@ export function SessionsTab() {
     },
     { key: "role", header: "Role", width: "100px", cell: (one) => one.role },
     { key: "prefix", header: "Token", width: "84px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
-    {
-      key: "browser",
-      header: "Browser",
-      width: "minmax(112px, 1fr)",
-      wideOnly: true,
-      cell: (one) => <span className="truncate">{one.browser ?? "unknown"}</span>,
-    },
+    { key: "browser", header: "Browser", width: "minmax(112px, 1fr)", wideOnly: true, text: (one) => one.browser ?? "unknown" },
     {
       key: "address",
       header: "Address",
       width: "minmax(96px, 0.8fr)",
       wideOnly: true,
-      cell: (one) => <span className="mono truncate">{one.address ?? "erased"}</span>,
+      text: (one) => one.address ?? "erased",
+      look: "mono",
     },
     { key: "since", header: "Signed in", width: "92px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     { key: "seen", header: "Last seen", width: "92px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
     { key: "ends", header: "Ends", width: "80px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
-    {
-      key: "end",
-      header: "",
-      width: "72px",
-      align: "end",
-      cell: (one) => (
-        <Button kind="ghost" onClick={() => setEnding(one)}>
-          End
-        </Button>
-      ),
-    },
+    { key: "end", header: "", width: "72px", align: "end", cell: (one) => <Action onClick={() => setEnding(one)}>End</Action> },
   ];
   const columns = useWithTenant(own, rows);
   return (

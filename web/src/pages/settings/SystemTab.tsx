@@ -1,6 +1,6 @@
 import { useState } from "react";
-import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import type { Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Switch } from "@/components/Form";
@@ -50,23 +50,12 @@ function Engine() {
 
 const COLUMNS: readonly Column<Schemas["Alert"]>[] = [
   { key: "kind", header: "Finding", width: "160px", cell: (one) => spaced(one.kind) },
-  { key: "message", header: "What", width: "minmax(200px, 3fr)", cell: (one) => <span className="truncate">{one.message}</span> },
-  {
-    key: "subject",
-    header: "Subject",
-    width: "minmax(120px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="mono truncate">{one.subject}</span>,
-  },
+  { key: "message", header: "What", width: "minmax(200px, 3fr)", text: (one) => one.message },
+  { key: "subject", header: "Subject", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.subject, look: "mono" },
 ];
 
 function Findings() {
-  const query = { limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/system/findings", query],
-    async (at) => (await client.GET("/api/v1/system/findings", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: 30_000 },
-  );
+  const pages = useList("/api/v1/system/findings", {}, { refetchInterval: 30_000 });
   return (
     <Section title="Findings">
       <DataTable

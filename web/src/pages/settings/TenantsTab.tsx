@@ -2,8 +2,8 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Building2 } from "lucide-react";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -12,6 +12,7 @@ import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { useEdit } from "@/components/useEdit";
+import { useFields } from "@/components/useFields";
 import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { usePauseOf } from "@/pauses/pauses";
 import { OPERATORS, useCan } from "@/session/session";
@@ -27,11 +28,7 @@ const ONE_TENANT = "/api/v1/tenants/{slug_or_id}";
 
 /** All tenants, by slug, page by page. */
 export function useTenants() {
-  const filters = { limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", TENANTS, filters],
-    async (at) => (await client.GET(TENANTS, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(TENANTS, {});
   return { query, rows };
 }
 
@@ -45,8 +42,8 @@ export function TenantsTab() {
   const navigate = useNavigate({ from: "/settings" });
   const setEditing = (slug: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: slug }), replace: true });
   const columns: Column<Tenant>[] = [
-    { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", cell: (one) => <span className="mono truncate">{one.slug}</span> },
-    { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", cell: (one) => <span className="truncate">{one.name}</span> },
+    { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "mono" },
+    { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", text: (one) => one.name },
     { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
     {
       key: "limits",
@@ -69,12 +66,8 @@ export function TenantsTab() {
         one.moving_at === null && (
           <>
             <PauseButton kind="tenant" target={one.id} name={one.slug} small />
-            <Button kind="ghost" onClick={() => setEditing(one.slug)}>
-              Edit
-            </Button>
-            <Button kind="ghost" onClick={() => setRemoving(one)}>
-              Remove
-            </Button>
+            <Action onClick={() => setEditing(one.slug)}>Edit</Action>
+            <Action onClick={() => setRemoving(one)}>Remove</Action>
           </>
         ),
     },
@@ -122,27 +115,29 @@ function stateOf(tenant: Tenant): { status: string; label: string } {
 }
 
 function NewTenant({ onClose }: { onClose: () => void }) {
-  const [slug, setSlug] = useState("");
-  const [name, setName] = useState("");
-  const [timezone, setTimezone] = useState("UTC");
-  const add = useChange(() => client.POST(TENANTS, { body: { slug, name, timezone } }), {
-    done: () => `The tenant ${slug} is added`,
+  const { values, field } = useFields({ slug: "", name: "", timezone: "UTC" });
+  const add = useChange(() => client.POST(TENANTS, { body: values }), {
+    done: () => `The tenant ${values.slug} is added`,
     lists: [TENANTS],
     onDone: onClose,
   });
   return (
-    <ChangeDialog onClose={onClose} title="New tenant" action="Add the tenant" change={add} disabled={slug === "" || name === ""}>
+    <ChangeDialog
+      onClose={onClose}
+      title="New tenant"
+      action="Add the tenant"
+      change={add}
+      disabled={values.slug === "" || values.name === ""}
+    >
       <TextField
         label="Slug"
         hint="Short name in URLs and commands. It cannot be changed later."
         required
-        name="slug"
-        value={slug}
         maxLength={63}
-        onChange={setSlug}
+        {...field("slug")}
       />
-      <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
-      <TextField label="Time zone" hint="Time zone of its schedules." name="timezone" value={timezone} onChange={setTimezone} />
+      <TextField label="Name" required maxLength={200} {...field("name")} />
+      <TextField label="Time zone" hint="Time zone of its schedules." {...field("timezone")} />
     </ChangeDialog>
   );
 }
@@ -165,25 +160,18 @@ function EditBySlug({ slug, onClose }: { slug: string; onClose: () => void }) {
 }
 
 function EditTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
-  const [name, setName] = useState(tenant.name);
-  const [timezone, setTimezone] = useState(tenant.timezone);
+  const { values, field } = useFields({ name: tenant.name, timezone: tenant.timezone });
   const [limits, setLimits] = useState(() => textsOf(tenant.limits));
   const save = useEdit(tenant);
-  const edit = useChange(() => save({ body: { name, timezone, limits: limitsOf(limits) }, ...tenantEdit(tenant) }), {
+  const edit = useChange(() => save({ body: { ...values, limits: limitsOf(limits) }, ...tenantEdit(tenant) }), {
     done: () => `The tenant ${tenant.slug} is changed`,
     lists: [TENANTS],
     onDone: onClose,
   });
   return (
-    <ChangeDialog onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" change={edit} disabled={name === ""}>
-      <TextField label="Name" required name="name" value={name} maxLength={200} onChange={setName} />
-      <TextField
-        label="Time zone"
-        hint="Its schedules use this time zone from now on."
-        name="timezone"
-        value={timezone}
-        onChange={setTimezone}
-      />
+    <ChangeDialog onClose={onClose} title={`Edit ${tenant.slug}`} action="Save" change={edit} disabled={values.name === ""}>
+      <TextField label="Name" required maxLength={200} {...field("name")} />
+      <TextField label="Time zone" hint="Its schedules use this time zone from now on." {...field("timezone")} />
       <LimitFields texts={limits} onChange={setLimits} />
     </ChangeDialog>
   );

@@ -1,8 +1,8 @@
 import { KeyRound } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -10,6 +10,7 @@ import { Field, Select, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
+import { useFields } from "@/components/useFields";
 import { serverNow } from "@/format/clock";
 import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -36,11 +37,7 @@ export function TokensTab() {
   const tenant = useTenant();
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-  );
+  const { rows, ...query } = useList(LIST, { tenant });
   const revoke = useChange(
     (token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }),
     {
@@ -50,12 +47,7 @@ export function TokensTab() {
     },
   );
   const own: Column<Token>[] = [
-    {
-      key: "subject",
-      header: "Subject",
-      width: "minmax(140px, 1.4fr)",
-      cell: (one) => <span className="truncate">{one.subject}</span>,
-    },
+    { key: "subject", header: "Subject", width: "minmax(140px, 1.4fr)", text: (one) => one.subject },
     { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
     {
       key: "state",
@@ -64,7 +56,7 @@ export function TokensTab() {
       cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} />,
     },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
-    { key: "by", header: "Made by", wideOnly: true, cell: (one) => <span className="truncate quiet">{one.created_by}</span> },
+    { key: "by", header: "Made by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
     { key: "made", header: "Created", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "used",
@@ -78,12 +70,7 @@ export function TokensTab() {
       header: "",
       width: "84px",
       align: "end",
-      cell: (one) =>
-        one.revoked_at === null && (
-          <Button kind="ghost" onClick={() => setRevoking(one)}>
-            Revoke
-          </Button>
-        ),
+      cell: (one) => one.revoked_at === null && <Action onClick={() => setRevoking(one)}>Revoke</Action>,
     },
   ];
   const columns = useWithTenant(own, rows);
@@ -134,9 +121,9 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const tenant = useTenant();
   const isOperator = useCan(OPERATORS);
   const roles = (Object.keys(ROLES) as Role[]).filter((role) => role !== "host" && (isOperator || role !== "operator"));
-  const [subject, setSubject] = useState("");
+  const { values, field } = useFields({ subject: "", expires_at: "" });
+  const { subject, expires_at: days } = values;
   const [role, setRole] = useState<Role>("enqueuer");
-  const [days, setDays] = useState("");
   const [made, setMade] = useState<Schemas["CreatedToken"] | null>(null);
   const add = useChange(
     async () => {
@@ -162,10 +149,8 @@ function NewToken({ onClose }: { onClose: () => void }) {
         label="Subject"
         hint="The person or program that acts with it. The audit log shows this name."
         required
-        name="subject"
-        value={subject}
         maxLength={200}
-        onChange={setSubject}
+        {...field("subject")}
       />
       <Field label="Role" hint={ROLES[role]} name="role">
         {(control) => (
@@ -178,16 +163,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
           </Select>
         )}
       </Field>
-      <TextField
-        label="Valid for days"
-        hint="Empty: until it is revoked."
-        name="expires_at"
-        type="number"
-        min={1}
-        max={3650}
-        value={days}
-        onChange={setDays}
-      />
+      <TextField label="Valid for days" hint="Empty: until it is revoked." type="number" min={1} max={3650} {...field("expires_at")} />
     </ChangeDialog>
   );
 }

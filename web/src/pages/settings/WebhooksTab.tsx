@@ -3,8 +3,8 @@ import { Webhook as WebhookIcon } from "lucide-react";
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { saveEdit } from "@/api/edits";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
@@ -12,10 +12,12 @@ import { TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
+import { useFields } from "@/components/useFields";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
 import { InboundHooks } from "./InboundHooks";
+import { listOf } from "./lists";
 import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "./useChange";
@@ -47,12 +49,7 @@ function Webhooks() {
   const [editing, setEditing] = useState<Webhook | "new" | null>(null);
   const [removing, setRemoving] = useState<Webhook | null>(null);
   const [rotating, setRotating] = useState<Webhook | null>(null);
-  const filters = { tenant, limit: 100 };
-  const { rows, ...query } = usePages(
-    ["get", LIST, filters],
-    async (at) => (await client.GET(LIST, { params: { query: { ...filters, ...at } } })).data,
-    { live: ["webhook"], refetchInterval: 30_000 },
-  );
+  const { rows, ...query } = useList(LIST, { tenant }, { live: ["webhook"], refetchInterval: 30_000 });
   const toggle = useChange((one: Webhook) => saveEdit({ base: one, body: { is_enabled: !one.is_enabled }, ...editOf(one) }), {
     done: (one) => `The webhook is ${one.is_enabled ? "disabled" : "enabled: it receives events from now on"}`,
     lists: [LIST],
@@ -77,19 +74,8 @@ function Webhooks() {
         </span>
       ),
     },
-    {
-      key: "url",
-      header: "Address",
-      width: "minmax(160px, 2fr)",
-      cell: (one) => <span className="mono truncate">{one.url}</span>,
-    },
-    {
-      key: "events",
-      header: "Events",
-      width: "minmax(120px, 1fr)",
-      wideOnly: true,
-      cell: (one) => <span className="truncate quiet">{one.events.join(", ")}</span>,
-    },
+    { key: "url", header: "Address", width: "minmax(160px, 2fr)", text: (one) => one.url, look: "mono" },
+    { key: "events", header: "Events", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.events.join(", "), look: "quiet" },
     { key: "deliveries", header: "", width: "84px", cell: (one) => <Deliveries webhook={one} /> },
     {
       key: "actions",
@@ -100,21 +86,11 @@ function Webhooks() {
       cell: (one) =>
         manages && (
           <>
-            <Button kind="ghost" onClick={() => test.mutate(one)}>
-              Test
-            </Button>
-            <Button kind="ghost" onClick={() => toggle.mutate(one)}>
-              {one.is_enabled ? "Disable" : "Enable"}
-            </Button>
-            <Button kind="ghost" onClick={() => setRotating(one)}>
-              Rotate
-            </Button>
-            <Button kind="ghost" onClick={() => setEditing(one)}>
-              Edit
-            </Button>
-            <Button kind="ghost" onClick={() => setRemoving(one)}>
-              Remove
-            </Button>
+            <Action onClick={() => test.mutate(one)}>Test</Action>
+            <Action onClick={() => toggle.mutate(one)}>{one.is_enabled ? "Disable" : "Enable"}</Action>
+            <Action onClick={() => setRotating(one)}>Rotate</Action>
+            <Action onClick={() => setEditing(one)}>Edit</Action>
+            <Action onClick={() => setRemoving(one)}>Remove</Action>
           </>
         ),
     },
@@ -192,18 +168,16 @@ function Deliveries({ webhook }: { webhook: Webhook }) {
 
 function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: () => void }) {
   const tenant = useTenant();
-  const [url, setUrl] = useState(webhook?.url ?? "https://");
-  const [events, setEvents] = useState(webhook?.events.join(", ") ?? "job.failed, run.*");
-  const [description, setDescription] = useState(webhook?.description ?? "");
+  const { values, field } = useFields({
+    url: webhook?.url ?? "https://",
+    events: webhook?.events.join(", ") ?? "job.failed, run.*",
+    description: webhook?.description ?? "",
+  });
   const [secret, setSecret] = useState<string | null>(null);
   const edit = useEdit(webhook);
   const save = useChange(
     async () => {
-      const names = events
-        .split(",")
-        .map((name) => name.trim())
-        .filter((name) => name !== "");
-      const body = { url, events: names as Schemas["NewWebhook"]["events"], description };
+      const body = { ...values, events: listOf(values.events) as Schemas["NewWebhook"]["events"] };
       if (webhook !== null) {
         await edit({ body, ...editOf(webhook) });
         onClose();
@@ -222,18 +196,11 @@ function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: (
       description="Receives events from now on, signed with its secret."
       action="Save"
       change={save}
-      disabled={url === "" || events.trim() === ""}
+      disabled={values.url === "" || values.events.trim() === ""}
     >
-      <TextField label="Address" required name="url" value={url} onChange={setUrl} />
-      <TextField
-        label="Events"
-        hint="Separated by commas, such as job.failed, run.*, approval.requested."
-        required
-        name="events"
-        value={events}
-        onChange={setEvents}
-      />
-      <TextField label="Description" name="description" value={description} maxLength={200} onChange={setDescription} />
+      <TextField label="Address" required {...field("url")} />
+      <TextField label="Events" hint="Separated by commas, such as job.failed, run.*, approval.requested." required {...field("events")} />
+      <TextField label="Description" maxLength={200} {...field("description")} />
     </ChangeDialog>
   );
 }

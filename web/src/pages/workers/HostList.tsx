@@ -3,10 +3,10 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
 import { saveEdit } from "@/api/edits";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
-import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { ChangeDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Switch } from "@/components/Form";
 import { Id } from "@/components/Id";
@@ -18,6 +18,7 @@ import { Time, useNow } from "@/components/Time";
 import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { whole } from "@/format/numbers";
+import { useChange } from "@/pages/settings/useChange";
 import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { usePauseOf } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";
@@ -30,7 +31,7 @@ import styles from "./workers.module.css";
 
 const COLUMNS: readonly Column<Host>[] = [
   { key: "state", header: "State", width: "112px", cell: (one) => <State host={one} /> },
-  { key: "name", header: "Host", width: "minmax(140px, 2fr)", cell: (one) => <span className="truncate">{one.name}</span> },
+  { key: "name", header: "Host", width: "minmax(140px, 2fr)", text: (one) => one.name },
   {
     key: "running",
     header: "Running",
@@ -39,13 +40,7 @@ const COLUMNS: readonly Column<Host>[] = [
     cell: (one) => (one.running_job_id === null ? <span className="quiet">nothing</span> : <RunningJob id={one.running_job_id} />),
   },
   { key: "waiting", header: "Waiting", width: "80px", align: "end", cell: (one) => whole(one.waiting_count) },
-  {
-    key: "servers",
-    header: "Servers",
-    width: "minmax(120px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.instances.join(", ")}</span>,
-  },
+  { key: "servers", header: "Servers", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.instances.join(", ") },
   {
     key: "seen",
     header: "Last seen",
@@ -61,12 +56,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
   const tenant = useTenant();
   const may = useCan(MANAGERS);
   const [adding, setAdding] = useState(false);
-  const query = { tenant, limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/hosts", query],
-    async (at) => (await client.GET("/api/v1/hosts", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: 5000 },
-  );
+  const pages = useList("/api/v1/hosts", { tenant }, { refetchInterval: 5000 });
   const columns = useWithTenant(COLUMNS, pages.rows);
   const add = may && <Button onClick={() => setAdding(true)}>Add a host</Button>;
   return (
@@ -188,13 +178,10 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
     },
     onError: (error) => toast(error.message, { failed: true }),
   });
-  const remove = useMutation({
-    mutationFn: () => client.DELETE("/api/v1/hosts/{host_id}", { params: { path } }),
-    onSuccess: async () => {
-      await refresh();
-      toast(`${host.name} is removed`);
-      onRemoved();
-    },
+  const remove = useChange(() => client.DELETE("/api/v1/hosts/{host_id}", { params: { path } }), {
+    done: () => `${host.name} is removed`,
+    lists: ["/api/v1/hosts"],
+    onDone: onRemoved,
   });
   if (!may) return null;
   return (
@@ -214,15 +201,13 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
         />
       )}
       {open === "remove" && (
-        <ConfirmDialog
+        <ChangeDialog
           danger
           onClose={close}
           title={`Remove ${host.name}?`}
           description="Its tokens are revoked, and jobs can no longer be sent to it. Finished jobs stay."
           action="Remove host"
-          busy={remove.isPending}
-          error={remove.error}
-          onConfirm={() => remove.mutate()}
+          change={remove}
         />
       )}
     </>

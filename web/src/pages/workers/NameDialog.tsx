@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 
 /** Reads hosts and their servers again. */
@@ -31,17 +31,15 @@ export function NameDialog({ title, description, action, name: before = "", save
     },
   });
   return (
-    <ConfirmDialog
+    <ChangeDialog
       onClose={onClose}
       title={title}
       description={description}
       action={action}
-      busy={change.isPending}
-      error={change.error}
+      change={change}
       disabled={name.trim() === "" || name.trim() === before}
-      onConfirm={() => change.mutate()}
     >
       <TextField label="Name" required value={name} maxLength={200} placeholder="backup-box" onChange={setName} />
-    </ConfirmDialog>
+    </ChangeDialog>
   );
 }

@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { saveEdit } from "@/api/edits";
-import { usePages } from "@/api/pages";
-import { Button } from "@/components/Button";
+import { useList } from "@/api/pages";
+import { Action, Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { Section } from "@/components/Page";
@@ -34,18 +34,14 @@ export function Servers({ host }: { host: Host }) {
   const [open, setOpen] = useState<"add" | { verb: "rename" | "remove"; server: Server } | null>(null);
   const close = (): void => setOpen(null);
   const path = { host_id: host.id };
-  const query = { limit: 100 };
-  const pages = usePages(
-    ["get", LIST, { path, query }],
-    async (at) => (await client.GET(LIST, { params: { path, query: { ...query, ...at } } })).data,
-  );
+  const pages = useList(LIST, {}, { path });
   const remove = useChange((server: Server) => client.DELETE(ONE, { params: { path: { ...path, instance_id: server.id } } }), {
     done: (server) => `${server.name} is removed`,
     lists: [LIST, "/api/v1/hosts"],
     onDone: close,
   });
   const own: Column<Server>[] = [
-    { key: "name", header: "Server", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{one.name}</span> },
+    { key: "name", header: "Server", width: "minmax(120px, 1fr)", text: (one) => one.name },
     { key: "since", header: "Added", width: "96px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "actions",
@@ -55,12 +51,8 @@ export function Servers({ host }: { host: Host }) {
       cell: (one) =>
         manages && (
           <>
-            <Button kind="ghost" onClick={() => setOpen({ verb: "rename", server: one })}>
-              Rename
-            </Button>
-            <Button kind="ghost" onClick={() => setOpen({ verb: "remove", server: one })}>
-              Remove
-            </Button>
+            <Action onClick={() => setOpen({ verb: "rename", server: one })}>Rename</Action>
+            <Action onClick={() => setOpen({ verb: "remove", server: one })}>Remove</Action>
           </>
         ),
     },

@@ -1,11 +1,10 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { useList } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { DataTable, type Column } from "@/components/DataTable";
-import { ConfirmDialog, SidePanel } from "@/components/Dialog";
+import { ChangeDialog, SidePanel } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { Explanation } from "@/components/Explanation";
 import { Id } from "@/components/Id";
@@ -14,8 +13,8 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Duration, Time, useNow } from "@/components/Time";
-import { useToast } from "@/components/Toast";
 import { plural, whole } from "@/format/numbers";
+import { useChange } from "@/pages/settings/useChange";
 import { OPERATORS, useCan } from "@/session/session";
 import { workerState, type Worker } from "./state";
 import styles from "./workers.module.css";
@@ -36,13 +35,7 @@ const COLUMNS: readonly Column<Worker>[] = [
       </span>
     ),
   },
-  {
-    key: "host",
-    header: "Machine",
-    width: "minmax(110px, 1fr)",
-    wideOnly: true,
-    cell: (one) => <span className="truncate">{one.hostname}</span>,
-  },
+  { key: "host", header: "Machine", width: "minmax(110px, 1fr)", wideOnly: true, text: (one) => one.hostname },
   { key: "types", header: "Runs", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Types types={one.job_types} /> },
   { key: "running", header: "Running", width: "88px", align: "end", cell: (one) => slotsOf(one) },
   { key: "seen", header: "Heartbeat", width: "104px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
@@ -57,12 +50,7 @@ function slotsOf(worker: Worker, running = worker.running_count): string {
 
 /** The worker processes of the last day. */
 export function WorkerList({ open, onOpen }: { open: string | undefined; onOpen: (id: string | undefined) => void }) {
-  const query = { limit: 100 };
-  const pages = usePages(
-    ["get", "/api/v1/workers", query],
-    async (at) => (await client.GET("/api/v1/workers", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: HEARTBEAT_MS },
-  );
+  const pages = useList("/api/v1/workers", {}, { refetchInterval: HEARTBEAT_MS });
   return (
     <>
       <DataTable
@@ -104,7 +92,7 @@ function Types({ types }: { types: readonly string[] }) {
 }
 
 const JOBS: readonly Column<WorkerJob>[] = [
-  { key: "type", header: "Job type", width: "minmax(120px, 1fr)", cell: (one) => <span className="truncate">{one.job_type}</span> },
+  { key: "type", header: "Job type", width: "minmax(120px, 1fr)", text: (one) => one.job_type },
   {
     key: "id",
     header: "Job",
@@ -193,33 +181,25 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
 
 function Drain({ worker }: { worker: Schemas["WorkerDetails"] }) {
   const may = useCan(OPERATORS);
-  const queries = useQueryClient();
-  const toast = useToast();
   const [open, setOpen] = useState(false);
-  const drain = useMutation({
-    mutationFn: async () =>
-      (await client.POST("/api/v1/workers/{worker_id}/drain", { params: { path: { worker_id: worker.worker_id } } })).data,
-    onSuccess: async () => {
-      await queries.invalidateQueries({ predicate: (query) => String(query.queryKey[1]).startsWith("/api/v1/workers") });
-      toast("The worker is draining");
-      setOpen(false);
-    },
+  const drain = useChange(() => client.POST("/api/v1/workers/{worker_id}/drain", { params: { path: { worker_id: worker.worker_id } } }), {
+    done: () => "The worker is draining",
+    lists: ["/api/v1/workers"],
+    onDone: () => setOpen(false),
   });
   if (!may || !worker.is_alive || worker.drain_requested_at != null) return null;
   const running = worker.jobs.length;
   return (
     <>
       <Button onClick={() => setOpen(true)}>Drain</Button>
-      <ConfirmDialog
+      <ChangeDialog
         open={open}
         onClose={() => setOpen(false)}
         title="Drain this worker?"
         description={`It takes nothing new, ${running === 0 ? "and the process ends" : `lets ${plural(running, "running job")} end, and then the process ends`}. What started it may start another.`}
         action="Drain worker"
         danger
-        busy={drain.isPending}
-        error={drain.error}
-        onConfirm={() => drain.mutate()}
+        change={drain}
       />
     </>
   );

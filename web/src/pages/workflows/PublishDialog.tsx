@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { client } from "@/api/client";
 import { Problem } from "@/api/problem";
-import { ConfirmDialog } from "@/components/Dialog";
+import { ChangeDialog } from "@/components/Dialog";
 import type { JsonObject } from "@/components/schema";
 import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
@@ -51,7 +51,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
       if (error instanceof Problem)
         onRefused(error.body.errors.map(({ field, reason }) => ({ field: field.replace(/^document\.?/, ""), reason })));
       // Who was faster is shown beside the text.
-      void queries.invalidateQueries({ queryKey: ["workflow-versions"] });
+      void queries.invalidateQueries({ queryKey: ["get", "/api/v1/workflows/{key}/versions"] });
     },
   });
   const lines = [
@@ -61,7 +61,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
     .filter(Boolean)
     .join(", ");
   return (
-    <ConfirmDialog
+    <ChangeDialog
       open
       onClose={onClose}
       title={isNext ? `Publish version ${begun + 1} of ${key}?` : `Publish ${key}?`}
@@ -76,9 +76,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
         </>
       }
       action="Publish"
-      busy={publish.isPending}
-      error={publish.error}
-      onConfirm={() => publish.mutate()}
+      change={publish}
     />
   );
 }

@@ -63,7 +63,8 @@ function columnsOf(counts: readonly RunCounts[], slugs: ReadonlyMap<string, stri
       header: "Description",
       width: "minmax(160px, 3fr)",
       wideOnly: true,
-      cell: (one) => <span className="truncate quiet">{one.description}</span>,
+      text: (one) => one.description,
+      look: "quiet",
     },
     {
       key: "version",

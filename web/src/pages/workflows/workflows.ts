@@ -1,6 +1,6 @@
 import { useMemo } from "react";
-import { api, client, type Schemas } from "@/api/client";
-import { usePages } from "@/api/pages";
+import { api, type Schemas } from "@/api/client";
+import { useList } from "@/api/pages";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import type { Knowledge, Known, Schema } from "./editor/known";
@@ -17,24 +17,13 @@ const STEADY = { staleTime: 300_000 };
 
 /** All workflows, by key, each in its newest version. */
 export function useWorkflows() {
-  const query = { tenant: useTenant(), limit: PAGE };
-  return usePages(
-    ["workflows", query],
-    async (at) => (await client.GET("/api/v1/workflows", { params: { query: { ...query, ...at } } })).data,
-    { refetchInterval: EVERY_MS },
-  );
+  return useList("/api/v1/workflows", { tenant: useTenant(), limit: PAGE }, { refetchInterval: EVERY_MS });
 }
 
 /** The versions of one workflow, newest first. */
 export function useVersions(key: string) {
-  const query = { tenant: useTenant(), limit: PAGE };
-  const read = async ({ cursor }: { cursor?: string }) =>
-    (
-      await client.GET("/api/v1/workflows/{key}/versions", {
-        params: { path: { key }, query: { ...query, ...(cursor !== undefined && { cursor: Number(cursor) }) } },
-      })
-    ).data;
-  return usePages(["workflow-versions", key, query], read, { refetchInterval: EVERY_MS });
+  const options = { path: { key }, refetchInterval: EVERY_MS };
+  return useList("/api/v1/workflows/{key}/versions", { tenant: useTenant(), limit: PAGE }, options);
 }
 
 /** One version of a workflow, which never changes. */
