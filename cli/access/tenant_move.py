@@ -23,7 +23,7 @@ from atlas.settings import Settings
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from atlas.engine.tenants.move_file import Progress, TenantFile
+    from atlas.engine.tenants.move_export import Progress, TenantFile
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who reads the audit log.")]
 
@@ -123,7 +123,7 @@ async def _export(
 ) -> tuple[Tenant, "TenantFile"]:
     from atlas.audit.sealer import seal_first
     from atlas.engine.tenants.move import begin_move, record_export
-    from atlas.engine.tenants.move_file import TenantFileWriter
+    from atlas.engine.tenants.move_export import TenantFileWriter
 
     async with atlas.pool.acquire() as conn:
         tenant = await find_tenant(conn, named)

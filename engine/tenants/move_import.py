@@ -23,7 +23,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.pauses import pause
-from atlas.engine.tenants.move_file import (
+from atlas.engine.tenants.move_export import (
     FORMAT,
     MANIFEST,
     TABLES,

@@ -26,7 +26,7 @@ from atlas.engine.jobs.sweep import sweep
 from atlas.engine.schedules.recurring import save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs
 from atlas.engine.tenants.move import begin_move, cancel_move, record_export
-from atlas.engine.tenants.move_file import TenantFileWriter
+from atlas.engine.tenants.move_export import TenantFileWriter
 from atlas.engine.tenants.move_import import TenantImport, UnusableFile
 from atlas.engine.tenants.removal import begin_removal, continue_removal
 from atlas.engine.tenants.tenants import edit_tenant, find_tenant

@@ -21,7 +21,7 @@ from atlas.audit.retention import prune
 from atlas.audit.seal import seal
 from atlas.db.pool import connect, open_pool
 from atlas.engine.tenants.move import begin_move, record_export
-from atlas.engine.tenants.move_file import TenantFileWriter
+from atlas.engine.tenants.move_export import TenantFileWriter
 from atlas.engine.tenants.move_import import TenantImport
 from atlas.postgres.pg_ctl import BIN
 from atlas.test_databases import TestDatabases

@@ -1,5 +1,5 @@
 -- The rows of a table that move with a tenant, as JSON on one line each: a line break in JSON is a space between its parts. The row of the
--- tenant itself is a table of one. Called by engine/tenants/move_file.py.
+-- tenant itself is a table of one. Called by engine/tenants/move_export.py.
 create or replace function tenant_rows(p_tenant uuid, p_table text) returns setof text language plpgsql stable
 set search_path from current set timezone = 'UTC' set bytea_output = 'hex' as $$
 declare

@@ -1,6 +1,6 @@
 -- What an export of a tenant says about where it comes from: the cluster, the last migration, the number of the last event, the definitions and shared
 -- workflows that its jobs and runs name by ids of this installation, and the keys that its secrets are encrypted with. Called by
--- engine/tenants/move_file.py. SQL, because it reads the catalogs and aggregates several tables.
+-- engine/tenants/move_export.py. SQL, because it reads the catalogs and aggregates several tables.
 select clock_timestamp() as now, atlas.system_identifier()::text as cluster, atlas.event_cursor() as event_cursor,
   (select max(migration_name) from atlas._prisma_migrations) as migration,
   (select coalesce(jsonb_agg(jsonb_build_object('id', d.id, 'key', d.key)), '[]') from atlas.job_definitions d

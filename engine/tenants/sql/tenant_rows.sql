@@ -1,2 +1,2 @@
--- The rows of a table that move with a tenant, as lines of JSON. Called by engine/tenants/move_file.py. SQL, because a function does it.
+-- The rows of a table that move with a tenant, as lines of JSON. Called by engine/tenants/move_export.py. SQL, because a function does it.
 select line from atlas.tenant_rows(:tenant_id, :name) line;

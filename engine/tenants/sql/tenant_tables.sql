@@ -1,4 +1,4 @@
--- The tables that move with a tenant, the tenant itself first, with their columns. Called by engine/tenants/move_file.py and engine/tenants/move_import.py. SQL,
+-- The tables that move with a tenant, the tenant itself first, with their columns. Called by engine/tenants/move_export.py and engine/tenants/move_import.py. SQL,
 -- because it reads the catalogs.
 select t.name, array(
     select a.attname::text from pg_catalog.pg_attribute a

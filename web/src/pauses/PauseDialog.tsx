@@ -6,7 +6,7 @@ import { DurationField } from "@/components/DurationField";
 import { Field, Input, Select, TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
 import { capitalized } from "@/format/words";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { OPERATORS, useCan, useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { KINDS, nameOf, nounOf, PAUSES, type Pause, type PauseKind, TENANT_KINDS } from "./pauses";

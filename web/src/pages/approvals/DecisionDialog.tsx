@@ -9,7 +9,7 @@ import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { money } from "@/format/numbers";
 import { MANAGERS, useCan, useSession } from "@/session/session";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { useTenant } from "@/session/tenant";
 import styles from "./Approvals.module.css";
 

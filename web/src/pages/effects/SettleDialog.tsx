@@ -8,7 +8,7 @@ import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { visible } from "@/format/visible";
 import { MANAGERS, useCan } from "@/session/session";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { useTenant } from "@/session/tenant";
 
 export type Effect = Schemas["Effect"];

@@ -3,7 +3,7 @@ import { client, type Schemas } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
 import { Field, TextArea, TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { TenantField } from "@/session/TenantField";

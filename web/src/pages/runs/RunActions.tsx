@@ -7,7 +7,7 @@ import { Field, TextArea, TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
 import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { ForkDialog } from "./ForkDialog";

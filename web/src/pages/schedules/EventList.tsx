@@ -13,7 +13,7 @@ import { JsonView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { plural } from "@/format/numbers";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { JOB_MAKERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";

@@ -14,7 +14,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
 import { useFields } from "@/components/useFields";
 import { OPERATORS, useCan } from "@/session/session";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Definition = Schemas["CommandDefinition"];
 

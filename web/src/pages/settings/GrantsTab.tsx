@@ -14,7 +14,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useTenantSlugs } from "@/session/tenantSlugs";
 import { listOf } from "./lists";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Grant = Schemas["EnqueueGrant"];
 

@@ -15,7 +15,7 @@ import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
 import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type InboundHook = Schemas["InboundHook"];
 

@@ -16,7 +16,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
 import { listOf } from "./lists";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Rule = Schemas["PolicyRule"];
 type Effect = Rule["effect"];

@@ -3,7 +3,7 @@ import { client, type Schemas } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
 import { Command } from "@/components/EmptyState";
 import { Checkbox, TextField } from "@/components/Form";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 /** Removes a tenant with all that belongs to it, once its slug was typed. */
 export function RemoveTenant({ tenant, onClose }: { tenant: Schemas["Tenant"]; onClose: () => void }) {

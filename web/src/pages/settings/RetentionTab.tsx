@@ -9,7 +9,7 @@ import { Section } from "@/components/Page";
 import { useEdit } from "@/components/useEdit";
 import { OPERATORS, useCan } from "@/session/session";
 import { tenantEdit, TENANTS, useTenants } from "./TenantsTab";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Tenant = Schemas["Tenant"];
 

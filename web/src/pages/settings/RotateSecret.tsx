@@ -2,7 +2,7 @@ import { useState } from "react";
 import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 import { SecretDialog } from "./SecretDialog";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 interface RotateSecretProps {
   /** What happens while both secrets hold. */

@@ -9,7 +9,7 @@ import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type OpenSession = Schemas["OpenSession"];
 

@@ -19,7 +19,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { RemoveTenant } from "./RemoveTenant";
 import { LimitFields } from "./LimitFields";
 import { limitsOf, textsOf } from "./limits";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Tenant = Schemas["Tenant"];
 

@@ -16,7 +16,7 @@ import { OPERATORS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useWithTenant } from "@/session/tenantColumn";
 import { SecretDialog } from "./SecretDialog";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Token = Schemas["Token"];
 type Role = Token["role"];

@@ -20,7 +20,7 @@ import { InboundHooks } from "./InboundHooks";
 import { listOf } from "./lists";
 import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
-import { useChange } from "./useChange";
+import { useChange } from "@/components/useChange";
 
 type Webhook = Schemas["Webhook"];
 

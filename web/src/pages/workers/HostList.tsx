@@ -18,7 +18,7 @@ import { Time, useNow } from "@/components/Time";
 import { useToast } from "@/components/Toast";
 import { useEdit } from "@/components/useEdit";
 import { whole } from "@/format/numbers";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { usePauseOf } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";

@@ -7,7 +7,7 @@ import { DataTable, type Column } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { Section } from "@/components/Page";
 import { Time } from "@/components/Time";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { MANAGERS, useCan } from "@/session/session";
 import { useWithTenant } from "@/session/tenantColumn";
 import { NameDialog } from "./NameDialog";

@@ -14,7 +14,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Duration, Time, useNow } from "@/components/Time";
 import { plural, whole } from "@/format/numbers";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { OPERATORS, useCan } from "@/session/session";
 import { workerState, type Worker } from "./state";
 import styles from "./workers.module.css";

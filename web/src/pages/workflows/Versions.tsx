@@ -10,7 +10,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { Time } from "@/components/Time";
 import { plural } from "@/format/numbers";
 import { cx } from "@/format/words";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { DiffView } from "./DiffView";

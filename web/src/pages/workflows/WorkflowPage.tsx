@@ -16,7 +16,7 @@ import { useEdit } from "@/components/useEdit";
 import { useShortcut } from "@/frame/shortcuts";
 import { graphOfDefinition } from "@/graph/definition";
 import { GraphView } from "@/graph/GraphView";
-import { useChange } from "@/pages/settings/useChange";
+import { useChange } from "@/components/useChange";
 import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { StartRunDialog } from "@/pages/runs/StartRunDialog";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
