@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from atlas.client.methods import listing, operation
 from atlas.client.route import ApiCaller, Id
@@ -21,6 +21,21 @@ from atlas.models.triggers import (
 from atlas.models.webhooks import CreatedInboundHook, CreatedWebhook, InboundHook, TestDelivery, Webhook
 
 
+class TriggerFields(TypedDict, total=False):
+    """What starts a trigger, and what it starts."""
+
+    is_enabled: bool
+    event_name: str | None
+    cron_expr: str | None
+    timezone: str | None
+    definition_key: str | None
+    job_type: str | None
+    workflow: str | None
+    payload_template: Mapping[str, Any]
+    dedupe_window_seconds: int
+    misfire: Literal["skip", "latest", "all"]
+
+
 class TriggerOperations(ApiCaller):
     """Start work at a time or after an event; send and receive events over HTTP."""
 
@@ -34,20 +49,7 @@ class TriggerOperations(ApiCaller):
 
     @operation("POST", "/jobs/triggers")
     def create_trigger(
-        self,
-        label: str,
-        trigger_type: Literal["event", "schedule"],
-        *,
-        is_enabled: bool = ...,
-        event_name: str | None = ...,
-        cron_expr: str | None = ...,
-        timezone: str | None = ...,
-        definition_key: str | None = ...,
-        job_type: str | None = ...,
-        workflow: str | None = ...,
-        payload_template: Mapping[str, Any] = ...,
-        dedupe_window_seconds: int = ...,
-        misfire: Literal["skip", "latest", "all"] = ...,
+        self, label: str, trigger_type: Literal["event", "schedule"], **fields: Unpack[TriggerFields]
     ) -> Trigger:
         """Add a trigger: an event's name or a cron expression, and one thing to start."""
 
@@ -58,17 +60,8 @@ class TriggerOperations(ApiCaller):
         *,
         label: str = ...,
         trigger_type: Literal["event", "schedule"] = ...,
-        is_enabled: bool = ...,
-        event_name: str | None = ...,
-        cron_expr: str | None = ...,
-        timezone: str | None = ...,
-        definition_key: str | None = ...,
-        job_type: str | None = ...,
-        workflow: str | None = ...,
-        payload_template: Mapping[str, Any] = ...,
-        dedupe_window_seconds: int = ...,
-        misfire: Literal["skip", "latest", "all"] = ...,
         if_match: str = ...,
+        **fields: Unpack[TriggerFields],
     ) -> Trigger:
         """Change a trigger. What is not given stays as it is; None removes it."""
 

@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from atlas.client.errors import ApiNotFound
 from atlas.client.methods import listing, method, operation
@@ -30,6 +30,16 @@ from atlas.models.workflows import (
     WorkflowRun,
     WorkflowSchema,
 )
+
+
+class RuleFields(TypedDict, total=False):
+    """To which requests a rule of policy applies."""
+
+    workflow: str
+    except_workflows: list[str]
+    spend_above_cents: int | None
+    spend_per_day_cents: int | None
+    runs_per_day: int | None
 
 
 class WorkflowOperations(ApiCaller):
@@ -199,17 +209,7 @@ class WorkflowOperations(ApiCaller):
         """The rules that decide about requests, oldest first."""
 
     @operation("POST", "/policies")
-    def create_policy(
-        self,
-        label: str,
-        effect: str,
-        *,
-        workflow: str = ...,
-        except_workflows: list[str] = ...,
-        spend_above_cents: int | None = ...,
-        spend_per_day_cents: int | None = ...,
-        runs_per_day: int | None = ...,
-    ) -> RuleAdded:
+    def create_policy(self, label: str, effect: str, **fields: Unpack[RuleFields]) -> RuleAdded:
         """Add a rule, for one tenant or for all."""
 
     @operation("POST", "/policies/check", keyed=False)
@@ -222,16 +222,7 @@ class WorkflowOperations(ApiCaller):
 
     @operation("PATCH", "/policies/{label}")
     def edit_policy(
-        self,
-        label: str,
-        *,
-        effect: str = ...,
-        workflow: str = ...,
-        except_workflows: list[str] = ...,
-        spend_above_cents: int | None = ...,
-        spend_per_day_cents: int | None = ...,
-        runs_per_day: int | None = ...,
-        if_match: str = ...,
+        self, label: str, *, effect: str = ..., if_match: str = ..., **fields: Unpack[RuleFields]
     ) -> PolicyRule:
         """Change a rule; None removes a bound."""
 
