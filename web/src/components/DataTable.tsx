@@ -162,6 +162,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
   });
   const items = virtualizer.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
+  const isActiveDrawn = items.some((item) => item.index === active);
 
   useEffect(() => virtualizer.measure(), [virtualizer, height]);
   useEffect(() => {
@@ -214,7 +215,7 @@ function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {
       role="grid"
       aria-label={label}
       aria-rowcount={hasMore ? -1 : rows.length + 1}
-      aria-activedescendant={active >= 0 ? `${prefix}${active}` : undefined}
+      aria-activedescendant={isActiveDrawn ? `${prefix}${active}` : undefined}
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
