@@ -38,7 +38,7 @@ def _owner(home: Path, address: str) -> str:
     """The database that the home belongs to. A home that exists and has none yet becomes this one's."""
     file = home / FILE
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         pass
     except OSError:
@@ -47,11 +47,11 @@ def _owner(home: Path, address: str) -> str:
         return address
     scratch = home / f".{FILE}.{os.getpid()}"
     try:
-        scratch.write_text(f"{address}\n")
+        scratch.write_text(f"{address}\n", encoding="utf-8")
         # Of two programs that start at once, the first to link it decides.
         with suppress(FileExistsError):
             os.link(scratch, file)
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError:
         # A home that this program cannot write: the files in it are read where they are.
         return address

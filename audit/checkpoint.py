@@ -189,7 +189,7 @@ def _stored_state(key: SigningKey) -> Signed | None:
     if not path.exists():
         return None
     try:
-        signed = Signed(**json.loads(path.read_text()))
+        signed = Signed(**json.loads(path.read_text(encoding="utf-8")))
         if (signed.checkpoint.size, signed.checkpoint.root.hex()) != (signed.size, signed.root):
             raise ValueError("it contradicts itself")
     except (OSError, ValueError, TypeError, AttributeError) as error:

@@ -177,7 +177,7 @@ def read_keys(paths: Iterable[Path]) -> list[VerifierKey]:
     keys: list[VerifierKey] = []
     for path in paths:
         try:
-            keys += parse_keys(path.read_text())
+            keys += parse_keys(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"The key {path} cannot be read: {error}.") from error
         except BadNote as reason:
@@ -210,17 +210,19 @@ def publish_key(key: SigningKey) -> None:
     """Write the public half beside the key, and keep those of the keys before it."""
     path = key.folder / f"{key.stem}.pub"
     text = key.public + "\n"
-    if not path.exists() or path.read_text() != text:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
         make_private(key.folder)
         _retire(path, but=key.public)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
 
 
 def _retire(path: Path, *, but: str) -> None:
     """Keep the public halves of earlier keys: what they signed is verified with them ever after."""
     with suppress(FileNotFoundError, UnicodeDecodeError, BadNote):
-        for line in set(path.read_text().split()) - {but}:
-            path.with_name(f"{path.stem}.{VerifierKey.parse(line).id.hex()}.pub").write_text(f"{line}\n")
+        for line in set(path.read_text(encoding="utf-8").split()) - {but}:
+            path.with_name(f"{path.stem}.{VerifierKey.parse(line).id.hex()}.pub").write_text(
+                f"{line}\n", encoding="utf-8"
+            )
 
 
 def write_privately(path: Path, content: bytes) -> None:

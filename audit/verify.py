@@ -42,12 +42,12 @@ class LastVerified:
     @classmethod
     def read(cls, path: Path) -> "LastVerified | None":
         """What the last verification without findings wrote."""
-        return cls(**json.loads(path.read_text())) if path.exists() else None
+        return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
     def write(self, path: Path) -> None:
         """Write it, for the next verification to start from."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self)))
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 async def verify(

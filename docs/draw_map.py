@@ -52,7 +52,7 @@ def _imports() -> set[tuple[str, str]]:
 
 
 def _modules(path: Path) -> Iterator[list[str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             yield node.module.split(".")
         elif isinstance(node, ast.Import):

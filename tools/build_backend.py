@@ -55,7 +55,9 @@ def _generate() -> None:
 def _generators() -> list[str]:
     if _is_unpacked_sdist() or (setup.client_is_current(setup.GENERATED) and setup.pages_are_current()):
         return []
-    extras = tomllib.loads((setup.ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((setup.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     return [*extras["generate"], *([] if setup.has_node() else extras["node"])]
 
 

@@ -18,7 +18,7 @@ BESIDE = re.compile(r"\[([^\]]+)\]\(([A-Z]+\.md|[a-z]+/[^)]*)\)")
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Make README.md the first page."""
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     named = INSIDE.sub(r"\1@docs@/", readme)
     named = BESIDE.sub(_named, named)
     files.append(File.generated(config, "index.md", content=named.replace("@docs@/", "")))

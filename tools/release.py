@@ -90,12 +90,12 @@ def release(root: Path) -> str:
 
 def checked_version(root: Path) -> str:
     """The version of this tree, which must be committed, in the changelog with a date, and not tagged yet."""
-    match = VERSION.search((root / "atlas" / "version.py").read_text())
+    match = VERSION.search((root / "atlas" / "version.py").read_text(encoding="utf-8"))
     version = match[1] if match else ""
     if _output(["git", "status", "--porcelain"], cwd=root):
         raise ReleaseRefused("the tree has uncommitted changes. Commit them, or remove them.")
     heading = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$"
-    if not re.search(heading, (root / "CHANGELOG.md").read_text(), re.MULTILINE):
+    if not re.search(heading, (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE):
         raise ReleaseRefused(f"CHANGELOG.md has no section `## [{version}] - YYYY-MM-DD`. Write it.")
     if _output(["git", "tag", "--list", f"v{version}"], cwd=root):
         raise ReleaseRefused(f"the tag v{version} exists. Raise the version in atlas/version.py.")
@@ -109,7 +109,7 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     for place, package in ((venv, f"{wheel}[all]"), (base, str(wheel))):
         _run([sys.executable, "-m", "venv", place], cwd=wheel.parent)
         _run([place / "bin" / "pip", "install", "--quiet", package], cwd=folder)
-    (folder / "smoke.py").write_text(APP)
+    (folder / "smoke.py").write_text(APP, encoding="utf-8")
     enqueue = [venv / "bin" / "python", "-c", WITH_SERVER, base / "bin" / "python", "-c", ENQUEUE]
     for command in (["migrate"], ["online"], WORK.split(), enqueue, WORK.split()):
         program = [] if command is enqueue else [venv / "bin" / "atlas"]

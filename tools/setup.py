@@ -109,7 +109,7 @@ def ensure_packages(*, for_running: bool = False) -> None:
     GENERATED.mkdir(exist_ok=True)
     package = f"{ROOT}[{','.join(extras)}]"
     run_step("installing packages", [PYTHON, "-m", "pip", "install", "--progress-bar=off", "--editable", package])
-    PACKAGES_MARK.write_text(_packages_hash(extras))
+    PACKAGES_MARK.write_text(_packages_hash(extras), encoding="utf-8")
 
 
 def _packages_hash(extras: list[str]) -> str:
@@ -137,14 +137,14 @@ def ensure_node_packages(*, for_linting: bool = False) -> None:
     doing = "installing the packages of the web pages" + (" and their linters" if with_linters else "")
     npm = ["npm", "ci", "--loglevel=http", *([] if with_linters else ["--omit=dev"])]
     run_step(doing, npm, cwd=WEB, env=_node_environment())
-    mark.write_text(packages)
+    mark.write_text(packages, encoding="utf-8")
 
 
 def ensure_pages() -> None:
     """The web pages in `web/dist`, built from the current sources. A build that fails leaves no mark."""
     if not pages_are_current():
         run_step("building the web pages", ["npm", "run", "--silent", "build"], cwd=WEB, env=_node_environment())
-        (DIST / PAGES_MARK).write_text(_pages_hash())
+        (DIST / PAGES_MARK).write_text(_pages_hash(), encoding="utf-8")
 
 
 def pages_are_current() -> bool:
@@ -191,12 +191,12 @@ def _generate(python: str | Path) -> None:
     schema = str(ROOT / "schema.prisma")
     run_step("generating the Prisma client", [python, "-m", "prisma", "generate", "--schema", schema], env=environment)
     face = GENERATED / "__init__.py"
-    face.write_text(SPARED_IMPORT + face.read_text())
+    face.write_text(SPARED_IMPORT + face.read_text(encoding="utf-8"))
     run_step("splitting the Prisma client", [python, str(SPLIT_CLIENT), str(GENERATED)])
     run_step("copying Prisma's license", [python, "-c", COPY_LICENSE, str(GENERATED)])
     # Compiled now: where no program may write bytecode, every one would compile it again, for 0.6 s of CPU.
     run_step("compiling the Prisma client", [python, "-m", "compileall", "-q", str(GENERATED)])
-    (GENERATED / CLIENT_MARK).write_text(_wanted_client())
+    (GENERATED / CLIENT_MARK).write_text(_wanted_client(), encoding="utf-8")
 
 
 def run_step(doing: str, argv: Sequence[str | Path], **options: Any) -> None:
@@ -278,7 +278,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _read(mark: Path) -> str | None:
-    return mark.read_text().strip() if mark.exists() else None
+    return mark.read_text(encoding="utf-8").strip() if mark.exists() else None
 
 
 def _say(message: str) -> None:

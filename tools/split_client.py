@@ -35,7 +35,7 @@ def main() -> None:
 
 def split(file: Path) -> None:
     """Move each public class of a module to a file of its own, with the imports and constants that it needs."""
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     lines = text.splitlines()
     statements = ast.parse(text).body
     classes = [
@@ -53,20 +53,20 @@ def split(file: Path) -> None:
     ]
     for node in classes:
         part = file.with_name(f"{file.stem}_{node.name}.py")
-        part.write_text("\n".join([*head, *_texts(lines, [node, *imports])]) + "\n")
+        part.write_text("\n".join([*head, *_texts(lines, [node, *imports])]) + "\n", encoding="utf-8")
     shared = [*before, *(statement for statement in after if statement in private), *imports]
     typed = "\n".join(f"    from .{file.stem}_{node.name} import {node.name} as {node.name}" for node in classes)
-    file.write_text("\n".join([*_texts(lines, shared), FACE.format(imports=typed)]))
+    file.write_text("\n".join([*_texts(lines, shared), FACE.format(imports=typed)]), encoding="utf-8")
 
 
 def take_plain_inputs(file: Path) -> None:
     """Type the input of a new job as what `job.create` takes: Json, or a plain dict."""
-    lines = file.read_text().splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines()
     for statement in ast.parse("\n".join(lines)).body:
         if isinstance(statement, ast.ClassDef) and statement.name in NEW_JOBS:
             line = lines.index("    input: 'fields.Json'", statement.lineno)
             lines[line] = "    input: Union['fields.Json', Mapping[str, Any]]"
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _texts(lines: list[str], statements: Iterable[ast.stmt]) -> list[str]:

@@ -71,7 +71,7 @@ class ApiProcess:
             yield metric
 
     def _read_others(self) -> list[dict[str, list[Sample]]]:
-        texts = [file.read_text() for file in self.folder.glob("*.prom") if file != self._file]
+        texts = [file.read_text(encoding="utf-8") for file in self.folder.glob("*.prom") if file != self._file]
         return [{family.name: family.samples for family in text_string_to_metric_families(text)} for text in texts]
 
     @property

@@ -85,4 +85,4 @@ async def show_key(call: Calling) -> str:
     files = public_key_files(call.api.settings)
     if not files:
         raise NotFound("public key", "on this machine", remedy="Copy audit.pub here from the machine that signs.")
-    return "".join(f"{path.read_text().strip()}\n" for path in files)
+    return "".join(f"{path.read_text(encoding='utf-8').strip()}\n" for path in files)

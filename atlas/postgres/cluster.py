@@ -94,7 +94,7 @@ def _use(home: Path, settings: dict[str, str], asks_password: bool) -> EmbeddedP
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -174,11 +174,11 @@ def _configure(data: Path, socket_dir: Path, settings: dict[str, str]) -> None:
     text = "".join(f"{name} = {value}\n" for name, value in chosen.items())
     own = data / "atlas.conf"
     # On a full disk, writing it anew would leave it empty.
-    if not own.exists() or own.read_text() != text:
-        own.write_text(text)
+    if not own.exists() or own.read_text(encoding="utf-8") != text:
+        own.write_text(text, encoding="utf-8")
     conf = data / "postgresql.conf"
-    if "include = 'atlas.conf'" not in conf.read_text():
-        with conf.open("a") as file:
+    if "include = 'atlas.conf'" not in conf.read_text(encoding="utf-8"):
+        with conf.open("a", encoding="utf-8") as file:
             file.write("\ninclude = 'atlas.conf'\n")
     for path in (own, conf):
         give_to_server(path)

@@ -33,7 +33,7 @@ _TRUST = re.compile(r"^([^#\n]*\s)trust[ \t]*$", re.MULTILINE)
 def password_of(home: Path, login: str) -> str | None:
     """The password of a login of the server in this home; None where its server asks for none."""
     try:
-        own = (home / FILE).read_text().strip()
+        own = (home / FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
     return own if login == SUPERUSER else hmac.new(own.encode(), login.encode(), hashlib.sha256).hexdigest()
@@ -56,7 +56,7 @@ def protect_server(home: Path, data: Path, url: str) -> None:
 
 def _asks_for_password(data: Path) -> bool:
     """Whether no line of the server's access rules trusts a login."""
-    return _TRUST.search((data / "pg_hba.conf").read_text()) is None
+    return _TRUST.search((data / "pg_hba.conf").read_text(encoding="utf-8")) is None
 
 
 def _make_password(home: Path) -> None:
@@ -91,7 +91,7 @@ async def _protect(home: Path, data: Path, url: str) -> None:
         await conn.execute(_FORGET.format(login=role("app")))
         rules = data / "pg_hba.conf"
         scratch = data / "pg_hba.conf.new"
-        scratch.write_text(_TRUST.sub(r"\1scram-sha-256", rules.read_text()))
+        scratch.write_text(_TRUST.sub(r"\1scram-sha-256", rules.read_text(encoding="utf-8")))
         scratch.chmod(0o600)
         give_to_server(scratch)
         scratch.rename(rules)

@@ -64,7 +64,7 @@ def call(program: str, *arguments: str, data: Path | None = None) -> subprocess.
     # pg_ctl puts the paths it is given into a shell command. In the environment, no character of a path can break it.
     environment = {} if data is None else {"PGDATA": str(data)}
     # Output goes to files: pg_ctl's server inherits pipes and would keep them open for its whole life.
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         done = subprocess.run(
             [str(BIN / program), *arguments],
             stdin=subprocess.DEVNULL,
@@ -77,7 +77,12 @@ def call(program: str, *arguments: str, data: Path | None = None) -> subprocess.
         )
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(done.args, done.returncode, out.read(), err.read())
+        return subprocess.CompletedProcess(done.args, done.returncode, _text(out.read()), _text(err.read()))
+
+
+def _text(output: bytes) -> str:
+    """What a program printed, which may name a path that is not UTF-8."""
+    return output.decode("utf-8", "replace")
 
 
 def is_running(data: Path) -> bool:
@@ -148,7 +153,7 @@ def start_server(data: Path) -> None:
 
 def socket_dir_of(data: Path) -> Path:
     """The folder of the socket, as the server's file has it: who started it may have had another TMPDIR."""
-    return Path((data / "postmaster.pid").read_text().splitlines()[4])
+    return Path((data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[4])
 
 
 def wait_for_end(data: Path) -> None:
@@ -167,7 +172,7 @@ def wait_for_end(data: Path) -> None:
 
 def server_pid(data: Path) -> int:
     """The number of the server's process, as its file has it."""
-    return int((data / "postmaster.pid").read_text().split()[0])
+    return int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
 
 
 def _is_stale(data: Path) -> bool:
@@ -178,7 +183,7 @@ def _is_stale(data: Path) -> bool:
     """
     try:
         process = Path(f"/proc/{server_pid(data)}")
-        is_dead = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        is_dead = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
         return is_dead or (process / "cwd").readlink() != data.resolve()
     except (OSError, ValueError, IndexError):
         return False
@@ -186,7 +191,9 @@ def _is_stale(data: Path) -> bool:
 
 def _is_postgres_in(data: Path, process: Path) -> bool:
     try:
-        return (process / "cwd").readlink() == data.resolve() and (process / "comm").read_text() == "postgres\n"
+        return (process / "cwd").readlink() == data.resolve() and (process / "comm").read_text(
+            encoding="utf-8"
+        ) == "postgres\n"
     except OSError:
         return False
 

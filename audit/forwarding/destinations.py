@@ -208,6 +208,6 @@ def _tls(credentials: Credentials) -> ssl.SSLContext:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text().strip()
+        return file.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingsError(f"The token file {file} cannot be read: {error.strerror}.") from error

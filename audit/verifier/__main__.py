@@ -31,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     chosen = parser.parse_args(arguments)
     try:
-        keys = [key for path in chosen.key for key in parse_keys(path.read_text())]
+        keys = [key for path in chosen.key for key in parse_keys(path.read_text(encoding="utf-8"))]
         if chosen.proof:
-            return _print(check_proof(json.loads(chosen.proof.read_text()), keys))
+            return _print(check_proof(json.loads(chosen.proof.read_text(encoding="utf-8")), keys))
         outside = [note for path in chosen.checkpoints for note in _notes(path)]
         return _print(verify_export(chosen.export, keys, outside))
     except (OSError, ValueError) as error:

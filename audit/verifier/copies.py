@@ -20,8 +20,8 @@ def read_copies(path: Path) -> list[str]:
     And all that abandon a longer tree: without them, an older copy of that tree would contradict the audit log.
     """
     if not path.is_dir():
-        return split_notes(path.read_text())
-    days = [split_notes(file.read_text()) for file in copied_notes(path)]
+        return split_notes(path.read_text(encoding="utf-8"))
+    days = [split_notes(file.read_text(encoding="utf-8")) for file in copied_notes(path)]
     newest = [1] * (len(days) - 1) + [NEWEST]
     return [
         note

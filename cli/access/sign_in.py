@@ -46,7 +46,7 @@ async def operator_token(conn: Connection, settings: Settings, *, actor: Actor) 
         return settings.atlas_operator_token
     file = settings.home / OPERATOR_TOKEN
     try:
-        kept = file.read_text().strip() if file.exists() else ""
+        kept = file.read_text(encoding="utf-8").strip() if file.exists() else ""
         if kept and await authenticate(conn, kept) is not None:
             return kept
         _, clear = await add_token(conn, subject="operator", role="operator", actor=actor)

@@ -151,7 +151,7 @@ async def _signers(atlas: Atlas, conn: Connection) -> list[str]:
                 remedy="Run it where the key of the audit log is, or copy audit.pub to where that would be.",
             )
         signing_key(atlas.settings)
-    return [line for path in public_key_files(atlas.settings) for line in path.read_text().split()]
+    return [line for path in public_key_files(atlas.settings) for line in path.read_text(encoding="utf-8").split()]
 
 
 def _cancel(named: str, reason: str | None, *, json: bool) -> None:

@@ -46,7 +46,7 @@ class Manifest(BaseModel):
         return [f"{HISTORY}/{name}.dump" for name in self.history]
 
     def write(self, folder: Path) -> None:
-        (folder / MANIFEST).write_text(self.model_dump_json(indent=2) + "\n")
+        (folder / MANIFEST).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -64,7 +64,7 @@ class Manifest(BaseModel):
     def load(cls, folder: Path) -> "Manifest":
         """The manifest alone."""
         try:
-            return cls.model_validate_json((folder / MANIFEST).read_text())
+            return cls.model_validate_json((folder / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise Unusable(f"{folder} is not a backup: it has no {MANIFEST}.", remedy="Name its folder.") from None
         except (ValidationError, UnicodeDecodeError) as error:

@@ -22,13 +22,15 @@ class Restored(BaseModel):
 def note_restore(settings: Settings, taken_at: AwareDatetime, *, complete: bool) -> None:
     """Write it down."""
     _file(settings).parent.mkdir(parents=True, exist_ok=True)
-    _file(settings).write_text(Restored(taken_at=taken_at, complete=complete).model_dump_json() + "\n")
+    _file(settings).write_text(
+        Restored(taken_at=taken_at, complete=complete).model_dump_json() + "\n", encoding="utf-8"
+    )
 
 
 def restored_from(settings: Settings) -> Restored | None:
     """The backup that this home was restored from; None: it was not."""
     try:
-        return Restored.model_validate_json(_file(settings).read_text())
+        return Restored.model_validate_json(_file(settings).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError):
         return None
 

@@ -147,7 +147,7 @@ def _running_api(settings: "Settings") -> "Settings | None":
     if address is None or settings.atlas_url is not None:
         return None
     try:
-        token = settings.atlas_operator_token or file.read_text().strip()
+        token = settings.atlas_operator_token or file.read_text(encoding="utf-8").strip()
     except OSError:
         return None
     return replace(settings, atlas_url=address, atlas_token=token)

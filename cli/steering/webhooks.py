@@ -18,6 +18,7 @@ app = typer.Typer(help="Send events to the servers of tenants.", no_args_is_help
 
 OverlapHours = Annotated[int, typer.Option(min=0, max=168, help="How long the old secret holds; 0 after a leak.")]
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or its beginning.")]
+NO_WEBHOOKS = "There are no webhooks. Add one with `atlas webhooks add URL --tenant SLUG --event job.failed`."
 
 
 @app.command("add")
@@ -43,7 +44,8 @@ def show_list(tenant: TenantFilter = None, json: Json = False) -> None:
         for webhook in webhooks
     ]
     documents = [names.document(webhook) for webhook in webhooks]
-    say({"webhooks": documents}, table(("ID", "TENANT", "URL", "EVENTS", "STATE"), rows), json=json)
+    columns = ("ID", "TENANT", "URL", "EVENTS", "STATE")
+    say({"webhooks": documents}, table(columns, rows) if rows else NO_WEBHOOKS, json=json)
 
 
 @app.command("show")

@@ -77,7 +77,7 @@ def load_key(file: Path) -> SecretKey:
     try:
         if not file.exists():
             _make(file)
-        raw = bytes.fromhex(file.read_text().strip())
+        raw = bytes.fromhex(file.read_text(encoding="utf-8").strip())
     except OSError as error:
         raise SecretsUnreadable(
             f"The key of the secrets, {file}, cannot be used: {error.strerror or error}.",

@@ -3,6 +3,7 @@
 
 async def test_a_webhook_is_added_seen_tested_and_removed(atlas):
     await atlas("tenant", "add", "acme")
+    none = await atlas("webhooks", "list")
     events = ("--event", "job.failed", "--event", "run.*")
     added = await atlas("webhooks", "add", "https://shop.example/atlas", "--tenant", "acme", *events, "--json")
     webhook = added.document
@@ -16,6 +17,7 @@ async def test_a_webhook_is_added_seen_tested_and_removed(atlas):
     gone = await atlas("webhooks", "show", webhook["id"])
     wrong = await atlas("webhooks", "add", "https://shop.example", "--tenant", "acme", "--event", "job.exploded")
 
+    assert none.stdout.startswith("There are no webhooks. Add one with `atlas webhooks add")
     assert webhook["secret"].startswith("whsec_")
     assert "job.failed, run.*" in listed.stdout
     assert "enabled" in listed.stdout
