@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import tenant_names
 from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 
@@ -38,6 +37,8 @@ def show_dead_letters(tenant: TenantFilter = None, json: Json = False) -> None:
     """Count the dead letters by cause, the newest first."""
 
     async def work(atlas: "AtlasClient") -> "tuple[DeadLetterGroups, TenantNames]":
+        from atlas.cli.connection.over_http_rows import tenant_names
+
         return await atlas.group_dead_letters(), await tenant_names(atlas)
 
     causes, names = on_atlas(work, tenant=tenant)

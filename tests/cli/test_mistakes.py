@@ -22,7 +22,7 @@ DOCUMENT = {
     "output": "{{ nope }}",
 }
 WRONG = [
-    *("steps[0].jbo", "colour", "key", "steps[1].needs[0]", "steps[2].needs"),
+    *("steps[0].jbo", "colour", "key", "steps[0]", "steps[1].needs[0]", "steps[2].needs"),
     *("steps[4].retries", "steps[4].sleep", "steps[5].with.b", "output"),
 ]
 

@@ -141,7 +141,8 @@ async def finish(shop: Any, kit: Kit, name: str) -> Any:
     for _ in range(2 * len(WAYS)):
         await Worker(kit.pool, kit.url, options).run()
         run = await kit.get(run_id)
-        if run.status not in ("queued", "running"):
+        # A step that is tried again a moment later may leave its run waiting.
+        if run.status not in ("queued", "waiting", "running"):
             return run
         await kit.pool.execute("update atlas.jobs set next_retry_at = null")
         await kit.pool.execute("update atlas.workflow_steps set wake_at = now() where status = 'retrying'")

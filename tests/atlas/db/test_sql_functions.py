@@ -29,7 +29,7 @@ def changed_file(tmp_path, monkeypatch):
 
 def test_each_file_defines_the_one_function_it_is_named_after():
     for path in function_files():
-        assert re.findall(r"^create or replace function (\w+)", path.read_text(), re.M) == [path.stem], path
+        assert set(re.findall(r"^create or replace function (\w+)", path.read_text(), re.M)) == {path.stem}, path
         assert path.read_text().startswith("-- "), f"{path} does not say what it does"
 
 
@@ -51,11 +51,11 @@ def test_migrations_define_no_function():
 
 
 async def test_what_is_installed_is_what_the_files_say(owner):
-    installed = {row["proname"]: row for row in await owner.fetch(INSTALLED)}
-    written = {match[1]: match[2] for path in function_files() for match in BODY.finditer(path.read_text())}
+    installed = await owner.fetch(INSTALLED)
+    written = {(match[1], match[2]) for path in function_files() for match in BODY.finditer(path.read_text())}
 
-    assert sorted(installed) == sorted(path.stem for path in function_files())
-    assert {name: row["prosrc"] for name, row in installed.items() if not row["is_parsed"]} == written
+    assert {row["proname"] for row in installed} == {path.stem for path in function_files()}
+    assert {(row["proname"], row["prosrc"]) for row in installed if not row["is_parsed"]} == written
 
 
 async def test_no_function_depends_on_the_search_path_of_its_caller(owner):
