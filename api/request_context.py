@@ -50,7 +50,8 @@ class RequestContext:
         if self.caller.is_local:
             return Actor("user", self.caller.subject)
         kind: ActorType = "agent" if self.caller.is_agent else "user"
-        return Actor(kind, self.caller.subject, self.ip_commitment, self.request_id, self.caller.token.prefix)
+        session = None if self.caller.session is None else self.caller.session.id
+        return Actor(kind, self.caller.subject, self.ip_commitment, self.request_id, self.caller.token.prefix, session)
 
     @property
     def home(self) -> UUID:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import UUID
 
 ActorType = Literal["user", "agent", "system"]
 
@@ -16,6 +17,7 @@ class Actor:
     ip_commitment: str | None = None
     request_id: str | None = None
     token: str | None = None  # its prefix, which may be shown
+    session: UUID | None = None  # the sign-in of a browser; events name its token only
 
     @property
     def meta(self) -> dict[str, Any]:

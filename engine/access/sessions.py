@@ -20,6 +20,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.access.quotas import require_room
+from atlas.engine.access.tokens import require_valid_creator
 from atlas.errors import Conflict
 from atlas.ids import new_id
 from atlas.models.rows import from_row
@@ -69,6 +70,7 @@ async def open_session(
         left = None if before is None else await find_session(conn, before)
         if left is not None:
             await end_session(conn, left, actor=replace(actor, id=left.token.subject, token=left.token.prefix))
+        await require_valid_creator(conn, actor)
         await require_room(conn, "sessions_of_a_token", token.tenant_id, of=str(token.id))
         address = actor.ip_commitment
         session, clear = await _insert(conn, token, LIFETIME, ip_commitment=address, browser=browser)

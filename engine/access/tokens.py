@@ -42,6 +42,7 @@ REVOKE = statement("engine/access/sql/revoke_token.sql")
 REVOKE_CREATED = statement("engine/access/sql/revoke_created_tokens.sql")
 CREATED = statement("engine/access/sql/created_tokens.sql")
 HOLD_CREATOR = statement("engine/access/sql/hold_creator.sql")
+HOLD_SESSION = statement("engine/access/sql/hold_session.sql")
 TOUCH = statement("engine/access/sql/touch_token.sql")
 
 # What a role may be narrowed to.
@@ -165,10 +166,12 @@ async def revoke_created_tokens(conn: Connection, token: Token, *, actor: Actor)
 
 
 async def require_valid_creator(conn: Connection, actor: Actor) -> None:
-    """Refuse to create a credential with a token that is no longer valid, whatever a cache says.
+    """Refuse to create a credential with a token or a session that is no longer valid, whatever a cache says.
 
-    The token is held until the transaction ends: it cannot be revoked between this check and the commit.
+    Both are held until the transaction ends: they cannot be ended between this check and the commit.
     """
+    if actor.session is not None and not await fetch_value(conn, HOLD_SESSION, id=actor.session):
+        raise Refused("The session was ended or has expired.", remedy="Sign in again.")
     if actor.token is not None and await fetch_value(conn, HOLD_CREATOR, prefix=actor.token) is None:
         raise Refused(f"The token {actor.token} was revoked or has expired.", remedy="Use a token that is valid now.")
 

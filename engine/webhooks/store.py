@@ -62,6 +62,8 @@ async def edit_webhook(
     """Change some fields. Enabled again, it gets what happens from now on."""
     _check(changes)
     async with conn.transaction():
+        # Its next messages may go to another address.
+        await require_valid_creator(conn, actor)
         before = await _hold(conn, webhook_id, tenant_id, if_match)
         values = await values_of(conn, "webhook", webhook_id)
         edited = {name: changes.get(name, getattr(before, name)) for name in Webhook.editable}

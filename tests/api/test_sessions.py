@@ -193,6 +193,38 @@ async def test_a_cached_credential_is_refused_when_it_expires(world, page, owner
 
 
 @pytest.mark.parametrize(
+    "ends", ["update atlas.sessions set ended_at = now()", "update atlas.api_tokens set revoked_at = now()"]
+)
+async def test_a_session_that_a_cache_still_knows_creates_no_credential(world, page, admin, owner, monkeypatch, ends):
+    monkeypatch.setattr(TtlCache, "forget", lambda _: None)  # as if the notification were lost
+    webhook = {"url": "https://shop.example/atlas", "events": ["job.failed"]}
+    address = f"/webhooks/{(await admin.post('/webhooks', json=webhook)).json()['id']}"
+    assert (await page.get("/session")).status_code == 200
+    await owner.execute(ends)
+
+    assert (await page.get("/session")).status_code == 200  # cached
+    for refused in (
+        await page.post("/tokens", json={"subject": "ci", "role": "enqueuer"}),
+        await page.post("/webhooks", json=webhook),
+        await page.patch(address, json={"url": "https://thief.example/atlas"}),
+        await page.post("/inbound-hooks", json={"event_name": "it.happened"}),
+    ):
+        assert refused.status_code == 409, refused.text
+
+
+async def test_a_revoked_token_that_a_cache_still_knows_opens_no_session(world, admin, owner, monkeypatch):
+    monkeypatch.setattr(TtlCache, "forget", lambda _: None)  # as if the notification were lost
+    assert (await admin.get("/jobs")).status_code == 200
+    await owner.execute(
+        "update atlas.api_tokens set revoked_at = now() where id = $1", world.ids["acme", "tenant_admin"]
+    )
+
+    refused = await browser(world).post("/session", json={"token": world.tokens["acme", "tenant_admin"]})
+
+    assert (refused.status_code, await owner.fetchval("select count(*) from atlas.sessions")) == (409, 0)
+
+
+@pytest.mark.parametrize(
     "ends",
     [
         "update atlas.sessions set expires_at = clock_timestamp() - interval '1 second'",

@@ -1,12 +1,15 @@
 """Tokens: shown once, kept as a hash, good until they expire or are revoked."""
 
 import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from atlas.actors import Actor
 from atlas.engine.access.grants import grant_enqueue
+from atlas.engine.access.sessions import end_session, open_session
 from atlas.engine.access.tokens import (
     ROLES,
     add_token,
@@ -18,8 +21,9 @@ from atlas.engine.access.tokens import (
 )
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.webhooks.inbound import add_hook, rotate_hook_secret
-from atlas.engine.webhooks.store import add_webhook, rotate_webhook_secret
+from atlas.engine.webhooks.store import add_webhook, edit_webhook, rotate_webhook_secret
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused, SettingsError
+from atlas.ids import new_id
 from tests.support import ALICE
 
 CHOSEN = "a-token-chosen-by-hand"
@@ -216,10 +220,27 @@ async def test_a_revoked_token_creates_no_credential(conn, acme):
         add_webhook(conn, acme.id, "https://example.com/y", ["job.failed"], actor=thief),
         rotate_webhook_secret(conn, webhook.id, actor=thief, overlap_seconds=0),
         grant_enqueue(conn, "shop", tenants=[acme], job_types=["shop.*"], actor=thief),
+        edit_webhook(conn, webhook.id, {"url": "https://example.com/z"}, actor=thief),
+        open_session(conn, maker, actor=thief),
     ):
         with pytest.raises(Refused, match=f"The token {maker.prefix} was revoked"):
             await create
     assert [token.subject for token in await list_tokens(conn, tenant_id=acme.id)] == ["ann"]
+
+
+async def test_a_session_that_ended_creates_no_credential_though_its_token_is_valid(conn, acme):
+    maker, _ = await add_token(conn, subject="ann", role="tenant_admin", tenant=acme, actor=ALICE)
+    ended, _ = await open_session(conn, maker, actor=acting_with(maker))
+    await end_session(conn, ended, actor=acting_with(maker))
+    opened, _ = await open_session(conn, maker, actor=acting_with(maker))
+
+    for session, created in ((opened.id, True), (ended.id, False), (new_id(), False)):
+        adding = add_token(
+            conn, subject=str(session), role="enqueuer", tenant=acme, actor=replace(acting_with(maker), session=session)
+        )
+        with nullcontext() if created else pytest.raises(Refused, match="The session was ended or has expired"):
+            await adding
+    assert len(await list_tokens(conn, tenant_id=acme.id)) == 2
 
 
 async def test_a_revocation_comes_before_or_after_what_its_token_creates(pool, conn, acme):

@@ -96,12 +96,12 @@ begin
   end loop;
   execute format('grant execute on function audit_erase(text, uuid, text[], text, text, jsonb, text[]) to %I', engine_role);
   execute format('grant execute on function audit_name_key(text) to %I', engine_role);
-  -- These run as the owner for a tenant too: one reads the tokens of all tenants and of operators, and returns yes or no; one
+  -- These run as the owner for a tenant too: two read the tokens of all tenants and of operators, or sessions, and return yes or no; one
   -- changes what rows refer to, and checks that all of them are the tenant's; one counts the tenants that compete; two pause and resume what is its own; one
   -- brings back its own jobs from history, and four read them there.
   for one in
     select p.oid::regprocedure as signature from pg_proc p
-    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'move_server_instance', 'share_of', 'pause_target', 'resume_target', 'return_jobs', 'history_keys', 'history_jobs', 'history_rows', 'rows_of_jobs')
+    where p.pronamespace = here::regnamespace and p.proname in ('is_same_person', 'hold_session', 'move_server_instance', 'share_of', 'pause_target', 'resume_target', 'return_jobs', 'history_keys', 'history_jobs', 'history_rows', 'rows_of_jobs')
   loop
     execute format('alter function %s owner to %I', one.signature, owner_role);
     execute format('revoke execute on function %s from public', one.signature);
