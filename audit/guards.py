@@ -28,7 +28,7 @@ FUNCTIONS = statement("audit/sql/guard_functions.sql")
 EXPECTED = SOURCE / "audit/guards.json"
 
 # On a server where no one may create Atlas's roles, it has none of these; `atlas doctor` says so.
-OF_ROLES = ("owner", "security", "policy", "right", "role", "member", "login", "definer")
+OF_ROLES = ("owner", "security", "policy", "right", "role", "member", "login", "definer", "setting")
 OTHER_VERSION = (
     "The SQL functions in the database are not those of this version of Atlas, so its guards were not compared. Run"
     " `atlas migrate`, or verify with the version that migrated the database last."
@@ -112,6 +112,8 @@ def _differences(key: tuple[str, str, str], expected: Facts, facts: Facts) -> li
         return sorted(more) + sorted(less)
     if kind == "member":
         return [f"The role {of} is a member of {name}, and can do what that role may."]
+    if kind == "setting":
+        return [f"The setting {name} of {of} is {_listed(now)}: triggers would not run."]
     if kind == "login":
         return [f"The login {of} of the programs is {name}, and could open these guards."]
     what = (

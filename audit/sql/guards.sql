@@ -1,6 +1,6 @@
 -- What guards the audit log, and the tenants from each other, as the catalogs have it: kind, of what, name, value. `atlas migrate` leaves
--- what audit/guards.json holds, and audit/guards.py compares. Of tables that are not the audit log's, columns, constraints, indexes and
--- rights to columns are left out: they change with every release, and guard nothing of it.
+-- what audit/guards.json holds, and audit/guards.py compares. Of tables that are not the audit log's, columns, constraints and indexes
+-- are left out: they change with every release, and guard nothing of it. Rights to some of their columns are one line.
 -- Names of schemas stand before every name where the search path is pg_catalog alone. SQL, because it reads the catalogs, which everyone may read.
 with
 -- Tables of history come and go by the day; they are Atlas's while they belong to the owner of their parent, and no one else has a right to them.
@@ -48,6 +48,23 @@ rights as (
     from pg_attribute c
     cross join lateral aclexplode(c.attacl) x
     where t.is_log and c.attrelid = t.oid and not c.attisdropped
+    union all
+    select s.grantee, s.privilege_type, case when s.columns is null then ' (all columns)'
+      when s.is_most then format(' (all but %s)', s.columns) else format(' (%s)', s.columns) end, s.is_grantable
+    from (
+      select g.grantee, g.privilege_type, g.is_grantable, g.is_most, string_agg(c.attname, ', ' order by c.attname) as columns
+      from (
+        select x.grantee, x.privilege_type, x.is_grantable, array_agg(c.attnum) as granted,
+          count(*) * 2 > (select count(*) from pg_attribute o where o.attrelid = t.oid and o.attnum > 0 and not o.attisdropped) as is_most
+        from pg_attribute c
+        cross join lateral aclexplode(c.attacl) x
+        where c.attrelid = t.oid and not c.attisdropped
+        group by x.grantee, x.privilege_type, x.is_grantable
+      ) g
+      left join pg_attribute c on c.attrelid = t.oid and c.attnum > 0 and not c.attisdropped and (c.attnum = any (g.granted)) <> g.is_most
+      group by g.grantee, g.privilege_type, g.is_grantable, g.is_most
+    ) s
+    where not t.is_log
   ) a
   left join pg_roles g on g.oid = a.grantee
   where a.grantee <> t.relowner
@@ -63,6 +80,19 @@ rights as (
   cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
   left join pg_roles g on g.oid = x.grantee
   where x.grantee <> p.proowner and not (p.proname in ('enqueue', 'commit_attempt') and g.rolname is not distinct from :enqueuer_role::text)
+  union all
+  select 'the sequence ' || c.relname, coalesce(g.rolname::text, 'public'), g.oid, lower(x.privilege_type), x.is_grantable
+  from pg_class c
+  cross join lateral aclexplode(c.relacl) x
+  left join pg_roles g on g.oid = x.grantee
+  where c.relnamespace = to_regnamespace(:schema) and c.relkind = 'S' and c.relname ~ '^audit_' and x.grantee <> c.relowner
+  union all
+  -- with it a login switches off all triggers that are not `always`
+  select 'the setting ' || p.parname, coalesce(g.rolname::text, 'public'), g.oid, lower(x.privilege_type), x.is_grantable
+  from pg_parameter_acl p
+  cross join lateral aclexplode(p.paracl) x
+  left join pg_roles g on g.oid = x.grantee
+  where p.parname = 'session_replication_role' and not coalesce(g.rolsuper, false)
 ),
 -- those that may act as the owner anyway: the login that migrates, superusers
 owners as (
@@ -78,6 +108,28 @@ select 'table', name, 'options', array_to_string(reloptions, ', ') from tables w
 union all
 select 'owner', name, 'owner', pg_get_userbyid(relowner)::text
 from tables where name <> '_prisma_migrations' and relkind <> 'v'
+union all
+-- An owner drops what it owns, and whatever depends on it: the functions of triggers, types of columns, everything in the schema.
+select 'owner', x.name, 'owner', pg_get_userbyid(x.owner)::text
+from (
+  select 'the schema' as name, n.nspowner as owner from pg_namespace n where n.oid = to_regnamespace(:schema)
+  union all
+  select 'the function ' || p.proname, p.proowner from pg_proc p where p.pronamespace = to_regnamespace(:schema) and not p.prosecdef
+  union all
+  select 'the type ' || y.typname, y.typowner from pg_type y where y.typnamespace = to_regnamespace(:schema) and y.typtype in ('e', 'd')
+  union all
+  select 'the view ' || t.name, t.relowner from tables t where t.relkind = 'v'
+) x
+where x.owner not in (select o.oid from owners o) or x.owner in (select l.oid from logins l)
+union all
+-- Where triggers do not run, events are not compared with what the database knows, and nothing wakes.
+select 'setting', coalesce('the login ' || r.rolname, 'every login'), 'session_replication_role', 'replica'
+from pg_db_role_setting s
+left join pg_roles r on r.oid = s.setrole
+where s.setdatabase in (0, (select d.oid from pg_database d where d.datname = current_database())) and s.setconfig @> '{session_replication_role=replica}'
+union all
+select 'setting', 'the server', 'session_replication_role', 'replica'
+from pg_settings where name = 'session_replication_role' and source in ('configuration file', 'command line') and setting = 'replica'
 union all
 select 'security', name, 'row-level security',
   case when not relrowsecurity then 'off' when relforcerowsecurity then 'on, also for the owner' else 'on, but for the owner' end
@@ -139,7 +191,7 @@ where r.oid is null or r.oid in (select oid from roles where not is_owner) or (r
 union all
 select 'role', r.name, 'attributes', concat_ws(', ', case when r.rolsuper then 'superuser' end, case when r.rolcreaterole then 'createrole' end,
   case when r.rolcreatedb then 'createdb' end, case when r.rolreplication then 'replication' end,
-  case when r.rolbypassrls and not r.is_engine then 'bypassrls' end, case when r.rolcanlogin and r.is_owner then 'login' end)
+  case when r.rolbypassrls and not r.is_engine then 'bypassrls' end, case when r.rolcanlogin and not r.is_engine then 'login' end)
 from roles r
 union all
 select 'member', r.name, g.rolname::text, 'member'

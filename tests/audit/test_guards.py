@@ -61,6 +61,12 @@ OPENED = {
     "grant insert on atlas.audit_log to pg_monitor": "The role pg_monitor has the right to insert on audit_log",
     "grant create on schema atlas to atlas_engine": "The role atlas_engine has the right to create on schema",
     "grant select on atlas.audit_log to atlas_engine with grant option": "has the right to select and grant it on audit_log",
+    "grant update (effect) on atlas.policy_rules to atlas_tenant": "The role atlas_tenant has the right to update (effect) on policy_rules",
+    "grant update (id) on atlas.hosts to atlas_tenant": "The role atlas_tenant has the right to update (all but tenant_id) on hosts",
+    "grant select (hash) on atlas.sessions to public": "The role public has the right to select (hash) on sessions",
+    "revoke update (name) on atlas.hosts from atlas_tenant": "The role atlas_tenant lacks the right to update (all but id, tenant_id) on hosts",
+    "grant update on sequence atlas.audit_log_id_seq to atlas_engine": "has the right to update on the sequence audit_log_id_seq",
+    "grant set on parameter session_replication_role to atlas_engine": "has the right to set on the setting session_replication_role",
     "revoke insert (body) on atlas.audit_log from atlas_engine": "The role atlas_engine lacks the right to insert (body) on audit_log",
     # roles and owners
     "grant atlas_owner to atlas_engine": "The role atlas_engine is a member of atlas_owner",
@@ -69,6 +75,14 @@ OPENED = {
     "alter role atlas_engine superuser": "The role attributes of atlas_engine was changed: it is `superuser`",
     "alter table atlas.audit_log owner to atlas_engine": "The owner of audit_log was changed: it is `atlas_engine`",
     "alter table atlas.api_tokens owner to current_user": "The owner of api_tokens was changed",
+    "alter schema atlas owner to atlas_tenant": "The owner of the schema is not Atlas's: `atlas_tenant`",
+    "alter function atlas.audit_seal_is_checked() owner to atlas_engine": "The owner of the function audit_seal_is_checked is not Atlas's",
+    "alter type atlas.job_status owner to atlas_engine": "The owner of the type job_status is not Atlas's",
+    "alter view atlas.audit_entries owner to atlas_engine": "The owner of the view audit_entries is not Atlas's",
+    "alter role atlas_tenant login": "The role attributes of atlas_tenant was changed: it is `login`",
+    # settings that switch off triggers
+    "alter role atlas_engine set session_replication_role = replica": "The setting session_replication_role of the login atlas_engine is `replica`",
+    "do $$ begin execute format('alter database %I set session_replication_role = replica', current_database()); end $$": "The setting session_replication_role of every login is `replica`",
     # row-level security
     "alter table atlas.audit_log disable row level security": "The row-level security of audit_log was changed: it is `off`",
     "alter table atlas.audit_private no force row level security": "The row-level security of audit_private was changed: it is `on, but",
