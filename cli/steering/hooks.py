@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from atlas.cli.connection.over_http_rows import all_of, find_row, remove_row, with_names
-from atlas.cli.steering.webhooks import OverlapHours, rotated
+from atlas.cli.steering.webhooks import OverlapHours, rotate_secret
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -32,13 +32,7 @@ def add(
 @app.command("rotate-secret")
 def rotate(hook_id: HookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
     """Give an address another signing secret and print it once."""
-    seconds = overlap_hours * 3600
-    hook, names = with_names(
-        lambda atlas: find_row(
-            atlas, "hook", hook_id, lambda id: atlas.rotate_inbound_hook_secret(id, overlap_seconds=seconds)
-        )
-    )
-    say(names.document(hook), rotated("Hook", hook.id, overlap_hours, hook.secret), json=json)
+    rotate_secret("hook", hook_id, overlap_hours, lambda atlas: atlas.rotate_inbound_hook_secret, json=json)
 
 
 @app.command("list")

@@ -1,6 +1,8 @@
 """`atlas webhooks`: subscriptions of tenants to events, delivered over HTTP."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -80,13 +82,7 @@ def edit(
 @app.command("rotate-secret")
 def rotate(webhook_id: WebhookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
     """Give a webhook another signing secret and print it once."""
-    seconds = overlap_hours * 3600
-    webhook, names = with_names(
-        lambda atlas: find_row(
-            atlas, "webhook", webhook_id, lambda id: atlas.rotate_webhook_secret(id, overlap_seconds=seconds)
-        )
-    )
-    say(names.document(webhook), rotated("Webhook", webhook.id, overlap_hours, webhook.secret), json=json)
+    rotate_secret("webhook", webhook_id, overlap_hours, lambda atlas: atlas.rotate_webhook_secret, json=json)
 
 
 @app.command("remove")
@@ -109,10 +105,21 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
     say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)
 
 
-def rotated(noun: str, id: UUID, hours: int, secret: str) -> str:
-    """What is said after a rotation."""
+def rotate_secret(
+    noun: Literal["webhook", "hook"],
+    named: str,
+    hours: int,
+    method: "Callable[[AtlasClient], Callable[..., Any]]",
+    *,
+    json: bool,
+) -> None:
+    """Give a webhook or an inbound hook another signing secret by a method of the client, and print it."""
+    row, names = with_names(
+        lambda atlas: find_row(atlas, noun, named, partial(method(atlas), overlap_seconds=hours * 3600))
+    )
     old = f"holds for {hours} h" if hours else "no longer holds"
-    return f"{noun} {id} has another secret; the old one {old}. The new one is not shown again:\n{secret}"
+    message = f"{noun.capitalize()} {row.id} has another secret; the old one {old}. The new one is not shown again:"
+    say(names.document(row), f"{message}\n{row.secret}", json=json)
 
 
 def _state(webhook: Webhook) -> str:

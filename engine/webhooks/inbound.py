@@ -15,7 +15,7 @@ from atlas.bounds import LARGEST_PAGE
 from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.validation import check_name
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from atlas.generated.types import InboundHookCreateInput, InboundHookWhereInput
 
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
-READ_SECRET = statement("engine/webhooks/sql/read_hook_secret.sql")
-ROTATE = statement("engine/webhooks/sql/rotate_hook_secret.sql")
 KNOWN_TO = statement("engine/webhooks/sql/hooks_known_to.sql")
 
 # How far the timestamp of a message may be from the database's clock.
@@ -100,16 +98,13 @@ async def replace_known_secrets(conn: Connection, token_id: UUID, *, actor: Acto
 async def _rotate(
     conn: Connection, hook_id: UUID, actor: Actor, tenant_id: UUID | None, overlap_seconds: float
 ) -> tuple[InboundHook, str]:
-    row = await fetch_row(conn, READ_SECRET, id=hook_id, tenant_id=tenant_id)
-    if row is None:
+    rotated = await rotate_secret(conn, "inbound_hook", hook_id, tenant_id, overlap_seconds)
+    if rotated is None:
         raise _unknown(hook_id)
-    values = await values_of(conn, "inbound_hook", hook_id)
-    clear, sealed = rotate_secret(row, overlap_seconds)
-    await fetch_value(conn, ROTATE, id=hook_id, **sealed)
     hook = await find_hook(conn, hook_id)
     event = _event("HOOK_SECRET_ROTATED", hook, actor, overlap_seconds=overlap_seconds)
-    await record(conn, event, before=values)
-    return hook, clear
+    await record(conn, event, before=rotated[1])
+    return hook, rotated[0]
 
 
 async def remove_hook(conn: Connection, hook_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> InboundHook:

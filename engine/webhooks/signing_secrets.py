@@ -3,10 +3,14 @@
 After a rotation the stored text holds the new secret, the old one, and the time until which the old one holds too.
 """
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from atlas.audit.changes import values_of
+from atlas.db.pool import Connection
 from atlas.db.prisma import as_base64
+from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import decrypted
 from atlas.engine.webhooks.signature import new_secret
@@ -14,6 +18,18 @@ from atlas.engine.webhooks.signature import new_secret
 # Stripe and Svix keep an old secret for a day.
 DEFAULT_OVERLAP_SECONDS = 86_400
 MAX_OVERLAP_SECONDS = 7 * 86_400
+
+# How the secret of an entity is read and locked, and how another is stored, by the entity's type in the audit log.
+STATEMENTS = {
+    "webhook": (
+        statement("engine/webhooks/sql/read_webhook_secret.sql"),
+        statement("engine/webhooks/sql/rotate_webhook_secret.sql"),
+    ),
+    "inbound_hook": (
+        statement("engine/webhooks/sql/read_hook_secret.sql"),
+        statement("engine/webhooks/sql/rotate_hook_secret.sql"),
+    ),
+}
 
 
 def make_secret(tenant_id: UUID, id: UUID) -> tuple[str, dict[str, Any]]:
@@ -23,12 +39,23 @@ def make_secret(tenant_id: UUID, id: UUID) -> tuple[str, dict[str, Any]]:
     return clear, {"keyId": key_id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
 
 
-def rotate_secret(row: Any, overlap_seconds: float) -> tuple[str, dict[str, Any]]:
-    """A new secret for the owner of a row, and its columns. The present one holds for some time more."""
+async def rotate_secret(
+    conn: Connection, entity: str, id: UUID, tenant_id: UUID | None, overlap_seconds: float
+) -> tuple[str, Mapping[str, Any]] | None:
+    """Store another secret for an entity, in the caller's transaction. The present one holds for some time more.
+
+    Returns the new secret and the values of the entity before, or None if there is no such entity.
+    """
+    read, rotate = STATEMENTS[entity]
+    row = await fetch_row(conn, read, id=id, tenant_id=tenant_id)
+    if row is None:
+        return None
+    before = await values_of(conn, entity, id)
     clear, current = new_secret(), _decrypt(row).split(" ")[0]
     text = clear if overlap_seconds == 0 else f"{clear} {current} {row['now'] + overlap_seconds:.3f}"
     key_id, nonce, ciphertext = _encrypt(text, row["tenant_id"], row["id"])
-    return clear, {"key_id": key_id, "nonce": nonce, "ciphertext": ciphertext, "old_nonce": row["nonce"]}
+    await fetch_value(conn, rotate, id=id, key_id=key_id, nonce=nonce, ciphertext=ciphertext, old_nonce=row["nonce"])
+    return clear, before
 
 
 def read_secrets(row: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from atlas.audit.record import Event, record
 from atlas.bounds import LARGEST_PAGE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
 from atlas.engine.etags import Precondition, require_match
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")
-READ_SECRET = statement("engine/webhooks/sql/read_webhook_secret.sql")
-ROTATE = statement("engine/webhooks/sql/rotate_webhook_secret.sql")
 
 
 async def add_webhook(
@@ -80,16 +78,13 @@ async def rotate_webhook_secret(
     """Make another secret and return it, once. Messages are signed with the old one too for some time more."""
     async with conn.transaction():
         await require_valid_creator(conn, actor)
-        row = await fetch_row(conn, READ_SECRET, id=webhook_id, tenant_id=tenant_id)
-        if row is None:
+        rotated = await rotate_secret(conn, "webhook", webhook_id, tenant_id, overlap_seconds)
+        if rotated is None:
             raise _unknown(webhook_id)
-        values = await values_of(conn, "webhook", webhook_id)
-        clear, sealed = rotate_secret(row, overlap_seconds)
-        await fetch_value(conn, ROTATE, id=webhook_id, **sealed)
         webhook = await find_webhook(conn, webhook_id)
         event = _event("WEBHOOK_SECRET_ROTATED", webhook, actor, overlap_seconds=overlap_seconds)
-        await record(conn, event, before=values)
-    return webhook, clear
+        await record(conn, event, before=rotated[1])
+    return webhook, rotated[0]
 
 
 async def remove_webhook(

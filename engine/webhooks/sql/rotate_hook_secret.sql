@@ -1,4 +1,4 @@
--- An inbound hook -> signed with another secret, unless it was rotated since it was read. Called by engine/webhooks/inbound.py. SQL, because the
+-- An inbound hook -> signed with another secret, unless it was rotated since it was read. Called by engine/webhooks/signing_secrets.py. SQL, because the
 -- guard compares bytes.
 update atlas.inbound_hooks
 set key_id     = :key_id,

@@ -1,4 +1,4 @@
--- A webhook -> signed with another secret, unless it was rotated since it was read. Called by engine/webhooks/store.py. SQL, because the
+-- A webhook -> signed with another secret, unless it was rotated since it was read. Called by engine/webhooks/signing_secrets.py. SQL, because the
 -- guard compares bytes.
 update atlas.webhooks
 set key_id     = :key_id,
