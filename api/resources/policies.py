@@ -15,7 +15,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.policy.rules import add_rule, edit_rule, find_rule, list_rules, remove_rule
-from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.models import Page
 from atlas.models.approvals import PolicyRule, PolicyVerdict, RuleAdded
 

@@ -17,10 +17,10 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import LARGEST_INTEGER
 from atlas.db.pool import Connection
-from atlas.engine.workflows.declared.store import workflow_of_run
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.find_runs import StepPosition, get_run, list_runs, list_steps, summarize_runs
+from atlas.engine.workflows.find_workflows import workflow_of_run
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.errors import NotFound
 from atlas.models import Listed, Page

@@ -18,9 +18,10 @@ from atlas.engine.templates import template_names
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.dry_run import dry_run
 from atlas.engine.workflows.declared.schema import document_schema
-from atlas.engine.workflows.declared.store import enable_workflow, list_workflows, save_workflow
+from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.declared.targets import load_targets
 from atlas.engine.workflows.declared.versions import get_version, list_versions, roll_back
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.errors import FieldError, NotFound
 from atlas.models import Page, ProblemField
 from atlas.models.workflows import Checked, DryRun, SavedWorkflow, Workflow, WorkflowSchema

@@ -14,13 +14,9 @@ from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.db.versions import running_versions
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
 from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
-from atlas.engine.jobs.job_list import JobFilter, JobPage, list_page
 from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
-from atlas.engine.jobs.retry import retry_now
 from atlas.engine.workflows.engine_state import read_engine
 from atlas.errors import NotFound
 from atlas.models.system import Gate, Pause, PauseKind
@@ -29,6 +25,7 @@ from atlas.up_report import read_programs
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
+    from atlas.engine.jobs.job_list import JobPage
     from atlas.models.explain import Explanation
 
 LIVE_WORKERS = statement("cli/connection/sql/live_workers.sql")
@@ -36,14 +33,13 @@ LOST_END = statement("cli/connection/sql/lost_end.sql")
 
 
 class OnDatabase:
-    """Calls the engine as the person at the terminal."""
+    """Calls the engine as the person at the terminal. What one command needs alone is loaded by it."""
 
     def __init__(self, conn: Connection, settings: Settings) -> None:
         self._conn = conn
         self._settings = settings
 
     async def enqueue(self, options: EnqueueOptions) -> "Enqueued":
-        # Imported here: what checks inputs and knows workflows takes longer to load than other commands run.
         from atlas.cli.jobs.enqueue_on_database import enqueue_or_request
 
         return await enqueue_or_request(self._conn, options)
@@ -54,8 +50,10 @@ class OnDatabase:
     async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
         return await names_of(self._conn, jobs)
 
-    async def list_jobs(self, options: ListOptions) -> JobPage:
+    async def list_jobs(self, options: ListOptions) -> "JobPage":
         statuses = None if options.status is None else (options.status,)
+        from atlas.engine.jobs.job_list import JobFilter, list_page
+
         job_filter = JobFilter(
             await tenant_id(self._conn, options.tenant), statuses, options.job_type, created_after=options.since
         )
@@ -70,18 +68,23 @@ class OnDatabase:
         return JobDetails(job, tenant, await list_attempts(self._conn, job_id), await self.explain(job_id))
 
     async def explain(self, job_id: UUID) -> "Explanation":
-        # Imported here: lists need none of its models.
         from atlas.engine.jobs.explain import explain
 
         return await explain(self._conn, job_id)
 
     async def cancel(self, job_id: UUID) -> str:
+        from atlas.engine.jobs.cancel import cancel
+
         return await cancel(self._conn, job_id, actor=caller())
 
     async def retry(self, job_id: UUID) -> None:
+        from atlas.engine.jobs.retry import retry_now
+
         await retry_now(self._conn, job_id, actor=caller())
 
     async def delete(self, job_id: UUID) -> None:
+        from atlas.engine.jobs.delete import delete
+
         await delete(self._conn, job_id, actor=caller())
 
     async def list_workers(self) -> list[Worker]:

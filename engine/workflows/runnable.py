@@ -7,7 +7,7 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.engine.policy.judge import load_disabled
 from atlas.engine.schemas import require_fit
-from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.errors import Refused
 
 

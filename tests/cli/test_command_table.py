@@ -118,8 +118,15 @@ def test_enqueue_loads_no_typed_client(loaded, database_url):
     modules = loaded("enqueue", "any.type", "--allow-unknown", DATABASE_URL=database_url)
 
     assert "atlas.engine.admission" in modules
-    assert not modules & {*HEAVY, "atlas.generated", "atlas.prisma_client", "rich"}
-    assert len(modules) < 480
+    assert not modules & {*HEAVY, "atlas.generated", "atlas.prisma_client", "atlas.engine.jobs.job_list", "rich"}
+    assert len(modules) < 470
+
+
+def test_a_list_of_runs_loads_nothing_that_checks_documents(loaded, database_url):
+    modules = loaded("workflow", "list", DATABASE_URL=database_url)
+
+    assert "atlas.engine.workflows.find_runs" in modules
+    assert not modules & {"jinja2", "jsonschema_rs", "atlas.engine.workflows.declared.check"}
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
-from atlas.db.pool import Connection, Queryable
+from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.access.quotas import require_room
@@ -22,10 +22,11 @@ from atlas.engine.jobs.type_catalog import kept_secrets
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.engine.workflows.registry import near
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of
-from atlas.models.rows import from_row, from_rows
+from atlas.models.rows import from_row
 from atlas.models.workflows import Workflow
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ HOLD = statement("engine/workflows/declared/sql/hold_workflow.sql")
 SAVE = statement("engine/workflows/declared/sql/save_workflow.sql")
 LATEST = statement("engine/workflows/declared/sql/latest_workflow.sql")
 LOAD = statement("engine/workflows/declared/sql/load_document.sql")
-OF_RUN = statement("engine/workflows/declared/sql/workflow_of_run.sql")
-LIST = statement("engine/workflows/declared/sql/list_workflows.sql")
 
 _MAX_KEPT = 500
 # By version, which never changes: one read is enough for all its runs.
@@ -194,27 +193,6 @@ async def load_document(conn: Connection, document_id: UUID, tenant_id: UUID) ->
     document = Document.model_validate_json(row["document"])
     _documents[document_id] = (row["tenant_id"], document)
     return document
-
-
-async def list_workflows(
-    conn: Queryable,
-    *,
-    tenant_id: UUID | None = None,
-    key: str | None = None,
-    after: UUID | None = None,
-    limit: int | None = None,
-) -> list[Workflow]:
-    """The workflows by key; with `limit`, the page that follows `after`."""
-    values = {"tenant_id": tenant_id, "key": key, "after": after, "limit": limit}
-    return from_rows(Workflow, await conn.fetch(LIST.sql, *LIST.bind(values)))
-
-
-async def workflow_of_run(conn: Queryable, run_id: UUID) -> Workflow:
-    """The workflow of a run: the version that it keeps, or the one in code; NotFound once no worker publishes it."""
-    row = await conn.fetchrow(OF_RUN.sql, *OF_RUN.bind({"run_id": run_id}))
-    if row is None:
-        raise NotFound("workflow of run", run_id)
-    return from_row(Workflow, row)
 
 
 def _event(action: str, key: str, actor: Actor, tenant_id: UUID | None, meta: dict[str, Any]) -> Event:

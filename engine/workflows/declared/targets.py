@@ -8,7 +8,7 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.engine.admission import load_admission
-from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.engine.workflows.registry import near
 from atlas.engine.workflows.workflow_catalog import known_workflows
 

@@ -19,9 +19,10 @@ from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.declared import interpret, template_turns
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.examples import example_workflows, load_examples
-from atlas.engine.workflows.declared.store import enable_workflow, known_document, list_workflows, save_workflow
+from atlas.engine.workflows.declared.store import enable_workflow, known_document, save_workflow
 from atlas.engine.workflows.declared.template_turns import Filling
 from atlas.engine.workflows.events import publish_event
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_actions import retry_run
 from atlas.engine.workflows.workflow_catalog import publish_workflows

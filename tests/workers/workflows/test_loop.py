@@ -7,7 +7,7 @@ import pytest
 
 from atlas.engine.jobs.find import get_job
 from atlas.engine.workflows.approvals import list_approvals
-from atlas.engine.workflows.declared.store import list_workflows
+from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.engine.workflows.registry import _registry
 from atlas.workers.tick import tick
 from atlas.workers.workflows import run_engine_loop, settle_intents
