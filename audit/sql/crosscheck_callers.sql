@@ -24,7 +24,9 @@ cross join lateral (
         and not exists (
           select from atlas.audit_log b
           where b.entity_id = n.meta->>'bulk_action' and b.entity_type = 'bulk_action' and b.action = 'BULK_ACTION_BEGAN'
-            and b.meta->>'token' = n.meta->>'token')) then 'time' end as what
+            and b.meta->>'token' = n.meta->>'token'
+            -- the event that began it is no alibi for itself
+            and b.created_at <= least(t.revoked_at, t.expires_at) + interval '1 minute')) then 'time' end as what
 ) w
 where n.meta ? 'token'
   and (n.entity_type <> 'job' or n.actor_type = 'user' or n.actor_id ^@ 'remote:')
