@@ -4,10 +4,10 @@ The ids are made by the caller. So thousands of jobs return no rows, and a calle
 commit can look for the id it chose.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from time import time
 from typing import Any
@@ -16,14 +16,24 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit.record import event_body, event_frame
+from atlas.audit.record import event_frame
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
-from atlas.engine.jobs.new_job import NewJob, check_options, checked, checked_input, hash_key, input_text, stored_key
+from atlas.engine.jobs.new_job import NewJob, check_options, checked, checked_input, input_text
+from atlas.engine.jobs.new_job_columns import (
+    ENQUEUE_MANY,
+    columns_of,
+    created_body,
+    event_meta,
+    event_metas,
+    is_audited,
+    known_limits,
+    known_retries,
+)
 from atlas.engine.jobs.placement import place
 from atlas.engine.jobs.refusals import refusals
-from atlas.engine.jobs.types import canonical, registered, secret_schema
+from atlas.engine.jobs.types import canonical, secret_schema
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import encrypt_secrets, hide, split_secrets, store_secrets
 from atlas.tracing import active_tracer, continued, current_traceparent, span
@@ -47,32 +57,8 @@ _of_one_request = attrgetter(*(name for name in NewJob.__slots__ if name not in 
 _OWN = ("id", "input", "input_json", "correlation_id", "asked_by")
 _of_several = attrgetter(*(name for name in NewJob.__slots__ if name not in _OWN))
 
-# The fields of a new job that are stored as they are, each under its name as an argument, or under another.
-_STORED_AS_THEY_ARE = tuple(
-    name
-    for name in NewJob.__slots__
-    if name not in ("job_type", "input", "tenant_id", "delay", "dedupe_key", "expires_in", "id", "secrets")
-    and name not in ("asked_by", "input_json", "audit_content", "allow_unknown")
-)
-_ARGUMENTS = {
-    "correlation_id": "correlation",
-    "timeout_seconds": "timeout",
-    "definition_id": "definition",
-    "host_id": "host",
-    "server_instance_id": "instance",
-    "parent_run_id": "parent_run",
-    "group_id": "group",
-}
-ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql").of_columns(
-    [f"p_{_ARGUMENTS.get(name, name)} => :{name}" for name in _STORED_AS_THEY_ARE]
-)
-
 # A job in history may have an id that is older than this: `enqueue_many` looks there. Jobs are moved after two hours.
 FRESH_ID_SECONDS = 3600
-
-# Where the meta of JOB_CREATED has it, the statement writes the digest.
-INPUT_DIGEST = "input_sha256"
-ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
 
 
 # Not frozen: a frozen one takes twice as long to make, and bulk callers get thousands.
@@ -173,7 +159,7 @@ async def _insert_requested(
     for job in jobs:
         check_options(job)
     values = _batch_values(jobs, actor)
-    metas = [_meta(values["job_type"], job.correlation_id, job.asked_by or actor) for job in jobs]
+    metas = [event_meta(values["job_type"], job.correlation_id, job.asked_by or actor) for job in jobs]
     frames = [event_frame("JOB_CREATED", actor.type, actor.id, "job", jobs[0].tenant_id, meta) for meta in metas]
     values |= {**_chosen(jobs[0]), "correlation_id": None, "correlation_ids": [job.correlation_id for job in jobs]}
     values |= {"metas": metas, "closings": [closing for _, closing in frames], "with_times": times is not None}
@@ -189,7 +175,7 @@ def _batch_values(jobs: Sequence[NewJob], actor: Actor) -> dict[str, Any]:
     first = jobs[0]
     texts = [checked_input(job) for job in jobs]
     job_type = canonical(first.job_type)
-    meta = _meta(job_type, first.correlation_id, first.asked_by or actor)
+    meta = event_meta(job_type, first.correlation_id, first.asked_by or actor)
     opening, closing = event_frame("JOB_CREATED", actor.type, actor.id, "job", first.tenant_id, meta)
     return {
         "ids": [job.id for job in jobs],
@@ -201,7 +187,7 @@ def _batch_values(jobs: Sequence[NewJob], actor: Actor) -> dict[str, Any]:
         "meta": meta,
         "opening": opening,
         "closing": closing,
-        "type_retries": _known_retries(job_type),
+        "type_retries": known_retries(job_type),
     }
 
 
@@ -217,7 +203,7 @@ async def _insert(
     conn: Connection, jobs: Sequence[NewJob], texts: list[str], actor: Actor, coalesce: bool
 ) -> list[Enqueued]:
     with refusals():
-        rows = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **_columns(jobs, texts, actor))
+        rows = await fetch(conn, ENQUEUE_MANY, coalesce=coalesce, **columns_of(jobs, texts, actor))
     wake_local_workers(conn)
     results = [Enqueued(job.id) for job in jobs]
     for row in rows:
@@ -234,10 +220,10 @@ async def job_row(conn: Connection, job: NewJob, actor: Actor) -> tuple[dict[str
         "tenant_id": job.tenant_id,
         "job_type": key,
         "input": orjson.Fragment(text),
-        "meta": orjson.Fragment(_metas([job], [key], actor)[0]),
+        "meta": orjson.Fragment(event_metas([job], [key], actor)[0]),
         "max_retries": job.max_retries,
-        "type_retries": _known_retries(key),
-        "limit_by": _limit_by(key),
+        "type_retries": known_retries(key),
+        "limit_by": known_limits(key),
         "correlation_id": job.correlation_id,
         "source": job.source,
         "source_ref": job.source_ref,
@@ -257,15 +243,7 @@ async def job_row(conn: Connection, job: NewJob, actor: Actor) -> tuple[dict[str
 def _takes_many(job: NewJob) -> bool:
     """True for a job with more than the statement for one can store."""
     is_bound = job.dedupe_key is not None or job.has_deadline or job.group_id is not None
-    return is_bound or _is_special(job) or _is_audited(job) or _limit_by(canonical(job.job_type)) is not None
-
-
-def _is_audited(job: NewJob) -> bool:
-    """True where the event carries a digest of the input: the statement for many makes it, and the event's bytes."""
-    if job.audit_content or job.definition_id is not None or job.job_type in ALWAYS_AUDITED:
-        return True
-    registered_type = registered().get(job.job_type)
-    return registered_type is not None and registered_type.audit_content
+    return is_bound or _is_special(job) or is_audited(job) or known_limits(canonical(job.job_type)) is not None
 
 
 def _is_special(job: NewJob) -> bool:
@@ -301,7 +279,7 @@ def _without_secrets(job: NewJob) -> NewJob:
 def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
     """What every job has, as the values of its statement."""
     job_type = canonical(job.job_type)
-    meta = _meta(job_type, job.correlation_id, job.asked_by or actor)
+    meta = event_meta(job_type, job.correlation_id, job.asked_by or actor)
     return {
         "id": job.id,
         "tenant_id": job.tenant_id,
@@ -310,8 +288,8 @@ def _values(job: NewJob, text: str, actor: Actor) -> dict[str, Any]:
         "actor_type": actor.type,
         "actor_id": actor.id,
         "meta": meta,
-        "body": _body(job, meta, actor),
-        "type_retries": _known_retries(job_type),
+        "body": created_body(job, meta, actor),
+        "type_retries": known_retries(job_type),
     }
 
 
@@ -319,95 +297,3 @@ def _chosen(job: NewJob) -> dict[str, Any]:
     """What it has beside them."""
     chosen = dict(zip(OPTIONS, _options(job), strict=True))
     return chosen if job.delay is None else {**chosen, "delay": job.delay.total_seconds()}
-
-
-def _known_retries(job_type: str) -> int | None:
-    """The retries of a type where this process has its handler; None: the statement looks them up."""
-    registered_type = registered().get(job_type)
-    return None if registered_type is None else registered_type.max_retries
-
-
-def _limit_by(job_type: str) -> str | None:
-    """How a type's jobs are limited where this process has its handler; None: the statement looks it up."""
-    registered_type = registered().get(job_type)
-    return None if registered_type is None or registered_type.is_command else registered_type.limit_by
-
-
-def _columns(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
-    """The jobs as arrays, one a column; a column without values is null and costs nothing."""
-    types = [canonical(job.job_type) for job in jobs]
-    metas = _metas(jobs, types, actor)
-    shared_types = _shared(types)
-    keys = _column(jobs, "dedupe_key")
-    return {
-        "actor_type": actor.type,
-        "actor_id": actor.id,
-        "ids": [job.id for job in jobs],
-        "tenants": _shared([job.tenant_id for job in jobs]),
-        "types": shared_types,
-        "inputs": texts,
-        "metas": _shared(metas),
-        "bodies": [_body(job, meta, actor) for job, meta in zip(jobs, metas, strict=True)],
-        "delays": _seconds(_column(jobs, "delay")),
-        "type_retries": _or_null([_known_retries(key) for key in shared_types]),
-        "limit_by": _or_null([_limit_by(key) for key in shared_types]),
-        "dedupe_keys": keys and [None if key is None else stored_key(key) for key in keys],
-        "dedupe_hashes": keys and [None if key is None else hash_key(key) for key in keys],
-        "expirations": _seconds(_column(jobs, "expires_in")),
-        **{name: _column(jobs, name) for name in _STORED_AS_THEY_ARE},
-    }
-
-
-def _column(jobs: Sequence[NewJob], name: str) -> list[Any] | None:
-    return _or_null(list(map(attrgetter(name), jobs)))
-
-
-def _or_null(values: list[Any]) -> list[Any] | None:
-    return None if values.count(None) == len(values) else values
-
-
-def _seconds(times: list[timedelta | None] | None) -> list[float | None] | None:
-    if times is None:
-        return None
-    return [None if time is None else time.total_seconds() for time in times]
-
-
-def _shared(values: list[Any]) -> list[Any]:
-    """One value where all are the same."""
-    return values[:1] if values.count(values[0]) == len(values) else values
-
-
-def _metas(jobs: Sequence[NewJob], types: list[str], actor: Actor) -> list[str]:
-    """The facts of every event. Most jobs of a batch share them: those are serialised once."""
-    written: dict[Any, str] = {}
-    metas = []
-    for key, job in zip(types, jobs, strict=True):
-        instance = job.server_instance_id
-        shared = (key, job.correlation_id, job.asked_by, _is_audited(job), instance)
-        if shared not in written:
-            more: dict[str, str | None] = {INPUT_DIGEST: None} if shared[3] else {}
-            more |= {"server_instance_id": str(instance)} if instance is not None else {}
-            written[shared] = _meta(key, job.correlation_id, job.asked_by or actor, more)
-        metas.append(written[shared])
-    return metas
-
-
-def _meta(job_type: str, correlation_id: str | None, actor: Actor, more: Mapping[str, str | None] | None = None) -> str:
-    if correlation_id is None and not more and not actor.meta:
-        return _plain_meta(job_type)
-    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta, **(more or {})}
-    if correlation_id is not None:
-        facts["correlation_id"] = correlation_id
-    return orjson.dumps(facts).decode()
-
-
-@lru_cache(maxsize=1024)
-def _plain_meta(job_type: str) -> str:
-    return orjson.dumps({"job_type": job_type}).decode()
-
-
-def _body(job: NewJob, meta: str, actor: Actor) -> bytes | None:
-    """The event's bytes; None where the statement makes them, with the digest of the input."""
-    if INPUT_DIGEST in meta:
-        return None
-    return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
