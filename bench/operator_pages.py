@@ -133,8 +133,8 @@ async def measure_all(conn: Connection, calls: int) -> None:
         groups = await read_dead_letters(conn, tenant_id=tenant_id)
         return f"{len(groups.items)} causes, {groups.count:,} jobs"
 
-    async def preview(wanted: JobFilter) -> str:
-        found = await preview_bulk_action(conn, "retry", wanted, actor=ME)
+    async def preview(job_filter: JobFilter) -> str:
+        found = await preview_bulk_action(conn, "retry", job_filter, actor=ME)
         return f"{found.count:,} jobs, complete: {found.complete}"
 
     async def steps() -> str:

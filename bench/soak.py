@@ -24,7 +24,7 @@ from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import server_pid
 from bench.fairness import add_tenant
 from bench.horizon.__main__ import HEAD, SETTINGS, show_window
-from bench.horizon.holders import idle_transaction, nobody
+from bench.horizon.holders import idle_transaction, no_holder
 from bench.horizon.measure import WINDOW_SECONDS, LoadWindow, Measurement, Programs, joined
 from bench.horizon.verdict import Criterion
 from bench.jobs.ground import ground
@@ -56,7 +56,7 @@ async def soak(url: str, home: Path, postmaster: int, *, minutes: float, rate: f
         await measurement.offer(worker, "", rate, WINDOW_SECONDS)
         for number in range(PARTS):
             held = number % 2 == 1
-            async with (idle_transaction if held else nobody)(url):
+            async with (idle_transaction if held else no_holder)(url):
                 windows = await measurement.offer(worker, "held" if held else "free", rate, minutes * 60 / PARTS)
             parts.append(joined(windows))
             async with connected(url) as conn:

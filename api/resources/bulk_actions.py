@@ -70,15 +70,15 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     The set holds up to `limit` jobs, the newest that it would change, and at most 100,000.
     It is kept for a day, as long as it is one of the newest 50 of the tenant.
     """
-    wanted = body.filter.to_filter(call.tenant_id)
+    job_filter = body.filter.to_filter(call.tenant_id)
     write = call.summary_transactions()[2]
-    if is_cause(wanted) and write is not None:
+    if is_cause(job_filter) and write is not None:
         await update_counts(write)
     async with call.transaction() as conn:
         found = await preview_bulk_action(
             conn,
             body.action,
-            wanted,
+            job_filter,
             actor=call.actor,
             tenant_id=call.tenant_id,
             limit=body.limit or MAX_PREVIEWED,

@@ -91,7 +91,7 @@ async def main(options: argparse.Namespace) -> bool:
 async def measure_pgqueuer(server: EmbeddedPostgres, row: HorizonRow, options: argparse.Namespace) -> Measured:
     """The same load and holder on pgqueuer."""
     seconds, rate = options.seconds or row.seconds, options.rate or row.rate
-    holder = holders.nobody if options.unheld else row.holder
+    holder = holders.no_holder if options.unheld else row.holder
     peer = load_peer("pgqueuer", None)
     print(
         f"\npgqueuer {peer.version}, {peer.settings}: {rate:,.0f} jobs/s for {seconds:,.0f} s. {holder.__doc__}\n{HEAD}"
@@ -108,7 +108,7 @@ async def measure(server: EmbeddedPostgres, row: HorizonRow, options: argparse.N
     """One row, on a database of its own."""
     seconds = options.seconds or (LONG_SECONDS if options.long and row.may_be_long else row.seconds)
     rate = options.rate or row.rate
-    holder = holders.nobody if options.unheld else row.holder
+    holder = holders.no_holder if options.unheld else row.holder
     tenants = "1 tenant" if row.tenants == 1 else f"{row.tenants} tenants"
     print(f"\n{row.name}: {rate:,.0f} jobs/s of {tenants} for {seconds:,.0f} s. {holder.__doc__}\n{HEAD}")
     async with ground(server.url("postgres"), "horizon") as (pool, url):

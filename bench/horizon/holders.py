@@ -24,7 +24,7 @@ SLOT = "abandoned"
 
 
 @asynccontextmanager
-async def nobody(url: str) -> AsyncIterator[None]:
+async def no_holder(url: str) -> AsyncIterator[None]:
     """Holds nothing."""
     yield
 

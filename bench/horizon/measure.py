@@ -175,11 +175,11 @@ class Measurement:
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         async for line in process.stdout:
-            told = json.loads(line)
-            self._now.offered += told.get("offered", 0)
-            self._now.done += told.get("done", 0)
-            self._now.backlog += told.get("offered", 0) - told.get("done", 0)
-            self._now.latencies.update({int(bucket): count for bucket, count in told.get("latencies", {}).items()})
+            report = json.loads(line)
+            self._now.offered += report.get("offered", 0)
+            self._now.done += report.get("done", 0)
+            self._now.backlog += report.get("offered", 0) - report.get("done", 0)
+            self._now.latencies.update({int(bucket): count for bucket, count in report.get("latencies", {}).items()})
 
 
 class CpuTime:

@@ -48,7 +48,7 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from bench.fairness import add_tenant
 from bench.horizon.__main__ import SETTINGS
-from bench.horizon.holders import idle_transaction, nobody
+from bench.horizon.holders import idle_transaction, no_holder
 from bench.jobs.ground import BENCH, ground
 from bench.peers.databases import connected
 
@@ -185,7 +185,7 @@ async def main(options: argparse.Namespace) -> None:
                     await add_tenant(pool, f"t{number}")
                 await offer(url, Path(home), rate=options.rate, seconds=options.before)
                 before = await measure_verbs(pool)
-                holder = nobody if options.unheld else idle_transaction
+                holder = no_holder if options.unheld else idle_transaction
                 async with holder(url):
                     await offer(url, Path(home), rate=options.rate, seconds=options.seconds)
                     held = await measure_verbs(pool)

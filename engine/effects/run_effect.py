@@ -25,14 +25,14 @@ async def effect_in_run(
     """The provider's reference of an effect, made once however often the run is replayed."""
 
     async def call() -> dict[str, str | None]:
-        made = EffectCall(ledger(), name, options, function, arguments)
+        effect = EffectCall(ledger(), name, options, function, arguments)
         try:
-            return {"reference": await made}
+            return {"reference": await effect}
         except JobWaits:
-            return {"asks": str(made.effect_id)}
+            return {"asks": str(effect.effect_id)}
 
     while True:
-        told = await run.step(name, call, **step_options)
-        if "asks" not in told:
-            return told["reference"]
-        await run.wait_event(SETTLED_EVENT, {"effect": told["asks"]}, step=f"{name} settled")
+        outcome = await run.step(name, call, **step_options)
+        if "asks" not in outcome:
+            return outcome["reference"]
+        await run.wait_event(SETTLED_EVENT, {"effect": outcome["asks"]}, step=f"{name} settled")

@@ -75,7 +75,7 @@ class BulkPreview:
 async def preview_bulk_action(
     conn: Connection,
     action: BulkVerb,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
@@ -85,13 +85,13 @@ async def preview_bulk_action(
 
     Of one cause of dead letters, these are the jobs that the meter has counted: `update_counts` brings it up to now.
     """
-    wanted = replace(narrowed(action, wanted), tenant_id=tenant_id)
-    ids, complete = await _matching(conn, wanted)
+    job_filter = replace(narrowed(action, job_filter), tenant_id=tenant_id)
+    ids, complete = await _matching(conn, job_filter)
     left_out = await _refused(conn, ids, tenant_id) if action == "retry" else {}
     changeable = [id for id in ids if id not in left_out]
     kept, complete = changeable[:limit], complete and len(changeable) <= limit
     counts = dict(Counter(left_out.values()))
-    filter, reasons = stored_filter(wanted), orjson.dumps(counts).decode()
+    filter, reasons = stored_filter(job_filter), orjson.dumps(counts).decode()
     row = await fetch_row(
         conn,
         STORE,
@@ -105,7 +105,7 @@ async def preview_bulk_action(
     )
     assert row is not None
     await fetch(conn, DROP_OLDEST, tenant_id=tenant_id, kept=MAX_KEPT)
-    return BulkPreview(row["digest"], tenant_id, action, wanted, len(kept), counts, complete, row["as_of"])
+    return BulkPreview(row["digest"], tenant_id, action, job_filter, len(kept), counts, complete, row["as_of"])
 
 
 async def find_preview(
@@ -120,23 +120,23 @@ async def find_preview(
             f"The preview is of the action {row['action']}, not of {action}.", remedy=f"Preview the action {action}."
         )
     values = {name: row[name] for name in ("digest", "tenant_id", "action", "count", "complete", "as_of")}
-    wanted = STORED_FILTER.validate_python(orjson.loads(row["filter"]))
+    job_filter = STORED_FILTER.validate_python(orjson.loads(row["filter"]))
     return BulkPreview(
-        **values, left_out=orjson.loads(row["left_out"]), filter=replace(wanted, tenant_id=row["tenant_id"])
+        **values, left_out=orjson.loads(row["left_out"]), filter=replace(job_filter, tenant_id=row["tenant_id"])
     )
 
 
 async def count_arrived(conn: Connection, preview: BulkPreview) -> int:
     """How many jobs match now that did not when the set was read; no more than a page of them are counted."""
     since = preview.as_of - OPEN_TRANSACTIONS
-    wanted = preview.filter
+    job_filter = preview.filter
     bounds: dict[str, Any] = {"limit": LARGEST_PAGE, "max_examined": MAX_ARRIVED_EXAMINED}
-    if set(wanted.statuses or ()) <= set(BY_END):
-        wanted = replace(wanted, finished_after=max(filter(None, (wanted.finished_after, since))))
-        found = [job.id for job in (await list_ended(conn, wanted, **bounds, whole=False)).jobs]
+    if set(job_filter.statuses or ()) <= set(BY_END):
+        job_filter = replace(job_filter, finished_after=max(filter(None, (job_filter.finished_after, since))))
+        found = [job.id for job in (await list_ended(conn, job_filter, **bounds, whole=False)).jobs]
     else:
-        wanted = replace(wanted, created_after=max(filter(None, (wanted.created_after, since))))
-        found = (await list_ids(conn, wanted, before=None, **bounds)).ids
+        job_filter = replace(job_filter, created_after=max(filter(None, (job_filter.created_after, since))))
+        found = (await list_ids(conn, job_filter, before=None, **bounds)).ids
     arrived: int = await fetch_value(conn, ARRIVED, digest=preview.digest, ids=found)
     return arrived
 
@@ -146,25 +146,25 @@ async def forget_bulk_previews(conn: Connection) -> None:
     await fetch(conn, FORGET)
 
 
-def narrowed(action: BulkVerb, wanted: JobFilter) -> JobFilter:
+def narrowed(action: BulkVerb, job_filter: JobFilter) -> JobFilter:
     """The filter of what the action can change; refuses one that is empty, or that matches nothing of that."""
-    if wanted == JobFilter(wanted.tenant_id):
+    if job_filter == JobFilter(job_filter.tenant_id):
         raise Refused(
             "The filter names nothing: it would be every job.", remedy="Name a status, a type or another value."
         )
-    statuses = APPLIES_TO[action] if wanted.statuses is None else wanted.statuses
+    statuses = APPLIES_TO[action] if job_filter.statuses is None else job_filter.statuses
     fit = tuple(status for status in statuses if status in APPLIES_TO[action])
     if not fit:
         possible = ", ".join(APPLIES_TO[action])
         raise Refused(
             f"No job that passes the filter can be changed by {action}.", remedy=f"It applies to: {possible}."
         )
-    return replace(wanted, statuses=fit)
+    return replace(job_filter, statuses=fit)
 
 
-def stored_filter(wanted: JobFilter) -> dict[str, Any]:
+def stored_filter(job_filter: JobFilter) -> dict[str, Any]:
     """A filter as a record keeps it."""
-    values = {name: value for name, value in asdict(wanted).items() if value is not None and name != "tenant_id"}
+    values = {name: value for name, value in asdict(job_filter).items() if value is not None and name != "tenant_id"}
     found: dict[str, Any] = orjson.loads(orjson.dumps(values, default=str))
     return found
 
@@ -174,15 +174,15 @@ def bulk_filter(filter: JobFilter) -> BulkFilter:
     return BulkFilter.model_validate({**asdict(filter), "status": filter.statuses})
 
 
-async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:
+async def _matching(conn: Connection, job_filter: JobFilter) -> tuple[list[UUID], bool]:
     """The newest jobs that match, and whether these are all."""
-    if is_cause(wanted):
-        return await _of_cause(conn, wanted)
+    if is_cause(job_filter):
+        return await _of_cause(conn, job_filter)
     ids: list[UUID] = []
     before: UUID | None = None
     for _ in range(MAX_PAGES):
         limit = min(PAGE_JOBS, MAX_PREVIEWED - len(ids))
-        page = await list_ids(conn, wanted, before=before, limit=limit, max_examined=PAGE_EXAMINED)
+        page = await list_ids(conn, job_filter, before=before, limit=limit, max_examined=PAGE_EXAMINED)
         ids += page.ids
         before = page.next_before
         if before is None or len(ids) == MAX_PREVIEWED:
@@ -190,27 +190,27 @@ async def _matching(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bo
     return ids, before is None
 
 
-def is_cause(wanted: JobFilter) -> bool:
+def is_cause(job_filter: JobFilter) -> bool:
     """Whether the filter is of one cause of dead letters, and of nothing else: the meter keeps which jobs have it."""
     cause = JobFilter(
-        wanted.tenant_id,
+        job_filter.tenant_id,
         statuses=("dead_letter",),
-        job_type=wanted.job_type,
-        error_type=wanted.error_type,
-        error_pattern=wanted.error_pattern,
+        job_type=job_filter.job_type,
+        error_type=job_filter.error_type,
+        error_pattern=job_filter.error_pattern,
     )
-    return wanted == cause and None not in (wanted.job_type, wanted.error_type, wanted.error_pattern)
+    return job_filter == cause and None not in (job_filter.job_type, job_filter.error_type, job_filter.error_pattern)
 
 
-async def _of_cause(conn: Connection, wanted: JobFilter) -> tuple[list[UUID], bool]:
+async def _of_cause(conn: Connection, job_filter: JobFilter) -> tuple[list[UUID], bool]:
     """The newest dead letters of a cause, and whether these are all. Reads no others."""
     rows = await fetch(
         conn,
         OF_CAUSE,
-        tenant_id=wanted.tenant_id,
-        job_type=wanted.job_type,
-        error_type=wanted.error_type,
-        error_pattern=wanted.error_pattern,
+        tenant_id=job_filter.tenant_id,
+        job_type=job_filter.job_type,
+        error_type=job_filter.error_type,
+        error_pattern=job_filter.error_pattern,
         limit=MAX_PREVIEWED + 1,
     )
     ids = [row["id"] for row in rows]

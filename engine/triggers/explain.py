@@ -85,15 +85,15 @@ def _of_schedule(trigger: Trigger, row: Mapping[str, Any], last_due: datetime | 
 
 
 def _of_event(trigger: Trigger, row: Mapping[str, Any]) -> Why:
-    wanted = trigger.event_name
-    publish = f"atlas event publish {wanted} --tenant {trigger.tenant_id}"
+    name = trigger.event_name
+    publish = f"atlas event publish {name} --tenant {trigger.tenant_id}"
     if row["event_id"] is None:
         if not row["recent_names"]:
             return Why(
-                "no_event", f"Waiting for the event {wanted}; no event has been published yet.", "Publish one.", publish
+                "no_event", f"Waiting for the event {name}; no event has been published yet.", "Publish one.", publish
             )
         names = ", ".join(row["recent_names"])
-        cause = f"Waiting for the event {wanted}; none of the last events has that name. The newest are {names}."
+        cause = f"Waiting for the event {name}; none of the last events has that name. The newest are {names}."
         return Why("no_match", cause, "Compare the names.", publish)
     event = f"the event {row['event_name']} of {time_in(row['event_at'])}"
     if row["handled_at"] is None:
