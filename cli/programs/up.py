@@ -3,7 +3,9 @@
 import asyncio
 import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated
 
 import httpx
@@ -39,6 +41,8 @@ ACTOR = system("atlas up")
 DEDICATED = (EMAIL_SEND, ENGINE_RUN)
 # Seconds between asking the API whether it answers yet.
 ANSWER_PAUSE = 0.1
+# Seconds between the lines that say how long the start has taken so far.
+PROGRESS_SECONDS = 5.0
 FIRST_JOB = """enqueue EMAIL_SEND --input '{"to": "ada@example.com", "subject": "Hello", "text": "It works."}'"""
 
 log = get_logger("up")
@@ -100,9 +104,11 @@ async def start(
         if settings.atlas_port == 0:
             raise SettingsError("ATLAS_PORT is 0, which is not a port.", remedy="Set a port from 1 to 65535.")
         await require_port(settings.atlas_host, settings.atlas_port, within=RELEASE_SECONDS)
-    # A new database takes seconds, on a busy machine half a minute.
-    log.info("preparing the database", home=str(settings.home))
-    async with open_atlas(settings, wait_seconds=math.inf, migrate=True, size=2, checks_inputs=True) as atlas:
+    async with AsyncExitStack() as opened:
+        # A new database takes seconds, on a busy machine half a minute.
+        async with _progress("preparing the database", home=str(settings.home)):
+            opening = open_atlas(settings, wait_seconds=math.inf, migrate=True, size=2, checks_inputs=True)
+            atlas = await opened.enter_async_context(opening)
         log.info("the database is ready", database=public_url(atlas.url))
         async with atlas.pool.acquire() as conn:
             await _open_a_new_gate(conn)
@@ -130,7 +136,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, first_j
     if address is not None:
         # It may listen on every address, which is none to connect to.
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.atlas_host, settings.atlas_host)
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False) as client, _progress("starting the programs"):
             while not await _answers(client, f"{http_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
                 await asyncio.sleep(ANSWER_PAUSE)
     lines = [
@@ -141,6 +147,24 @@ async def _announce(document: dict[str, str | None], settings: Settings, first_j
         "Stop it with Ctrl-C; `kill -9` is safe too.",
     ]
     say(document, "\n".join(lines), json=json)
+
+
+@asynccontextmanager
+async def _progress(doing: str, **facts: str) -> AsyncIterator[None]:
+    """Log what is being done, and every few seconds that it goes on."""
+    log.info(doing, **facts)
+    began = time.monotonic()
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            log.info(f"{doing}, {time.monotonic() - began:.0f} s so far")
+
+    repeating = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        repeating.cancel()
 
 
 def _report_failure(announcing: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
@@ -13,6 +14,7 @@ import structlog
 from atlas.cli.programs.ports import PortUnavailable
 from atlas.cli.programs.process_group import ChildProcess
 from atlas.cli.programs.up import start
+from atlas.cli.runtime import open_atlas
 from atlas.settings import load_settings
 from atlas.up_report import read_programs
 from tests.cli.conftest import environment
@@ -219,7 +221,7 @@ async def test_atlas_says_that_it_is_ready_when_the_api_answers(tmp_path, databa
     api = ChildProcess("api", [sys.executable, "-c", LATE_API, host, str(port), str(tmp_path / "listens")])
     running = asyncio.create_task(start(settings, [api], json=False))
     said = ""
-    while "ready" not in said:
+    while "Atlas is ready" not in said:
         said += capfd.readouterr().out
         await asyncio.sleep(0.02)
         assert not running.done()
@@ -250,3 +252,29 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
     assert said["reason"] == "the proxy of this machine is broken"
     # What takes seconds in a new installation is not done in silence.
     assert [line["event"] for line in lines][:2] == ["preparing the database", "the database is ready"]
+
+
+async def test_a_start_that_takes_long_is_not_silent(tmp_path, database_url, monkeypatch):
+    def was_said(doing: str) -> bool:
+        return any(line["event"].startswith(f"{doing}, ") and line["event"].endswith(" s so far") for line in lines)
+
+    @asynccontextmanager
+    async def slowly(*arguments, **options):
+        await until(lambda: was_said("preparing the database"))
+        async with open_atlas(*arguments, **options) as atlas:
+            yield atlas
+
+    async def not_yet(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("atlas.cli.programs.up.PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr("atlas.cli.programs.up.open_atlas", slowly)
+    monkeypatch.setattr("atlas.cli.programs.up._answers", not_yet)
+    settings = load_settings(atlas_home=tmp_path / "home", atlas_port=free_port("127.0.0.1"), database_url=database_url)
+    api = ChildProcess("api", [sys.executable, str(SLEEPER), str(tmp_path), "api"])
+    with structlog.testing.capture_logs() as lines:
+        running = asyncio.create_task(start(settings, [api], json=False))
+        await until(lambda: was_said("starting the programs"))
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
