@@ -7,6 +7,10 @@ from pathlib import Path
 
 from atlas.errors import AtlasError
 
+# A library that a module of --app may set up, with what it needs around each job. Both are named, so that nothing of a
+# library is loaded where it is not used.
+HOOKS = {"django.apps": "atlas.integrations.django.connection_hooks"}
+
 
 class AppNotLoaded(AtlasError):
     """A module named by --app could not be imported."""
@@ -32,3 +36,15 @@ def load_apps(names: Iterable[str]) -> None:
                 f"The module {name!r} of --app failed while it was imported: {type(error).__name__}: {error}.",
                 remedy="Correct the module; `python -c 'import " + name + "'` shows where it fails.",
             ) from error
+    _register_hooks()
+
+
+def _register_hooks() -> None:
+    """Register the hooks of the libraries that the modules have set up, whether or not they asked for them.
+
+    Without those of Django every job of a thread fails once the server has closed the thread's connection.
+    """
+    for library, hooks in HOOKS.items():
+        loaded = sys.modules.get(library)
+        if loaded is not None and loaded.apps.ready:
+            importlib.import_module(hooks).register_hooks()

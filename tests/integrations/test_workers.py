@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -213,3 +216,19 @@ def test_the_command_of_django_runs_atlas_with_the_jobs_of_the_project(monkeypat
         ["worker", "--app", "atlas.integrations.django.app", "--all", "--concurrency", "5"],
         ["jobs", "list"],
     ]
+
+
+LOAD_APP = """
+from atlas.engine.jobs import around_job
+from atlas.workers.user_modules import load_apps
+load_apps(["shop_jobs"])
+print(sorted([*around_job._plain, *around_job._async]))
+"""
+
+
+@pytest.mark.parametrize(("set_up", "hooks"), [("django.setup()", 2), ("", 0)], ids=["sets it up", "only imports it"])
+def test_a_module_of_app_that_sets_django_up_by_itself_gets_the_hooks(tmp_path: Path, set_up: str, hooks: int):
+    module = f"import django.apps\nfrom django.conf import settings\nsettings.configure()\n{set_up}\n"
+    (tmp_path / "shop_jobs.py").write_text(module, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", LOAD_APP], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.count("atlas.integrations.django.connection_hooks.") == hooks
