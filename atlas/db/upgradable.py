@@ -65,5 +65,5 @@ async def _refusal(conn: Connection, reason: str) -> MigrationError:
     return MigrationError(
         f"Atlas {__version__} cannot upgrade this database: {reason}.",
         remedy="Go on with the version that made it; nothing was changed. "
-        f"{_MOVE if can_export else _BEGIN_ANEW} See docs/upgrade.md, 'A database that cannot be upgraded'.",
+        f"{_MOVE if can_export else _BEGIN_ANEW} See docs/upgrade.md, 'Rescue a database that cannot be upgraded'.",
     )

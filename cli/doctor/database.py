@@ -30,6 +30,7 @@ SERVER = statement("cli/doctor/sql/server.sql")
 FIND_ROLES = statement("cli/doctor/sql/roles.sql")
 LOGIN = statement("cli/doctor/sql/login.sql")
 MISSING_GRANTS = statement("cli/doctor/sql/missing_grants.sql")
+FIND_LOCKED_OUT_OWNER = statement("cli/doctor/sql/locked_out_owner.sql")
 CLOCK = statement("cli/doctor/sql/clock.sql")
 
 NEWEST_POSTGRES = 18
@@ -227,21 +228,29 @@ async def _versions(conn: Connection) -> Diagnosis:
 
 async def _roles(conn: Connection, login: str) -> Diagnosis:
     # Without them Atlas works as its login, without row-level security between tenants: a warning.
-    rows = await fetch(conn, FIND_ROLES, names=[role(name) for name in ROLES])
+    names = [role(name) for name in ROLES]
+    rows = await fetch(conn, FIND_ROLES, names=names)
     statements = [f"create role {row['name']} nologin;" for row in rows if not row["is_there"]]
     # The owner's role is not for the programs: who has it can disable the triggers of the audit log.
     unusable = ", ".join(row["name"] for row in rows if not row["is_usable"] and row["name"] != role("owner"))
     if unusable:
         statements.append(f'grant {unusable} to "{login}";')
+    locked_out = await fetch_value(conn, FIND_LOCKED_OUT_OWNER, names=names, schema=schema_name())
+    if locked_out:
+        statements.append(f'grant {", ".join(names)} to "{locked_out}";')
     missing: int = await fetch_value(
         conn, MISSING_GRANTS, engine_role=role("engine"), owner_role=role("owner"), schema=schema_name()
     )
     if missing or (statements and await conn.fetchval("select to_regnamespace($1)", schema_name()) is not None):
         statements.append(f"select {schema_name()}.secure_tables();")
-    state = f"{unusable} cannot be used" if unusable else "usable"
+    states = [
+        f"{unusable} cannot be used" if unusable else "usable",
+        *([f"{missing} grants are missing"] if missing else []),
+        *([f"{locked_out} cannot migrate without them"] if locked_out else []),
+    ]
     return finding(
         "roles",
-        f"{state}, {missing} grants are missing" if missing else state,
+        ", ".join(states),
         warn=bool(statements),
         remedy=f"Have an administrator run: {' '.join(statements)}",
     )

@@ -13,7 +13,7 @@ from atlas.audit.sealer import seal_and_sign
 from atlas.audit.verifier.signed_notes import Checkpoint
 from atlas.cli.doctor.database import _promise
 from atlas.db.login import make_login
-from atlas.db.migrations import load_migrations, migrate
+from atlas.db.migrations import FUNCTIONS, load_migrations, migrate
 from atlas.engine.jobs.lease import register_worker
 from atlas.settings import load_settings
 from atlas.test_databases import TestDatabases
@@ -170,6 +170,34 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
 
     assert (before["verdict"], before["found"]) == ("warn", "usable, 3 grants are missing")
     assert (after["verdict"], after["found"]) == ("ok", "usable")
+
+
+async def test_a_login_that_may_create_no_roles_migrates_after_an_administrator_ran_the_remedy(
+    atlas, databases: TestDatabases
+):
+    async with databases.database(migrated=False) as url:
+        login = f"{name_of(url)}_installs"
+        await execute(
+            url,
+            f"create role {login} login",
+            f"create schema atlas authorization {login}",
+            f"create role {login}_programs login; grant atlas_engine, atlas_tenant to {login}_programs",
+        )
+        owner, programs = as_login(url, login), as_login(url, f"{login}_programs")
+        try:
+            await migrate(owner)
+            before = by_name((await atlas("doctor", "--json", DATABASE_URL=programs)).document)["roles"]
+            await execute(url, before["remedy"].removeprefix("Have an administrator run: "))
+            after = by_name((await atlas("doctor", "--json", DATABASE_URL=programs)).document)["roles"]
+
+            assert f"{login} cannot migrate without them" in before["found"]
+            assert (after["verdict"], after["found"]) == ("ok", "usable")
+            await execute(url, "delete from atlas.system_state where key = 'functions'")
+            assert await migrate(owner) == [FUNCTIONS]
+        finally:
+            await execute(
+                url, *(f"drop owned by {one} cascade; drop role {one}" for one in (f"{login}_programs", login))
+            )
 
 
 async def test_a_function_that_was_changed_in_the_database_is_named(atlas, owner):
