@@ -92,6 +92,14 @@ async def test_a_lost_attempt_says_that_the_event_loop_did_not_turn(conn, is_kno
         assert (await load(conn, bystander))["lost_count"] == 1
 
 
+async def test_a_job_that_must_run_alone_is_due_after_those_that_its_worker_held_too(conn):
+    job_id = await given_job(conn)
+    bystanders = [await given_job(conn) for _ in range(20)]
+    await lose_with(conn, job_id, *bystanders, suspect=job_id, stalled=True)
+    due = [(await load(conn, id))["next_retry_at"] for id in bystanders]
+    assert (await load(conn, job_id))["next_retry_at"] > max(due)
+
+
 async def test_a_stall_that_passes_is_forgotten_and_one_of_a_dead_worker_is_refused(conn):
     job_id = await given_job(conn)
     worker = await given_worker(conn, "report.build")

@@ -36,8 +36,10 @@ begin
         careful = j.careful or l.losses > j.lost_count,
         claimed_by = case when l.verdict <> 'requeued' then j.claimed_by end,
         lease_expires_at = null,
-        -- Up to two seconds of jitter, so that what one crash dropped does not return as one wave.
-        next_retry_at = case when l.verdict = 'requeued' then clock_timestamp() + (1 + 2 * random()) * interval '1 second' end,
+        -- Up to two seconds of jitter, so that what one crash dropped does not return as one wave. What must run alone returns after it: a
+        -- worker would run it first, and may be lost to it while the others wait.
+        next_retry_at = case when l.verdict = 'requeued' then
+          clock_timestamp() + (1 + 2 * random() + case when l.losses >= alone_after_losses() then 3 else 0 end) * interval '1 second' end,
         start_by = case when l.verdict = 'requeued' then j.finish_by else j.start_by end,
         finished_at = case when l.verdict <> 'requeued' then clock_timestamp() end,
         dead_lettered_at = case when l.verdict = 'poisoned' then clock_timestamp() end,
