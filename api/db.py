@@ -10,7 +10,7 @@ import asyncpg
 
 from atlas.api.limits.connections import ConnectionShares
 from atlas.api.problems import Busy
-from atlas.db.pool import Connection, Pool, closed_if_silent
+from atlas.db.pool import Connection, Pool, closed_if_silent, is_closed
 from atlas.db.schema import role
 from atlas.db.statements import fetch_value, statement
 from atlas.logs import get_logger
@@ -76,7 +76,7 @@ class Database:
                 try:
                     yield
                 except BaseException:
-                    if not conn.is_closed():
+                    if not is_closed(conn):
                         async with closed_if_silent(conn):
                             await conn.execute("rollback")
                     raise
@@ -100,7 +100,7 @@ class Database:
                     try:
                         yield conn
                     finally:
-                        if not conn.is_closed():
+                        if not is_closed(conn):
                             self._shares.responded()
 
     async def _settings(self, conn: Connection, tenant_id: UUID | None, *, read_only: bool, lock_timeout: str) -> str:
@@ -136,8 +136,20 @@ def _busy_when_late() -> Iterator[None]:
 @asynccontextmanager
 async def _terminated_after(seconds: float, conn: Connection) -> AsyncIterator[None]:
     """Terminate the connection if the block takes longer. What waits for it then fails as if the network were cut."""
-    timer = asyncio.get_running_loop().call_later(seconds, conn.terminate)
+    is_late = False
+
+    def terminate() -> None:
+        nonlocal is_late
+        is_late = True
+        conn.terminate()
+
+    timer = asyncio.get_running_loop().call_later(seconds, terminate)
     try:
         yield
+    except Exception as error:
+        if is_late:
+            # A connection that was terminated between two statements fails in many ways, also with errors of Python.
+            raise TimeoutError(f"no response within {seconds:.3g} s") from error
+        raise
     finally:
         timer.cancel()

@@ -178,6 +178,14 @@ async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
         conn.terminate()
 
 
+def is_closed(conn: Connection) -> bool:
+    """Whether a connection is closed. One of a pool that was terminated while it was lent raises when it is asked itself."""
+    try:
+        return bool(conn.is_closed())
+    except asyncpg.InterfaceError:
+        return True
+
+
 class _Pool(asyncpg.Pool):  # type: ignore[misc]  # asyncpg brings no types
     """A pool in which a connection that went silent, or leads to a standby, does not keep its slot.
 
@@ -322,7 +330,7 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
             async with closed_if_silent(self._conn):
                 await super().__aexit__(kind, error, trace)
         except asyncpg.InterfaceError:
-            if not self._conn.is_closed():
+            if not is_closed(self._conn):
                 raise
 
 

@@ -11,6 +11,7 @@ import websockets
 
 import atlas.api.db
 from atlas.api.app import create_app
+from atlas.api.db import Database
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import start_embedded
@@ -151,6 +152,18 @@ async def test_a_frozen_database_ends_reads_in_time_and_blames_no_caller(databas
             await until(lambda: _is(clients[0], "/jobs", 200))
             await writing
         await behind.close()
+
+
+async def test_a_read_that_is_late_between_two_statements_is_a_timeout(pool, monkeypatch):
+    monkeypatch.setattr(atlas.api.db, "READ_SECONDS", 1.0)
+    database = Database(pool)
+    with pytest.raises(TimeoutError):
+        async with database.transaction(None, read_only=True) as conn:
+            await asyncio.sleep(1.1)
+            await conn.execute("select 1")
+
+    async with database.transaction(None) as conn:
+        assert await conn.fetchval("select 1") == 1
 
 
 @pytest.mark.long
