@@ -179,7 +179,7 @@ async def closed_if_silent(conn: Connection) -> AsyncIterator[None]:
 
 
 def is_closed(conn: Connection) -> bool:
-    """Whether a connection is closed. One of a pool that was terminated while it was lent raises when it is asked itself."""
+    """Whether a connection is closed. One that was terminated while a pool lent it raises when it is asked itself."""
     try:
         return bool(conn.is_closed())
     except asyncpg.InterfaceError:
