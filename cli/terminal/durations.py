@@ -17,10 +17,20 @@ def is_duration(text: str) -> bool:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration. Raises a usage error if the text is none."""
+    """Parse a duration of a second or more. Raises a usage error if the text is none."""
+    duration = parse_duration_or_zero(text)
+    if not duration:
+        raise typer.BadParameter(f"{text!r} is not between a second and {LONGEST.days} days.")
+    return duration
+
+
+def parse_duration_or_zero(text: str) -> timedelta:
+    """Parse a duration where none at all is a choice too: 0 and 0s are zero."""
+    if text == "0":
+        return timedelta()
     if not _WHOLE.fullmatch(text):
         raise typer.BadParameter(f"{text!r} is not a duration such as 90s, 10m, 2h, 30d or 1h30m.")
     seconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    if not 0 < seconds <= LONGEST.total_seconds():
-        raise typer.BadParameter(f"{text!r} is not between a second and {LONGEST.days} days.")
+    if seconds > LONGEST.total_seconds():
+        raise typer.BadParameter(f"{text!r} is more than {LONGEST.days} days.")
     return timedelta(seconds=seconds)

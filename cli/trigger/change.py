@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
@@ -12,7 +11,7 @@ import typer
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.connection.over_http_rows import find_id_over_http, remove_row, tenant_names, with_names
-from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.durations import parse_duration_or_zero
 from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.trigger.show import CronExpr, TriggerId, Zone
@@ -184,8 +183,7 @@ def _described(
     if input_ is not None:
         described["payload_template"] = read_object("--input", input_)
     if dedupe_window is not None:
-        window = timedelta() if dedupe_window == "0" else parse_duration(dedupe_window)
-        described["dedupe_window_seconds"] = int(window.total_seconds())
+        described["dedupe_window_seconds"] = int(parse_duration_or_zero(dedupe_window).total_seconds())
     if cron is not None or event is not None:
         described["trigger_type"] = "schedule" if event is None else "event"
     return described

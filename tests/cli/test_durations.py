@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import typer
 
-from atlas.cli.terminal.durations import parse_duration
+from atlas.cli.terminal.durations import parse_duration, parse_duration_or_zero
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,14 @@ def test_a_duration_is_a_number_with_a_unit_or_several(text, meant):
 def test_anything_else_is_wrong_usage(text):
     with pytest.raises(typer.BadParameter):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("0s", 0), ("0m", 0), ("5m", 300)])
+def test_where_none_at_all_is_a_choice_zero_is_a_duration(text, seconds):
+    assert parse_duration_or_zero(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "00", "10", "-0s", "36501d"])
+def test_where_zero_is_a_duration_a_number_without_a_unit_still_is_none(text):
+    with pytest.raises(typer.BadParameter):
+        parse_duration_or_zero(text)

@@ -76,6 +76,16 @@ async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
     assert (schedule.document["event_name"], schedule.document["cron_expr"]) == (None, "@hourly")
 
 
+async def test_a_dedupe_window_of_nothing_turns_it_off_with_a_unit_or_without(atlas):
+    target = ("--tenant", "system", "--event", "invoice.paid", "--job-type", "x", "--json")
+    trigger = (await atlas("trigger", "add", "--dedupe-window", "0s", *target)).document
+    on = await atlas("trigger", "edit", trigger["id"], "--dedupe-window", "5m", "--json")
+    off = await atlas("trigger", "edit", trigger["id"], "--dedupe-window", "0", "--json")
+
+    windows = [shown["dedupe_window_seconds"] for shown in (trigger, on.document, off.document)]
+    assert windows == [0, 300, 0]
+
+
 async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, database_url):
     nothing = await atlas("usage", "--tenant", "system", "--from", "2027-01-01", "--to", "2027-02-01")
     conn = await asyncpg.connect(direct_url(database_url))
