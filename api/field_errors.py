@@ -14,7 +14,7 @@ MAX_NAME_LENGTH = 50
 # Reasons without the names of Python types.
 _REASONS = {
     "missing": "is required",
-    "extra_forbidden": "is not known here",
+    "extra_forbidden": "is unknown",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
     "dict_type": "must be an object",
@@ -48,8 +48,12 @@ def unknown_name(name: str, names: Collection[str]) -> str:
     """Why a name is refused, with the names that may have been meant."""
     near = get_close_matches(name[:MAX_NAME_LENGTH].lower(), sorted(names))
     if near:
-        return f"is not known here; did you mean {' or '.join(near)}?"
-    return f"is not known here; known are {', '.join(sorted(names))}" if names else "is not known here: no query is"
+        return f"is unknown; did you mean {' or '.join(near)}?"
+    return (
+        f"is unknown; known names are {', '.join(sorted(names))}"
+        if names
+        else "is unknown: the query has no names here"
+    )
 
 
 def _model_at(annotation: Any, path: Sequence[Any]) -> type[BaseModel] | None:

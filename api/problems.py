@@ -97,7 +97,10 @@ class HeadTooSlow(AtlasError):
     """The address and the headers of a request take too long to arrive."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"The head of the request did not arrive within {seconds:.0f} s.", remedy="Send it at once.")
+        super().__init__(
+            f"The head of the request did not arrive within {seconds:.0f} s.",
+            remedy="Send it immediately after connecting.",
+        )
 
 
 class TooManyConnections(AtlasError):

@@ -38,8 +38,8 @@ class InconsistentTree(AtlasError):
         super().__init__(
             f"The signer refuses: the {size} leaves of the audit log do not continue the {lost.signed_size} signed"
             f" before. {lost.message}",
-            remedy="If a failover or a restore lost them, go on with `atlas audit new-epoch --accept-loss --reason …`."
-            " Otherwise someone changed the audit log: `atlas audit verify` shows where.",
+            remedy="If a failover or a restore lost them, continue with `atlas audit new-epoch --accept-loss --reason"
+            " …`. Otherwise someone changed the audit log: `atlas audit verify` shows where.",
         )
         self.lost = lost
 

@@ -108,7 +108,7 @@ async def seal_first(pool: Pool, settings: Settings) -> AtlasError | None:
         return error
     except DAMAGED as error:
         # Two sealers at once would break a constraint too, but the lock prevents that.
-        return Conflict(f"The sealer cannot go on from the last seal: {str(error) or type(error).__name__}.")
+        return Conflict(f"The sealer cannot continue from the last seal: {str(error) or type(error).__name__}.")
     return None
 
 

@@ -253,7 +253,7 @@ DESCRIPTIONS: dict[str, str] = {
     "runs": "Attempts that ended.",
     "runs_per_day": "Applies once there were more runs within a day.",
     "sample_id": "The newest of them; null where that is no dead letter any more.",
-    "scheduled_for": "Not before this time; null for at once.",
+    "scheduled_for": "The earliest start; null for immediately.",
     "scopes": "What the role is narrowed to: a worker's `job_types`, a host's `host_id`.",
     "seal": "The number of the last seal; null before the first.",
     "sealed_at": "When the rows were sealed.",

@@ -95,7 +95,7 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
 )
 @requires(*MANAGERS)
 async def begin(body: NewBulkAction, call: Calling) -> BulkAction:
-    """The first 200 jobs are changed at once; a scheduler goes on with the others, at `rate_per_second` if it is given.
+    """The first 200 jobs are changed immediately; a scheduler changes the rest, at `rate_per_second` if it is given.
 
     A job that cannot be changed does not stop the others: `verdicts` counts what became of them. A job of a preview
     that changed since then is `already_changed`; `arrived` counts jobs that match only now, which are left alone. By a

@@ -76,7 +76,7 @@ async def show_one(group_id: Id, call: Calling) -> JobGroup:
 @router.post("/{group_id:uuid}/cancel", operation_id="cancel_group", summary="Cancel all jobs of a group")
 @requires(*MANAGERS)
 async def cancel(group_id: Id, call: Calling) -> BulkAction:
-    """An action on the `total` jobs that can be canceled now: the first 200 at once, a scheduler does the others.
+    """An action on the `total` jobs that can be canceled now: the first 200 immediately, the rest by a scheduler.
 
     To see the number first, preview it: `POST /jobs/bulk/preview` with the filter `group_id`. When the last job has
     finished, the group has, and what follows it is enqueued.

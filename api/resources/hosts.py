@@ -81,7 +81,7 @@ async def show_one(host_id: Id, call: Calling, response: Response) -> Host:
 @router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not, or rename it")
 @requires(*MANAGERS, etag=True)
 async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> Host:
-    """The job that it runs goes on."""
+    """Its running job continues."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         changed = await edit_host(

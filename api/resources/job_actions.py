@@ -126,7 +126,7 @@ async def retry_one(job_id: Id, call: Calling) -> Retried:
 )
 @requires(*JOB_MAKERS)
 async def enqueue_again(job_id: Id, call: Calling) -> EnqueuedJob:
-    """Type, payload, priority, host, timeout and correlation id are the same; it is due at once, without a dedupe key.
+    """Type, payload, priority, host, timeout and correlation id are the same; it is due now, without a dedupe key.
 
     A workflow's run is requested again, and policy decides about it.
     """

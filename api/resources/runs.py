@@ -157,7 +157,9 @@ async def show_workflow(run_id: Id, call: Calling) -> Workflow:
 
 
 @router.get(
-    "/runs/{run_id:uuid}/explain", operation_id="explain_run", summary="Why a run does not go on, in one sentence"
+    "/runs/{run_id:uuid}/explain",
+    operation_id="explain_run",
+    summary="Say in one sentence why a run does not continue",
 )
 @requires(*PEOPLE)
 async def show_explanation(run_id: Id, call: Calling) -> RunExplanation:

@@ -95,7 +95,7 @@ async def show_gate(call: Calling, response: Response) -> Gate:
     "/system/atlas-online",
     operation_id="switch_gate",
     response_model=Gate,
-    summary="Let work start, or nothing; running jobs go on",
+    summary="Let jobs start, or stop all starts; running jobs continue",
 )
 @requires("operator", whole=True, etag=True)
 async def switch_gate(

@@ -107,7 +107,7 @@ async def edit(
 @router.delete(
     "/{slug_or_id}", operation_id="remove_tenant", summary="Remove a tenant and everything that belongs to it"
 )
-@requires("operator", whole=True, no_key="a removal may be repeated: it goes on")
+@requires("operator", whole=True, no_key="a removal may be repeated: it continues")
 async def remove(
     slug_or_id: SlugOrId,
     call: Calling,

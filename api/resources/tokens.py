@@ -104,7 +104,7 @@ async def show_one(token_id: Id, call: Calling) -> Token:
 )
 @requires(*MANAGERS)
 async def revoke(token_id: Id, call: Calling, with_created: WithCreated = False) -> RevokedToken:
-    """It is refused everywhere within 30 seconds, mostly at once, on open WebSockets too."""
+    """It is refused everywhere within 30 seconds, mostly immediately, on open WebSockets too."""
     async with call.transaction() as conn:
         token = await find_token(conn, token_id, tenant_id=call.tenant_id)
         revoked = await revoke_token(conn, str(token.id), actor=call.actor)

@@ -45,7 +45,7 @@ async def show_explanation(worker_id: WorkerId, call: Calling) -> WorkerExplanat
 @router.post("/{worker_id}/drain", operation_id="drain_worker", summary="Let a worker finish what it runs, and stop")
 @requires("operator", whole=True)
 async def drain(worker_id: WorkerId, call: Calling) -> WorkerDetails:
-    """It takes nothing new at once, lets its jobs end, however long they take, and then the process ends.
+    """It claims no more jobs, finishes its jobs, however long they take, and then the process ends.
 
     What started the process may start another in its place, as `atlas up` does. To stop all work, go offline.
     """

@@ -34,7 +34,7 @@ _REMEDIES = {
     "job": "`atlas jobs explain {}` says what it waits for.",
     "run": "`atlas workflow show {}` says what it waits for.",
     "approval": "Another person than the one who asked decides it.",
-    "verification": "Wait for it again: it goes on in the background.",
+    "verification": "Wait for it again: it continues in the background.",
 }
 
 

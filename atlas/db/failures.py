@@ -43,7 +43,7 @@ def explained(url: str, error: BaseException) -> DatabaseError:
     if _NO_SPACE in reason or isinstance(error, asyncpg.DiskFullError):
         return DatabaseNotReady(
             f"The disk of {server} is full: {reason}.",
-            remedy="Free space there. What was confirmed is kept, and the programs go on by themselves.",
+            remedy="Free space there. Confirmed changes are kept, and the programs continue by themselves.",
         )
     match error:
         case asyncpg.TooManyConnectionsError():
@@ -61,7 +61,7 @@ def explained(url: str, error: BaseException) -> DatabaseError:
         case asyncpg.TargetServerAttributeNotMatched():
             return DatabaseNotReady(
                 f"{server} takes no writes now: {reason}.",
-                remedy="During a failover, wait: the programs go on by themselves. Otherwise promote one of them.",
+                remedy="During a failover, wait: the programs continue by themselves. Otherwise promote one of them.",
             )
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(

@@ -65,7 +65,7 @@ class Listener:
             except (*UNREACHABLE, DatabaseError, asyncpg.PostgresError) as error:
                 if self.is_listening:
                     log.warning(
-                        "the listening connection failed; polling goes on", reason=str(error) or type(error).__name__
+                        "the listening connection failed; polling continues", reason=str(error) or type(error).__name__
                     )
                 self.is_listening = False
             await asyncio.sleep(PAUSE_SECONDS)

@@ -50,7 +50,7 @@ class Approval(ApiModel):
 class ApprovalSummary(ApiModel):
     """Counts of approvals."""
 
-    pending: int = Field(description="How many wait for a person.")
+    pending: int = Field(description="How many approvals wait for a decision.")
 
 
 class Decided(ApiModel):

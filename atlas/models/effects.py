@@ -34,7 +34,8 @@ class Effect(ApiModel):
     attempt_no: int = Field(description="The attempt that called last.")
     reference: str | None = Field(description="What the provider calls it.", examples=["ch_1"])
     other_references: list[str] = Field(
-        description="What other attempts were told: the effect was made more than once if these differ.", examples=[[]]
+        description="References that other attempts got: if they differ, the effect was made more than once.",
+        examples=[[]],
     )
     detail: Document
     created_at: datetime
@@ -50,4 +51,4 @@ class Settlement(ApiModel):
     id: UUID
     state: Annotated[str, known("done", "refused")]
     reference: str | None
-    woken: bool = Field(description="Whether its job goes on now.")
+    woken: bool = Field(description="Whether its job continues now.")

@@ -144,7 +144,7 @@ class Attempt(ApiModel):
 
 
 class Canceled(ApiModel):
-    """`canceled` at once, or `requested` of the worker that runs it."""
+    """`canceled` immediately, or `requested` of the worker that runs it."""
 
     id: UUID
     verdict: Literal["canceled", "requested"]

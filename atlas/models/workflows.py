@@ -214,7 +214,7 @@ class RunStep(ListedStep):
 
 
 class Stopped(ApiModel):
-    """`canceled` at once, `requested` of the worker that executes it, or `rejected` before it became a run."""
+    """`canceled` immediately, `requested` of the worker that executes it, or `rejected` before it became a run."""
 
     id: UUID
     verdict: Annotated[str, known("canceled", "requested", "rejected")]

@@ -142,7 +142,7 @@ def start_server(data: Path) -> None:
         if free < SEGMENT:
             raise EmbeddedPostgresError(
                 f"The embedded Postgres did not start: the disk of {data} is full, with {free:,} bytes left.",
-                remedy="Free space there; programs that use it go on by themselves.",
+                remedy="Free space there; programs that use it continue by themselves.",
             ) from error
         last = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise EmbeddedPostgresError(

@@ -32,11 +32,12 @@ def export_tenant(
     tenant: Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, by slug or id.")],
     file: Annotated[Path | None, typer.Argument(help="The file to write; it must not exist.")] = None,
     to: Annotated[
-        str | None, typer.Option(help="Where it will be, such as https://cell2.example: callers are told.")
+        str | None,
+        typer.Option(help="The tenant's new address, such as https://cell2.example, for refused callers."),
     ] = None,
     reason: Reason = None,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Let it go on here instead. Only if it was not imported elsewhere.")
+        bool, typer.Option("--cancel", help="Keep the tenant here instead. Only if it was not imported elsewhere.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -132,7 +132,7 @@ def begin_epoch(
     epoch = execute(
         lambda settings: start_epoch(settings, reason=reason, accept_loss=accept_loss, new_key=new_key, old_key=old_key)
     )
-    say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing goes on.", json=json)
+    say({"epoch": epoch}, f"Epoch {epoch} has begun; sealing continues.", json=json)
 
 
 async def start_epoch(
@@ -205,7 +205,7 @@ async def _require_no_findings(atlas: Atlas, *, accept_loss: bool) -> None:
     if findings and not accept_loss:
         raise Conflict(
             f"The audit log has {counted(len(findings), 'finding')}, the first: {findings[0].message}",
-            remedy="Look into them with `atlas audit verify`; --accept-loss goes on and signs that rows were lost.",
+            remedy="Look into them with `atlas audit verify`; --accept-loss continues and signs that rows were lost.",
         )
 
 

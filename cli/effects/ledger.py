@@ -64,7 +64,7 @@ def settle_effect(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say whether an unknown effect was made. Its job goes on."""
+    """Say whether an unknown effect was made. Its job continues."""
     if done == not_done:
         raise InvalidInput("The command", [FieldError("outcome", "is missing")], remedy="Name --done or --not-done.")
     outcome: Literal["done", "not_done"] = "done" if done else "not_done"
@@ -76,9 +76,9 @@ def settle_effect(
 
     effect, woken = on_atlas(work, token=token, by_token=True)
     became = "was made" if done else "was not made"
-    goes_on = f" Job {effect.job_id} goes on." if woken else ""
+    continues = f" Job {effect.job_id} continues." if woken else ""
     document = {"id": effect.id, "outcome": outcome, "reference": reference, "woken": woken}
-    say(document, f"Recorded: {effect.name} {became}.{goes_on}", json=json)
+    say(document, f"Recorded: {effect.name} {became}.{continues}", json=json)
 
 
 def _lines(effect: "Effect") -> list[str]:

@@ -62,5 +62,5 @@ def _sentences(verb: "BulkVerb", document: dict[str, Any]) -> list[str]:
     if document["arrived"]:
         sentences.append(f"Arrived since and left as they are: {document['arrived']}.")
     if sum(document["verdicts"].values()) < count:
-        sentences.append(f"A scheduler goes on with the others: bulk action {document['bulk_action_id']}.")
+        sentences.append(f"A scheduler changes the rest: bulk action {document['bulk_action_id']}.")
     return sentences

@@ -123,7 +123,7 @@ def retry(
     ] = False,
     job_type: Annotated[str | None, typer.Option("--type", help="Only dead letters of this type.")] = None,
     tenant: Tenant = None,
-    limit: Annotated[int | None, typer.Option(min=1, max=100_000, help="Only so many, the newest.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=100_000, help="At most this many jobs, the newest.")] = None,
     preview: Preview = False,
     digest: Digest = None,
     json: Json = False,

@@ -55,7 +55,7 @@ async def notify_changes(modules: Sequence[str], changed: asyncio.Event) -> None
             continue
         broken = {path for path in broken.union(changes) if not _compiles(path)}
         if broken:
-            log.error("files changed; the programs go on with the old code", broken=[str(path) for path in broken])
+            log.error("files changed; the programs keep running the old code", broken=[str(path) for path in broken])
         else:
             log.info("files changed; the programs start again", files=[str(path) for path in changes])
             changed.set()

@@ -50,7 +50,7 @@ def retry(run_id: RunId, json: Json = False) -> None:
         return (await atlas.retry_run(await find_run(atlas, run_id))).id
 
     id = on_atlas(work)
-    say({"id": id, "verdict": "retried"}, f"Run {id} goes on.", json=json)
+    say({"id": id, "verdict": "retried"}, f"Run {id} continues.", json=json)
 
 
 def fork(

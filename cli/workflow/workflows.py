@@ -63,7 +63,7 @@ def enable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Js
 
 
 def disable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Json = False) -> None:
-    """Let a workflow start no more; what runs goes on."""
+    """Disable a workflow: no new runs start, and present runs continue."""
     _enable(key, tenant, enabled=False, json=json)
 
 

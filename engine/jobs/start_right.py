@@ -34,7 +34,7 @@ class NotStarted(AtlasError):
     """Atlas is offline, or something was paused: what was about to start goes back unstarted."""
 
     def __init__(self) -> None:
-        super().__init__("Atlas is offline or paused: nothing starts.", remedy="It goes on after `atlas online`.")
+        super().__init__("Atlas is offline or paused: no job starts.", remedy="Jobs start again after `atlas online`.")
 
 
 class StartRight:

@@ -142,7 +142,7 @@ async def test_seals_that_went_without_their_numbers_are_findings_and_no_failure
     done = await audit("verify", "--json")
     assert done.code == 1
     received = {finding["kind"]: finding["message"] for finding in done.document["findings"]}
-    assert "cannot go on from the last seal" in received["signer"]
+    assert "cannot continue from the last seal" in received["signer"]
     assert "cut" in received
 
 

@@ -124,7 +124,7 @@ async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_fork
     assert signaled.stdout == "The signal 'paid' woke it.\n"
     assert "wf.cure failed: Step 'work' failed: not yet" in story.stdout
     assert "✗" in story.stdout
-    assert retried.stdout == f"Run {failed} goes on.\n"
+    assert retried.stdout == f"Run {failed} continues.\n"
     assert states == {waiting: "succeeded", failed: "succeeded", forked.document["id"]: "succeeded"}
     assert flows.calls["before"] == 1
 

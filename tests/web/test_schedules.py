@@ -83,7 +83,7 @@ def test_workers_are_for_operators_and_hosts_for_their_tenant(visit: Visit):
     host = tenant.get_by_role("dialog", name="backup-box")
     expect(host).to_contain_text("Its agent has not called yet.")
     host.get_by_role("switch", name="backup-box fetches jobs").click()
-    expect(host).to_contain_text("It may fetch nothing new.")
+    expect(host).to_contain_text("It may fetch no new jobs.")
     host.get_by_role("button", name="Remove").click()
     tenant.get_by_role("dialog", name="Remove backup-box?").get_by_role("button", name="Remove host").click()
     expect(tenant.get_by_role("row", name=re.compile("backup-box"))).to_have_count(0)

@@ -159,7 +159,7 @@ class JobOperations(ApiCaller):
 
     @operation("POST", "/jobs/{job_id}/cancel")
     def cancel_job(self, job_id: Id) -> Canceled:
-        """Cancel a job: at once, or by asking the worker that runs it. ApiConflict if it has ended."""
+        """Cancel a job: immediately, or by asking the worker that runs it. ApiConflict if it has ended."""
 
     @operation("POST", "/jobs/{job_id}/retry")
     def retry_job(self, job_id: Id) -> Retried:
@@ -191,7 +191,7 @@ class JobOperations(ApiCaller):
 
     @operation("POST", "/effects/{effect_id}/settle")
     def settle_effect(self, effect_id: Id, *, outcome: str, reference: str | None = ...) -> Settlement:
-        """Say whether an unknown effect was made: `done`, with its reference, or `not_done`. Its job goes on."""
+        """Say whether an unknown effect was made: `done`, with its reference, or `not_done`. Its job continues."""
 
     @method
     async def wait_for_job(self, job: Id, *, timeout: float | None = None) -> Job:

@@ -148,7 +148,7 @@ function Waiting({ job, approval, tenant }: { job: Listed; approval: Approval | 
       <p role="status">
         {approval === undefined
           ? (reason ?? "The run begins.")
-          : `${approval.decided_by ?? "Someone"} has ${approval.status} it; the run goes on.`}{" "}
+          : `${approval.decided_by ?? "Someone"} has ${approval.status} it; the run continues.`}{" "}
         <RunLink id={job.id} />
         {!reads && ` asks for an approval, which your role may not read: ${job.id}.`}
       </p>
