@@ -23,6 +23,7 @@ from atlas.errors import FieldError, InvalidInput
 LARGEST = 256 * 1024
 # Of a document in which everything is wrong, the first tell enough.
 MAX_ERRORS = 100
+NO_TIMEOUT = "is neither seconds nor a duration such as 90s, 10m or 1h30m, of up to 100 years"
 _INDEX = re.compile(r"\.(\d+)(?=\.|$)")
 # The kinds of step that a timeout and retries apply to.
 _TIMED = {"job", "workflow", "event", "approval"}
@@ -120,6 +121,8 @@ def _check_schema(document: Document) -> Iterator[FieldError]:
 
 def _check_graph(document: Document) -> Iterator[FieldError]:
     ids = [step.id for step in document.steps]
+    # These are left out as a whole when the rest is checked again.
+    broken: set[int] = set()
     for number, step in enumerate(document.steps):
         path = f"steps[{number}]"
         if ids.index(step.id) != number:
@@ -129,13 +132,30 @@ def _check_graph(document: Document) -> Iterator[FieldError]:
                 yield FieldError(f"{path}.needs[{index}]", f"there is no step {need!r}")
         kinds = [kind for kind in KINDS if getattr(step, kind) is not None]
         if len(kinds) != 1:
+            broken.add(number)
             yield FieldError(
                 path, f"needs exactly one of {', '.join(KINDS)}; it has {' and '.join(kinds) or 'none of them'}"
             )
     # With one id for two steps there would be circles that are none.
     cycle = _cycle(document) if len(set(ids)) == len(ids) else []
     if cycle:
+        broken.add(ids.index(cycle[0]))
         yield FieldError(f"steps[{ids.index(cycle[0])}].needs", f"form a circle: {' → '.join(cycle)}")
+    for number in sorted(broken):
+        yield from _check_broken_step(f"steps[{number}]", document.steps[number])
+
+
+def _check_broken_step(path: str, step: Step) -> Iterator[FieldError]:
+    """What is wrong with a step whatever it does and needs."""
+    yield from _check_job(step.job, f"{path}.job")
+    if step.timeout is not None and not seconds_of(step.timeout):
+        yield FieldError(f"{path}.timeout", NO_TIMEOUT)
+    for field, value in step.templates.items():
+        yield from check_template(value, path=f"{path}.{field}")
+    yield from check_template(step.if_, path=f"{path}.if", condition=True)
+    if isinstance(step.on_failure, UndoStep):
+        yield from _check_undo_kind(step.on_failure, f"{path}.onFailure")
+        yield from check_template(step.on_failure.with_, path=f"{path}.onFailure.with")
 
 
 def _cycle(document: Document) -> list[str]:
@@ -163,13 +183,11 @@ def _check_step(document: Document, number: int, step: Step) -> Iterator[FieldEr
     yield from _check_job(step.job, f"{path}.job")
     if step.timeout is not None:
         if step.kind not in _TIMED:
-            yield FieldError(f"{path}.timeout", f"means nothing for a {step.kind} step")
+            yield FieldError(f"{path}.timeout", f"does not apply to {step.kind} steps")
         elif not seconds_of(step.timeout):
-            yield FieldError(
-                f"{path}.timeout", "is neither seconds nor a duration such as 90s, 10m or 1h30m, of up to 100 years"
-            )
+            yield FieldError(f"{path}.timeout", NO_TIMEOUT)
     if step.retries is not None and step.kind not in _RETRIED:
-        yield FieldError(f"{path}.retries", f"means nothing for a {step.kind} step")
+        yield FieldError(f"{path}.retries", f"does not apply to {step.kind} steps")
     if step.sleep is not None and not is_time(step.sleep):
         yield FieldError(f"{path}.sleep", "is neither seconds, nor a duration such as 10m, nor a time, nor a template")
     before = document.ancestors(step.id)
@@ -189,10 +207,14 @@ def _check_job(job_type: str | None, path: str) -> Iterator[FieldError]:
         yield FieldError(path, f"{ENGINE_RUN} {NOT_A_JOB}")
 
 
-def _check_undo(undo: UndoStep, path: str, names: set[str], before: Set[str]) -> Iterator[FieldError]:
+def _check_undo_kind(undo: UndoStep, path: str) -> Iterator[FieldError]:
     if (undo.job is None) == (undo.workflow is None):
         yield FieldError(path, "needs exactly one of job and workflow")
     yield from _check_job(undo.job, f"{path}.job")
+
+
+def _check_undo(undo: UndoStep, path: str, names: set[str], before: Set[str]) -> Iterator[FieldError]:
+    yield from _check_undo_kind(undo, path)
     yield from _check_value(undo.with_, f"{path}.with", names | {"steps"}, before)
 
 

@@ -547,9 +547,9 @@ STEP = {"id": "a", "sleep": 1}
             "reads step 'c', which it does not need",
         ),
         (doc(STEP, {"id": "b", "needs": ["a"], "if": "steps.z", "sleep": 1}), "steps[1].if", "reads step 'z'"),
-        (doc({**STEP, "timeout": "1h"}), "steps[0].timeout", "means nothing for a sleep step"),
+        (doc({**STEP, "timeout": "1h"}), "steps[0].timeout", "does not apply to sleep steps"),
         (doc({"id": "a", "event": "e", "timeout": "soon"}), "steps[0].timeout", "is neither seconds nor"),
-        (doc({"id": "a", "event": "e", "retries": 1}), "steps[0].retries", "means nothing for a event step"),
+        (doc({"id": "a", "event": "e", "retries": 1}), "steps[0].retries", "does not apply to event steps"),
         (doc({"id": "a", "sleep": "soon"}), "steps[0].sleep", "is neither seconds"),
         (doc({"id": "a", "sleep": "600000w"}), "steps[0].sleep", "is neither seconds"),
         (doc({"id": "a", "approval": "x", "timeout": "600000w"}), "steps[0].timeout", "of up to 100 years"),
@@ -617,6 +617,22 @@ def test_a_mistake_hides_none_of_the_others_in_its_step_and_brings_none_of_its_o
     assert [error.field for error in errors] == [
         *("steps[0].foo", "steps[1].needs[0]", "steps[2].id", "steps[3].needs[0]", "steps[1].id", "steps[2].needs[1]"),
         *("steps[0].timeout", "steps[0].with.y", "steps[1].sleep", "steps[2].with.z"),
+    ]
+
+
+def test_a_circle_and_a_step_of_two_kinds_hide_no_other_mistake_in_their_steps():
+    errors = check_document(
+        doc(
+            {"id": "a", "job": "x", "needs": ["b"], "with": {"y": "{{ input. }}", "z": "{{ steps.b.output }}"}},
+            {"id": "b", "job": "x", "needs": ["a"], "timeout": "soon"},
+            {"id": "c", "job": "ENGINE_RUN", "sleep": 1, "timeout": "soon", "with": {"y": "{{ 1 + }}"}},
+            {"id": "d", "job": "x", "needs": ["d"], "if": "{{ (", "onFailure": {"with": {"y": "{{ 1 + }}"}}},
+        )
+    )
+
+    assert sorted(error.field for error in errors) == [
+        *("steps[0].needs", "steps[0].with.y", "steps[1].timeout", "steps[2]", "steps[2].job", "steps[2].timeout"),
+        *("steps[2].with.y", "steps[3].if", "steps[3].needs", "steps[3].onFailure", "steps[3].onFailure.with.y"),
     ]
 
 
