@@ -27,6 +27,27 @@ from tests.support import PROOF, some
 TARGET = "start.target"
 TRIGGER = {"label": "yearly", "trigger_type": "schedule", "cron_expr": "0 0 1 1 *", "workflow": TARGET}
 started: list[UUID] = []
+CHILD = {"id": "child", "workflow": TARGET, "with": {}}
+DOCUMENTS = {
+    "declared.parent": [CHILD],
+    "declared.continuing": [CHILD | {"onFailure": "continue"}],
+    "declared.each": [CHILD | {"each": [1]}],
+    "declared.undoing": [
+        {"id": "do", "job": "wf.double", "with": {"x": 1}, "onFailure": {"workflow": TARGET, "with": {}}},
+        {"id": "fail", "needs": ["do"], "job": "wf.double", "with": {"x": "{{ steps.do.output.none }}"}},
+    ],
+}
+
+# What is requested, by the way in which that starts the target.
+ASKED = {
+    "request": TARGET,
+    "child in code": "start.parent",
+    "child in a document": "declared.parent",
+    "child whose failure is ignored": "declared.continuing",
+    "child for each item": "declared.each",
+    "child that undoes": "start.undoing",
+    "child that undoes in a document": "declared.undoing",
+}
 
 
 async def note_start(id: str) -> None:
@@ -73,8 +94,8 @@ class Starts:
     async def prepare(self, way):
         async with self.kit.pool.acquire() as conn:
             await publish_workflows(conn, registered_workflows().values(), by="test")
-            step = {"id": "child", "workflow": TARGET, "with": {}}
-            await save_workflow(conn, {"key": "declared.parent", "steps": [step]}, actor=REQUESTER)
+            for key, steps in DOCUMENTS.items():
+                await save_workflow(conn, {"key": key, "steps": steps}, actor=REQUESTER)
         if way in ("retry of a run", "retry of a job", "retry of many", "fork", "enqueue again"):
             run = await self.kit.run(TARGET, {"fails": True})
             assert run.status == "failed"
@@ -87,14 +108,8 @@ class Starts:
         """Start it in this way and work until nothing is due."""
         async with self.kit.pool.acquire() as conn:
             match way:
-                case "request":
-                    await self.kit.ask(TARGET)
-                case "child in code":
-                    await self.kit.ask("start.parent")
-                case "child in a document":
-                    await self.kit.ask("declared.parent")
-                case "child that undoes":
-                    await self.kit.ask("start.undoing")
+                case _ if way in ASKED:
+                    await self.kit.ask(ASKED[way])
                 case "child of a retried run":
                     await retry_run(conn, self.failed, actor=REQUESTER)
                 case "trigger":
@@ -132,7 +147,15 @@ class Starts:
 
 
 REQUESTS = ("request", "fork", "enqueue again", "trigger")
-CHILDREN = ("child in code", "child in a document", "child that undoes", "child of a retried run")
+CHILDREN = (
+    "child in code",
+    "child in a document",
+    "child whose failure is ignored",
+    "child for each item",
+    "child that undoes",
+    "child that undoes in a document",
+    "child of a retried run",
+)
 RETRIES = ("retry of a run", "retry of a job", "retry of many")
 WAYS = (*REQUESTS, *CHILDREN, *RETRIES)
 
