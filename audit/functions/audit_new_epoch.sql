@@ -1,6 +1,7 @@
 -- Begins the next epoch in this cluster. Changing the default waits for every writer and holds off new ones meanwhile, so that no
 -- row of the old epoch can appear afterwards; the sealer then seals what was left of it. That is found from the epoch's last
--- seal, so an epoch that has begun here and has no seal yet cannot be ended: its rows would never be sealed.
+-- seal, so an epoch that has begun here and has no seal yet cannot be ended: its rows would never be sealed. The event names how many
+-- checkpoints the epoch had and the largest, so that verification finds them deleted.
 -- Locks: seal. Called by audit/retention.py.
 create or replace function audit_new_epoch(
   p_reason text, p_actor_type text, p_actor_id text, p_meta jsonb
@@ -21,7 +22,10 @@ begin
   end if;
   execute format('alter table audit_log alter column epoch set default %s', begun);
   insert into audit_epoch (epoch, system_identifier, reason) values (begun, system_identifier(), p_reason);
-  facts := p_meta || jsonb_build_object('epoch', begun);
+  select p_meta || jsonb_build_object('epoch', begun) || case when count(*) = 0 then '{}' else
+    jsonb_build_object('ended', jsonb_build_object('checkpoints', count(*), 'size', max(c.size))) end
+  into facts
+  from audit_checkpoint c where c.epoch = begun - 1;
   insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
   values (p_actor_type::actor_type, p_actor_id, 'warn', 'AUDIT_EPOCH', 'audit_epoch', begun::text, p_reason, facts,
     audit_body(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_EPOCH', 'audit_epoch', begun::text, p_reason, facts));

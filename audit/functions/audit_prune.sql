@@ -22,11 +22,12 @@ begin
   end if;
   -- Rows above it were written in a restored cluster and belong to the end of the epoch, whatever their xid says.
   select max_id into boundary from audit_seal where epoch = seal.epoch and not rest order by n desc limit 1;
-  -- The history of keys goes on in the event of the order: which key signed each epoch, signed by the key before it, and what was lost.
+  -- The history of keys goes on in the event of the order: which key signed each epoch, signed by the key before it, what was lost, and how many
+  -- checkpoints it had.
   select jsonb_agg(distinct k.named) into keys
   from (
     select jsonb_strip_nulls(jsonb_build_object('epoch', a.meta->'epoch', 'key', a.meta->'key', 'handover', a.meta->'handover',
-      'lost', a.meta->'lost')) as named
+      'lost', a.meta->'lost', 'ended', a.meta->'ended')) as named
     from audit_epoch e
     cross join lateral key_events(e.epoch) a
     union all

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from .format import Report
+from .format import Report, counted
 from .signed_notes import BadNote, Checkpoint, VerifierKey, open_note
 from .signers import SignerCheck
 from .tree import Frontier
@@ -34,6 +34,9 @@ class CheckpointCheck:
         # The log's own checkpoints, as the largest of each epoch and the sizes; and the copies that agree, by epoch.
         self._last_stored: dict[int, int] = {}
         self._stored: set[int] = set()
+        # How many notes the log has in each epoch, whether they can be trusted or not, and the largest size.
+        self._notes: dict[int, int] = defaultdict(int)
+        self._last_note: dict[int, int] = {}
         self._copied: list[tuple[int, Checkpoint]] = []
         self._outside: dict[int, list[Checkpoint]] = defaultdict(list)
         # Epochs that ended with a restore into another cluster, or to an earlier time.
@@ -53,6 +56,8 @@ class CheckpointCheck:
     def compare(self, note: str, tree: Frontier, epoch: int) -> Checkpoint | None:
         """Compare a note of the log itself, signed at the size that the walk has reached, in this epoch."""
         opened = self._open(note, "A checkpoint")
+        self._notes[epoch] += 1
+        self._last_note[epoch] = tree.size
         if opened is not None:
             self._report.checkpoints += self._agrees(opened, tree, epoch)
             self._stored.add(opened.size)
@@ -64,6 +69,7 @@ class CheckpointCheck:
         self.signers.finish()
         self._judge_unreached(tree, until)
         self._report_deleted(until)
+        self._report_missing(tree)
         excused = [self._is_abandoned(conflict) for conflict in self._conflicts]
         first = excused.index(False) if False in excused else len(excused)
         self.covered = max((size for count, size in self._agreed.items() if count <= first), default=self._start)
@@ -135,6 +141,19 @@ class CheckpointCheck:
                 self._report.notices.append(f"{message}: the restore that ended epoch {epoch} may have lost it.")
             else:
                 self._report.find("checkpoint", f"{message}, though an outside copy holds it: it was deleted.")
+
+    def _report_missing(self, tree: Frontier) -> None:
+        """Checkpoints of ended epochs that the events of the next ones count, and the log lacks."""
+        for epoch, (count, size) in sorted(self.signers.ended.items()):
+            if not self._start < size <= tree.size:
+                continue
+            missing = count - self._notes[epoch] if self._start == 0 else 0
+            if missing > 0 or self._last_note.get(epoch, 0) < size:
+                message = (
+                    f"Epoch {epoch} had {counted(count, 'checkpoint')}, the last of {size} leaves, as the event of"
+                )
+                lacks = f"{missing:,} of them" if missing > 0 else "the last one"
+                self._report.find("checkpoint", f"{message} epoch {epoch + 1} says: {lacks} deleted.")
 
     def _report_conflict(self, checkpoint: Checkpoint, tree: Frontier) -> None:
         where = (self.covered, max(checkpoint.size, 1) - 1)

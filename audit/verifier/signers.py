@@ -24,6 +24,8 @@ class SignerCheck:
         self._handovers: set[tuple[str, str]] = set()
         # Epochs whose end was lost, as the event of the next one says.
         self.lost: set[int] = set()
+        # How many checkpoints an ended epoch had, and the largest, as the event of the next one says.
+        self.ended: dict[int, tuple[int, int]] = {}
         # The leaf from which on removals need a signed order, as the checkpoints say; None if none says so.
         self.orders: int | None = None
 
@@ -37,6 +39,8 @@ class SignerCheck:
             epoch = int(facts["epoch"])
             if facts.get("lost"):
                 self.lost.add(epoch - 1)
+            if "ended" in facts:
+                self.ended[epoch - 1] = (int(facts["ended"]["checkpoints"]), int(facts["ended"]["size"]))
             if "key" in facts:
                 self._read_key(epoch, facts)
 

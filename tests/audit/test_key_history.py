@@ -102,9 +102,36 @@ async def test_a_checkpoint_that_was_deleted_from_an_epoch_which_a_new_key_ended
         "delete from atlas.audit_checkpoint where size = (select max(size) from atlas.audit_checkpoint where epoch = 1)"
     )
     report = await verify(conn, verifier_keys(first, second), installation.notes)
-    assert [finding.message.partition(", though")[2] for finding in report.findings] == [
-        " an outside copy holds it: it was deleted."
-    ]
+    copy, event = [finding.message for finding in report.findings]
+    assert copy.endswith(", though an outside copy holds it: it was deleted.")
+    assert event.endswith(" as the event of epoch 2 says: 1 of them deleted.")
+
+
+@pytest.mark.parametrize("deleted", ["all of them", "the first", "the last"])
+async def test_deleted_checkpoints_of_an_ended_epoch_are_found_without_outside_copies(
+    conn, owner, pool, installation, tmp_path, deleted
+):
+    """The event of the next epoch counts them, and the event of a removal repeats it."""
+    first, second = await rotated(conn, owner, pool, installation)
+    keys = verifier_keys(first, second)
+    if deleted == "the first":
+        await prune_all(owner, second)
+        await seal_and_sign(pool, installation.settings)
+    for report in (await verify(conn, keys), verify_export(await exported(conn, tmp_path / "whole.jsonl"), keys)):
+        assert report.findings == []
+    await seal_and_sign(pool, installation.settings)
+
+    await opened(owner)
+    chosen = {"all of them": "true", "the first": "size = first", "the last": "size = last"}[deleted]
+    gone = await owner.fetchval(
+        "with gone as (delete from atlas.audit_checkpoint c using (select min(size) as first, max(size) as last"
+        f" from atlas.audit_checkpoint where epoch = 1) x where c.epoch = 1 and {chosen} returning 1) select count(*) from gone"
+    )
+    offline = verify_export(await exported(conn, tmp_path / "all.jsonl"), keys)
+    for report in (await verify(conn, keys), offline):
+        [finding] = report.findings
+        assert finding.kind == "checkpoint"
+        assert finding.message.endswith(f"as the event of epoch 2 says: {gone} of them deleted.")
 
 
 async def test_a_log_that_was_sealed_anew_with_a_new_key_is_found(
