@@ -117,7 +117,11 @@ async def _gate(conn: Connection) -> list[Finding]:
 
 
 async def _state(conn: Connection) -> list[Finding]:
-    reasons = {"unknown": "has no event", "gone": "is gone without an event"}
+    reasons = {
+        "unknown": "has no event",
+        "gone": "is gone without an event",
+        "defined": "differs from its definition",
+    }
     findings = []
     for row in await fetch(conn, STATE, kinds=sorted(STATE_KINDS)):
         differs = f"is not as its last event left it ({row['action']}, row {row['row']})"

@@ -8,7 +8,12 @@ with kinds as (
   select unnest(:kinds::text[]) as kind
 ),
 now as (
-  select k.kind, d.entity_id, d.tenant_id, d.digest, d.created_at from kinds k cross join lateral atlas.state_digests(k.kind, null, null) d
+  select k.kind, d.entity_id, d.tenant_id, d.digest,
+    -- the type of a definition is compared with it, whenever it was made
+    case when k.kind = 'job_type' and exists (select from atlas.job_definitions y where y.key = d.entity_id) then 'infinity' else d.created_at
+    end as created_at
+  from kinds k
+  cross join lateral atlas.state_digests(k.kind, null, null) d
 ),
 digests as (
   select e.kind, e.entity_id, e.owner, a.tenant_id, a.action, a.epoch, a.id, a.created_at, e.digest,
@@ -36,7 +41,9 @@ later as (
 ),
 differing as (
   select coalesce(n.kind, r.kind) as kind, coalesce(n.entity_id, r.entity_id) as id, r.id as row, r.action,
-    case when n.entity_id is null then 'gone' when r.id is null then 'unknown' else 'changed' end as what,
+    case when n.entity_id is null then 'gone' when r.id is not null then 'changed'
+         when n.kind = 'job_type' and exists (select from atlas.job_definitions d where d.key = n.entity_id) then 'defined'
+         else 'unknown' end as what,
     row_number() over (partition by coalesce(n.kind, r.kind)) as number
   from now n
   full join recorded r
@@ -52,8 +59,14 @@ differing as (
       '-infinity')))
     and not (r.id is null and exists (
       select from later l where l.kind = n.kind and n.created_at < coalesce(l.since, 'infinity')))
-    -- published with its definition, which is compared itself
-    and not (r.id is null and n.kind = 'job_type' and exists (select from atlas.job_definitions d where d.key = n.entity_id))
+    -- published with its definition, which is compared itself, and as it says
+    and not (r.id is null and n.kind = 'job_type' and exists (
+      select from atlas.job_definitions d
+      join atlas.job_types t on t.key = d.key
+      where d.key = n.entity_id and not t.audit_content
+        and (t.description, t.input_schema, t.timeout_seconds, t.max_retries, t.retry_policy, t.concurrency, t.concurrency_key, t.rate, t.burst)
+          is not distinct from
+          (d.description, d.arg_schema, d.timeout_seconds, d.max_retries, d.retry_policy, d.concurrency, d.concurrency_key, d.rate, d.burst)))
     -- a program of the version before has written it
     and not (r.id is null and n.kind in ('recurring', 'group', 'bulk_action') and exists (
       select from atlas.audit_log a where a.entity_id = n.entity_id and a.entity_type = n.kind and not a.meta ? 'state'))

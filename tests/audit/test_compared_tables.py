@@ -10,7 +10,7 @@ import pytest
 from atlas import job
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.state import COMPARED_OTHERWISE, NOT_COMPARED, STATE_KINDS
-from atlas.engine.commands.definitions import add_definition
+from atlas.engine.commands.definitions import add_definition, disable_definition, edit_definition
 from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.groups import insert_group, settle_groups
@@ -139,10 +139,25 @@ async def test_a_type_is_published_with_an_event_where_something_of_it_changed(c
     assert await cross_check(conn) == []
 
 
-async def test_the_type_of_a_definition_is_compared_with_the_definition(conn, tenant_id):
-    await add_definition(conn, {"key": "sync.it", "argv": ["/bin/true"]}, actor=DANA)
+async def test_the_type_of_a_definition_is_compared_with_the_definition(conn, owner, tenant_id):
+    limits = {"concurrency": 2, "rate": "10/minute", "max_retries": 1, "retry_policy": {"base": 5}}
+    for key, described in (("sync.it", limits), ("sync.plain", {})):
+        await add_definition(conn, {"key": key, "argv": ["/bin/true"], **described}, actor=DANA)
     assert await conn.fetchval("select exists (select from atlas.job_types where key = 'sync.it')")
     assert await cross_check(conn) == []
+    await edit_definition(conn, "sync.it", {"concurrency": 3}, actor=DANA)
+    await disable_definition(conn, "sync.it", actor=DANA)
+    assert await cross_check(conn) == []
+    # made before the first event that says what a type is, as those that an installation begins with
+    await owner.execute("update atlas.job_types set last_seen_at = '2020-01-01' where key like 'sync.%'")
+    assert await cross_check(conn) == []
+    for change in ("concurrency = 300", "rate = null", "max_retries = 9", "timeout_seconds = 1"):
+        transaction = owner.transaction()
+        await transaction.start()
+        await owner.execute(f"update atlas.job_types set {change} where key = 'sync.it'")
+        [finding] = await cross_check(owner)
+        await transaction.rollback()
+        assert finding.message == "The job type sync.it differs from its definition."
 
 
 async def test_groups_and_bulk_actions_that_are_forgotten_after_90_days_are_no_finding(owner, tenant_id):

@@ -333,7 +333,7 @@ THING_CHANGES = [
     ("update atlas.inbound_hooks set event_name = 'eve'", f"inbound hook .* {LEFT} .HOOK_ADDED"),
     ("delete from atlas.inbound_hooks", "inbound hook .* is gone without an event"),
     ("update atlas.job_definitions set argv = '[\"/bin/sh\"]'", f"definition .* {LEFT}"),
-    ("update atlas.job_definitions set arg_schema = '{}'", f"definition .* {LEFT}"),
+    ("update atlas.job_definitions set limits = '{\"files\": 9}'", f"definition .* {LEFT}"),
     ('update atlas.job_definitions set env = \'{"LD_PRELOAD": "x"}\'', f"definition .* {LEFT}"),
     ("update atlas.policy_rules set is_enabled = false where label = 'ask'", f"policy rule .* {LEFT}"),
     ("update atlas.policy_rules set runs_per_day = 1000 where label = 'ask'", f"policy rule .* {LEFT}"),
