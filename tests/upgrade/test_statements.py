@@ -22,7 +22,10 @@ from tests.pgbouncer import direct_url
 
 OF_COLUMNS = """
 import json
-from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY
+try:
+    from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY
+except ImportError:
+    from atlas.engine.jobs.enqueue import ENQUEUE_MANY
 from atlas.engine.jobs.enqueue_call import CALL
 print(json.dumps({query.path: query.sql for query in (ENQUEUE_MANY, CALL)}))"""
 
