@@ -52,6 +52,26 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
         other.patch(address, json={"name": "Other"}).raise_for_status()
 
 
+def test_amounts_are_exact_and_have_their_currency(site: Site, visit: Visit):
+    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as client:
+        rule = {"label": "dear", "effect": "review", "workflow": "no.such", "spend_above_cents": 1_234_567}
+        client.post("/policies", json=rule).raise_for_status()
+        page = visit("/settings?tab=policies")
+        # A no-break space stands between the currency and the number.
+        expect(page.get_by_role("row").filter(has_text="dear")).to_contain_text(re.compile(r"EUR\s12,345\.67"))
+        client.delete("/policies/dear").raise_for_status()
+    job = NewJob("nobody.pays", {}, site.world.acme.id, allow_unknown=True)
+
+    async def make() -> None:
+        async with site.pool.acquire() as conn:
+            await enqueue(conn, job, actor=DANA)
+            await conn.execute("update atlas.jobs set cost_cents = 1234567 where id = $1", job.id)
+
+    site.run(make())
+    page.goto(f"/jobs/{job.id}")
+    expect(page.get_by_text(re.compile(r"EUR\s12,345\.67"))).to_be_visible()
+
+
 def test_times_are_in_the_readers_zone_and_by_the_servers_clock(site: Site, visit: Visit):
     due_in = timedelta(hours=5)
     job = NewJob("report.build", {"name": "later"}, site.world.acme.id, delay=due_in)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { noteServerDate, serverNow } from "./clock";
-import { plural, short } from "./numbers";
+import { exactMoney, plural, short } from "./numbers";
 import { splitTimes } from "./sentence";
 import { duration, exactTime, relativeTime, timeSpan } from "./time";
 import { shortId } from "./words";
@@ -54,6 +54,7 @@ describe("names and numbers", () => {
     expect(shortId("worker-1")).toBe("worker-1");
     expect(short(9_999)).toBe("9,999");
     expect(short(1_234_567)).toBe("1.2M");
+    expect(exactMoney(123_456_789)).toBe("EUR\u00a01,234,567.89");
     expect(plural(1, "job")).toBe("1 job");
     expect(plural(1200, "job")).toBe("1,200 jobs");
   });

@@ -45,7 +45,12 @@ export function percent(share: number): string {
   return PERCENT.format(share);
 }
 
-/** EUR 12.34, of cents. */
+/** EUR 12,345.67, of cents: for what is decided or checked. */
+export function exactMoney(cents: number): string {
+  return amounts.exact.format(cents / 100);
+}
+
+/** EUR 12.34, of cents; EUR 12.3K where it is long. */
 export function money(cents: number): string {
   return (Math.abs(cents) < 1_000_000 ? amounts.exact : amounts.short).format(cents / 100);
 }

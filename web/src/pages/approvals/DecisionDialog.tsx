@@ -7,7 +7,7 @@ import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
-import { money } from "@/format/numbers";
+import { exactMoney } from "@/format/numbers";
 import { MANAGERS, useCan, useSession } from "@/session/session";
 import { useChange } from "@/components/useChange";
 import { useTenant } from "@/session/tenant";
@@ -89,7 +89,7 @@ function DecisionDialog({ approval, approve, onClose, onDone }: DecisionDialogPr
         <Fact name="Workflow">{approval.workflow ?? "deleted"}</Fact>
         <Fact name="Version">{approval.version === 0 || approval.version === null ? "in code" : `v${approval.version}`}</Fact>
         <Fact name="Requested by">{approval.requested_by}</Fact>
-        <Fact name="May spend">{money(approval.spend_cents ?? 0)}</Fact>
+        <Fact name="May spend">{exactMoney(approval.spend_cents ?? 0)}</Fact>
         <Fact name="Expires">
           <Time at={approval.expires_at} />
         </Fact>

@@ -11,6 +11,7 @@ import { Skeleton } from "@/components/Skeleton";
 import { StatusChip } from "@/components/StatusChip";
 import { Tabs } from "@/components/Tabs";
 import { Duration, Moment, Time } from "@/components/Time";
+import { exactMoney } from "@/format/numbers";
 import { exactTime } from "@/format/time";
 import { shortId, spaced } from "@/format/words";
 import { JobEffects } from "@/pages/effects/JobEffects";
@@ -122,7 +123,7 @@ function Summary({ job }: { job: Job }) {
         <Fact name="Tenant">
           {tenants?.get(job.tenant_id)} <Id value={job.tenant_id} />
         </Fact>
-        {job.cost_cents > 0 && <Fact name="Cost">{(job.cost_cents / 100).toFixed(2)}</Fact>}
+        {job.cost_cents > 0 && <Fact name="Cost">{exactMoney(job.cost_cents)}</Fact>}
       </Facts>
     </div>
   );

@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Field, Select, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
-import { whole } from "@/format/numbers";
+import { exactMoney, whole } from "@/format/numbers";
 import { useEdit } from "@/components/useEdit";
 import { useFields } from "@/components/useFields";
 import { OPERATORS, useCan } from "@/session/session";
@@ -108,16 +108,12 @@ export function PoliciesTab() {
 /** When a rule applies, as a sentence. */
 export function condition(rule: Pick<Rule, "spend_above_cents" | "spend_per_day_cents" | "runs_per_day" | "except_workflows">): string {
   const parts = [
-    rule.spend_above_cents !== null && `a run may cost more than ${euros(rule.spend_above_cents)}`,
-    rule.spend_per_day_cents !== null && `the day costs more than ${euros(rule.spend_per_day_cents)}`,
+    rule.spend_above_cents !== null && `a run may cost more than ${exactMoney(rule.spend_above_cents)}`,
+    rule.spend_per_day_cents !== null && `the day costs more than ${exactMoney(rule.spend_per_day_cents)}`,
     rule.runs_per_day !== null && `there were more than ${whole(rule.runs_per_day)} runs within a day`,
   ].filter((part) => part !== false);
   const except = rule.except_workflows.length === 0 ? "" : `, except ${rule.except_workflows.join(", ")}`;
   return (parts.length === 0 ? "always" : parts.join(" and ")) + except;
-}
-
-function euros(cents: number): string {
-  return (cents / 100).toFixed(2);
 }
 
 function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
