@@ -52,6 +52,19 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
         other.patch(address, json={"name": "Other"}).raise_for_status()
 
 
+def test_a_host_is_renamed_twice_in_its_panel(site: Site, visit: Visit):
+    host = site.world.hosts["other"]
+    page = visit(f"/workers?tab=hosts&host={host.id}", role="tenant_admin", tenant="other")
+    for before, after in ((host.name, "second"), ("second", host.name)):
+        panel = page.get_by_role("dialog", name=before, exact=True)
+        panel.get_by_role("button", name="Rename").click()
+        dialog = page.get_by_role("dialog", name=f"Rename {before}")
+        dialog.get_by_label("Name").fill(after)
+        dialog.get_by_role("button", name="Rename").click()
+        expect(dialog).to_have_count(0)
+    expect(page.get_by_role("dialog", name=host.name, exact=True)).to_be_visible()
+
+
 def test_amounts_are_exact_and_have_their_currency(site: Site, visit: Visit):
     with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as client:
         rule = {"label": "dear", "effect": "review", "workflow": "no.such", "spend_above_cents": 1_234_567}

@@ -168,7 +168,6 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
   const toast = useToast();
   const [open, setOpen] = useState<"rename" | "remove" | null>(null);
   const path = { host_id: host.id };
-  const edit = useEdit(host);
   const close = (): void => setOpen(null);
   const activate = useMutation({
     mutationFn: () => saveEdit({ base: host, body: { is_active: !host.is_active }, ...editOf(host.id) }),
@@ -190,16 +189,7 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
       <PauseButton kind="host" target={host.id} name={host.name} />
       <Button onClick={() => setOpen("rename")}>Rename</Button>
       <Button onClick={() => setOpen("remove")}>Remove</Button>
-      {open === "rename" && (
-        <NameDialog
-          title={`Rename ${host.name}`}
-          action="Rename"
-          name={host.name}
-          save={async (name) => (await edit({ body: { name }, ...editOf(host.id) }))?.id}
-          onClose={close}
-          onSaved={close}
-        />
-      )}
+      {open === "rename" && <RenameDialog host={host} onClose={close} />}
       {open === "remove" && (
         <ChangeDialog
           danger
@@ -211,5 +201,21 @@ function Actions({ host, onRemoved }: { host: Host; onRemoved: () => void }) {
         />
       )}
     </>
+  );
+}
+
+/** Its edit begins from the name that the host has when the dialog opens. */
+function RenameDialog({ host, onClose }: { host: Host; onClose: () => void }) {
+  const edit = useEdit(host);
+  const [{ name }] = useState(host);
+  return (
+    <NameDialog
+      title={`Rename ${name}`}
+      action="Rename"
+      name={name}
+      save={async (next) => (await edit({ body: { name: next }, ...editOf(host.id) }))?.id}
+      onClose={onClose}
+      onSaved={onClose}
+    />
   );
 }
