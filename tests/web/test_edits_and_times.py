@@ -1,11 +1,12 @@
 """Two people who edit the same thing, and readers whose clocks and zones differ from the server's."""
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import httpx
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
@@ -50,6 +51,45 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
         assert len(sent) == 1
         assert sent[0] is not None
         other.patch(address, json={"name": "Other"}).raise_for_status()
+
+
+def test_a_refused_change_is_said_where_no_dialog_asked_and_not_again_of_the_next_row(site: Site, visit: Visit):
+    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin")) as client:
+        for name in ("one", "two"):
+            hook = {"url": f"https://{name}.example/atlas", "events": ["job.failed"]}
+            client.post("/webhooks", json=hook).raise_for_status()
+    page = visit("/settings?tab=webhooks", role="tenant_admin", tenant="acme")
+    rows = page.get_by_role("grid", name="webhooks").get_by_role("row")
+    one, two = rows.filter(has_text="one.example"), rows.filter(has_text="two.example")
+    expect(one).to_be_visible()
+    page.route(re.compile("/api/v1/webhooks/"), refuse_changes)
+    said = page.get_by_role("status").filter(has_text=REFUSAL)
+    one.get_by_role("button", name="Disable").click()
+    expect(said).to_have_count(1)
+    one.get_by_role("button", name="Test").click()
+    expect(said).to_have_count(2)
+
+    for row, name in ((one, "one"), (two, "two")):
+        row.get_by_role("button", name="Remove").click()
+        dialog = page.get_by_role("dialog", name="Remove the webhook?")
+        expect(dialog).to_contain_text(f"{name}.example")
+        expect(dialog.get_by_role("alert")).to_have_count(0)
+        dialog.get_by_role("button", name="Remove the webhook").click()
+        expect(dialog.get_by_role("alert")).to_contain_text(REFUSAL)
+        dialog.get_by_role("button", name="Cancel").click()
+    page.unroute_all()
+
+
+REFUSAL = "It is being moved to another installation."
+
+
+def refuse_changes(route: Route) -> None:
+    """Refuse what is not a read, as Atlas refuses it."""
+    if route.request.method == "GET":
+        return route.continue_()
+    problem = {"type": "urn:atlas:problem:conflict", "title": "Conflict", "status": 409, "detail": REFUSAL}
+    problem |= {"remedy": None, "errors": [], "request_id": "abc"}
+    return route.fulfill(status=409, content_type="application/problem+json", body=json.dumps(problem))
 
 
 def test_a_host_is_renamed_twice_in_its_panel(site: Site, visit: Visit):

@@ -201,6 +201,11 @@ FLOATS = "[role=dialog]:not([data-panel]), [role=menu]"
 TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll("main [role=grid]")]
   .filter((part) => part.scrollWidth > part.clientWidth + 1)
   .map((part) => `${part.ariaLabel ?? "the page"}: ${part.scrollWidth} of ${part.clientWidth} px`)"""
+# What can be pressed in a row, where it is beside its own cell: under another, or over it.
+BESIDE_CELLS = """() => [...document.querySelectorAll("main [role=gridcell] :is(button, a, input)")].filter((e) => {
+  const own = e.getBoundingClientRect(), cell = e.closest("[role=gridcell]").getBoundingClientRect();
+  return e.checkVisibility() && (own.left < cell.left - 1 || own.right > cell.right + 1);
+}).map((e) => `beside its cell: ${e.ariaLabel ?? e.textContent}`)"""
 A_CASE = 8
 
 
@@ -220,7 +225,7 @@ def test_axe_finds_nothing_on_any_page_and_each_fits(
     for address in addresses:
         show(page, address.format(**ids))
         found[address] = violations(page)
-        found[address] += page.evaluate(TOO_WIDE)
+        found[address] += page.evaluate(TOO_WIDE) + page.evaluate(BESIDE_CELLS)
     assert {address: wrong for address, wrong in found.items() if wrong} == {}
 
 

@@ -75,36 +75,39 @@ interface ConfirmDialogProps extends DialogProps {
 }
 
 /** Asks before something is done, says what follows, and shows why it was refused. */
-export function ConfirmDialog({
-  action,
-  danger = false,
-  busy = false,
-  error,
-  onConfirm,
-  disabled = false,
-  children,
-  ...dialog
-}: ConfirmDialogProps) {
-  const conflict = error instanceof EditConflict ? error : null;
+export function ConfirmDialog({ action, danger, busy, error, onConfirm, disabled, children, ...dialog }: ConfirmDialogProps) {
+  return (
+    <Dialog {...dialog}>
+      <ConfirmForm {...{ action, danger, busy, error, onConfirm, disabled, children }} onClose={dialog.onClose} />
+    </Dialog>
+  );
+}
+
+type ConfirmFormProps = Omit<ConfirmDialogProps, "open" | "title" | "description" | "wide">;
+
+/** Mounted when the dialog opens. */
+function ConfirmForm({ action, danger = false, busy = false, error, onConfirm, disabled = false, children, onClose }: ConfirmFormProps) {
+  // A list has one change for all of its rows: why it was refused for one row is not said of the next.
+  const [earlier] = useState(error);
+  const refusal = error === earlier ? null : error;
+  const conflict = refusal instanceof EditConflict ? refusal : null;
   const submit = (event: SyntheticEvent): void => {
     event.preventDefault();
     if (!disabled && !busy) onConfirm();
   };
   return (
-    <Dialog {...dialog}>
-      <form onSubmit={submit} className={styles.form}>
-        <FormProblem value={error}>{children}</FormProblem>
-        {conflict === null ? <ProblemLine error={error} /> : <Conflict error={conflict} />}
-        <div className={styles.buttons}>
-          <Button onClick={dialog.onClose} data-first={danger ? "" : undefined}>
-            Cancel
-          </Button>
-          <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled} data-first={danger ? undefined : ""}>
-            {conflict === null ? action : "Replace with mine"}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <form onSubmit={submit} className={styles.form}>
+      <FormProblem value={refusal}>{children}</FormProblem>
+      {conflict === null ? <ProblemLine error={refusal} /> : <Conflict error={conflict} />}
+      <div className={styles.buttons}>
+        <Button onClick={onClose} data-first={danger ? "" : undefined}>
+          Cancel
+        </Button>
+        <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={disabled} data-first={danger ? undefined : ""}>
+          {conflict === null ? action : "Replace with mine"}
+        </Button>
+      </div>
+    </form>
   );
 }
 

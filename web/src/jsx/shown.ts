@@ -1,7 +1,7 @@
 import { visible } from "@/format/visible";
 
 /** Attributes that people read or hear. */
-const TEXTS = ["title", "aria-label", "alt", "placeholder"] as const;
+const TEXTS = ["title", "aria-label", "aria-valuetext", "alt", "placeholder"] as const;
 
 /**
  * The properties of an element with every text that is shown in it made visible. All pages are compiled to call this, so that no title,

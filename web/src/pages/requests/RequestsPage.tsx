@@ -28,7 +28,7 @@ const COLUMNS: readonly Column<Request>[] = [
   },
   { key: "workflow", header: "Workflow", width: "minmax(100px, 1fr)", text: (one) => one.workflow },
   { key: "reason", header: "Decision", width: "minmax(160px, 2fr)", wideOnly: true, text: (one) => one.reason ?? "", look: "quiet" },
-  { key: "id", header: "Id", width: "124px", wideOnly: true, cell: (one) => <Id value={one.id} /> },
+  { key: "id", header: "Id", width: "136px", wideOnly: true, cell: (one) => <Id value={one.id} /> },
   { key: "by", header: "Requested by", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.requested_by },
   { key: "created", header: "Created", width: "104px", align: "end", cell: (one) => <Time at={one.created_at} /> },
 ];

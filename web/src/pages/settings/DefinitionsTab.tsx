@@ -32,6 +32,7 @@ export function DefinitionsTab() {
   const toggle = useChange((one: Definition) => saveEdit({ base: one, body: { is_active: !one.is_active }, ...editOf(one) }), {
     done: (one) => `${one.key} is ${one.is_active ? "disabled: its jobs wait" : "active again"}`,
     lists: [LIST],
+    unasked: true,
   });
   const columns: Column<Definition>[] = [
     { key: "key", header: "Key", width: "minmax(120px, 1fr)", text: (one) => one.key, look: "mono" },

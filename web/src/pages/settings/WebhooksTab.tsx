@@ -53,6 +53,7 @@ function Webhooks() {
   const toggle = useChange((one: Webhook) => saveEdit({ base: one, body: { is_enabled: !one.is_enabled }, ...editOf(one) }), {
     done: (one) => `The webhook is ${one.is_enabled ? "disabled" : "enabled: it receives events from now on"}`,
     lists: [LIST],
+    unasked: true,
   });
   const remove = useChange((one: Webhook) => client.DELETE(ONE, { params: { path: { webhook_id: one.id } } }), {
     done: () => "The webhook is removed",
@@ -61,7 +62,7 @@ function Webhooks() {
   });
   const test = useChange(
     (one: Webhook) => client.POST("/api/v1/webhooks/{webhook_id}/test", { params: { path: { webhook_id: one.id } } }),
-    { done: () => "Test sent; Deliveries shows the result", lists: [] },
+    { done: () => "Test sent; Deliveries shows the result", lists: [], unasked: true },
   );
   const own: Column<Webhook>[] = [
     {
@@ -80,7 +81,7 @@ function Webhooks() {
     {
       key: "actions",
       header: "",
-      width: "312px",
+      width: "368px",
       align: "end",
       wideOnly: true,
       cell: (one) =>
