@@ -12,6 +12,8 @@ from atlas.audit.guards import check_guards
 from atlas.db.pool import connect
 from atlas.db.prisma import prisma_on
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action, take_step
+from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.delete import delete
@@ -454,6 +456,27 @@ async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, poo
             async with asyncio.timeout(20):
                 await verb(conn, mine, actor=DANA)
     assert await places(conn) == {early: "jobs"}
+
+
+@pytest.mark.parametrize("verb", ["retry", "delete"])
+async def test_a_step_of_a_bulk_action_reads_the_tables_that_may_hold_its_jobs_alone(conn, pool, owner, verb):
+    early = await given_failure(conn)
+    await age(conn)
+    late = await given_failure(conn)
+    await age(conn, days=0)
+    await file_all(pool)
+    tables = await places(conn)
+    assert len(set(tables.values())) == 2
+    preview = await preview_bulk_action(conn, verb, JobFilter(statuses=("failed",)), actor=DANA)
+    action = await begin_bulk_action(conn, verb, digest=preview.digest, actor=DANA, rate_per_second=1, reason="known")
+    (left,) = [job_id for job_id, place in (await places(conn)).items() if place != "jobs"]
+    await owner.execute("update atlas.bulk_actions set next_step_at = now()")
+    other = tables[early if left == late else late]
+    async with owner.transaction():
+        await owner.execute(f"lock table only atlas.{other} in access exclusive mode")
+        async with asyncio.timeout(20):
+            assert await take_step(conn, action.id)
+    assert (await find_bulk_action(conn, action.id)).changed == 2
 
 
 async def test_a_tenant_reads_the_rows_of_its_own_jobs_in_the_tables_that_it_may_read(conn, pool):

@@ -1,7 +1,7 @@
 -- Brings jobs back from history, and what runs among them started, so that they can be changed. Until the end of the caller's transaction nothing moves
 -- into history. Only tables that may hold them are read: ids are ordered by time, and a run starts its children while it lasts, by clocks that may differ by a day.
 -- It runs as the owner of the tables, since nobody else has a right to those of history: so it checks itself that a tenant's
--- request brings back its own. Locks: history, shared. Called by retry_jobs, delete_jobs and remove_tenant_rows.
+-- request brings back its own. Locks: history, shared. Called by retry_jobs, delete_jobs, step_bulk_action and remove_tenant_rows.
 create or replace function return_jobs(p_ids uuid[]) returns void language plpgsql volatile security definer
 set search_path from current set plan_cache_mode = force_custom_plan set enable_seqscan = off set jit = off as $$
 declare

@@ -4,7 +4,7 @@
 -- p_statuses: for a filter or a preview, the statuses that a job must still have; null for jobs that are named by their ids. A job of a preview
 -- that has another one now, that ended again since, or is gone, has the verdict already_changed. p_refused: the jobs that
 -- policy does not let start again, with the verdict.
--- Locks: the record (skipping it where it is locked), job rows in ascending id. Called by engine/jobs/bulk_actions.py.
+-- Locks: the record (skipping it where it is locked), history, shared, then job rows in ascending id. Called by engine/jobs/bulk_actions.py.
 create or replace function step_bulk_action(
   p_id uuid, p_position int, p_cursor text, p_ids uuid[], p_next_cursor text, p_is_last boolean, p_statuses text[], p_refused jsonb
 ) returns boolean language plpgsql volatile
@@ -30,8 +30,15 @@ begin
   end if;
   as_of := (act.selection->>'as_of')::timestamptz;
   if p_statuses is not null then
+    -- What may change comes back from history first, from the few tables that may hold it. What these actions do not change there is not looked for.
+    if act.action in ('retry', 'delete') then
+      perform pg_advisory_xact_lock_shared(lock_class('history'), 0);
+      perform return_jobs(array(
+        select h.id from history_rows(array(select i from unnest(p_ids) i where not exists (select from only jobs j where j.id = i))) h
+        where shown_status(h) = any (p_statuses)));
+    end if;
     chosen := array(
-      select j.id from jobs j
+      select j.id from only jobs j
       where j.id = any (p_ids) and (act.tenant_id is null or j.tenant_id = act.tenant_id) and shown_status(j) = any (p_statuses)
         and (as_of is null or j.finished_at is null or j.finished_at <= as_of)
       order by j.id for update);
@@ -43,7 +50,7 @@ begin
     if act.action = 'retry' then
       -- A retry may do again what was done already: such a job is retried by its id.
       left_alone := left_alone || coalesce((
-        select jsonb_object_agg(j.id, 'unknown_outcome') from jobs j
+        select jsonb_object_agg(j.id, 'unknown_outcome') from only jobs j
         where j.id = any (chosen) and j.error->>'outcome' = 'unknown'), '{}');
     end if;
   end if;
