@@ -20,17 +20,19 @@ from atlas.audit.record import event_frame
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.local_wakeup import wake_local_workers
-from atlas.engine.jobs.new_job import NewJob, check_options, checked, checked_input, input_text
-from atlas.engine.jobs.new_job_columns import (
-    ENQUEUE_MANY,
-    columns_of,
+from atlas.engine.jobs.new_job import (
+    NewJob,
+    check_options,
+    checked,
+    checked_input,
     created_body,
     event_meta,
-    event_metas,
+    input_text,
     is_audited,
     known_limits,
     known_retries,
 )
+from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY, columns_of, event_metas
 from atlas.engine.jobs.placement import place
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.types import canonical, secret_schema

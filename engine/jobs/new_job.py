@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypedDict
 from uuid import UUID
@@ -11,9 +12,10 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
+from atlas.audit.record import event_body
 from atlas.bounds import LARGEST_INTEGER, MAX_RETRIES
 from atlas.db.pg_json import holds_nul, stored_text
-from atlas.engine.jobs.types import canonical, check_input, input_limit
+from atlas.engine.jobs.types import canonical, check_input, input_limit, registered
 from atlas.engine.secrets.store import Secret
 from atlas.errors import FieldError, InvalidInput
 from atlas.ids import new_id
@@ -23,6 +25,10 @@ SYSTEM_TENANT = UUID("00000000-0000-7000-8000-000000000001")
 
 # These act on a server instance, and the host that has it runs them.
 SERVER_TYPES = frozenset({"SERVER_START", "SERVER_STOP", "SERVER_RESTART"})
+
+# Where the meta of JOB_CREATED has it, the statement writes the digest.
+INPUT_DIGEST = "input_sha256"
+ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
 
 MAX_PRIORITY = 1_000_000
 MAX_DELAY = timedelta(days=3660)
@@ -237,3 +243,47 @@ def _too_large(key: str, written: bytes) -> InvalidInput:
         [FieldError("input", f"is larger than {input_limit(key) // 1024} KiB")],
         remedy="Store large data elsewhere and enqueue where to find it.",
     )
+
+
+def event_meta(
+    job_type: str, correlation_id: str | None, actor: Actor, more: Mapping[str, str | None] | None = None
+) -> str:
+    """The facts of one event, as JSON."""
+    if correlation_id is None and not more and not actor.meta:
+        return _plain_meta(job_type)
+    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta, **(more or {})}
+    if correlation_id is not None:
+        facts["correlation_id"] = correlation_id
+    return orjson.dumps(facts).decode()
+
+
+@lru_cache(maxsize=1024)
+def _plain_meta(job_type: str) -> str:
+    return orjson.dumps({"job_type": job_type}).decode()
+
+
+def created_body(job: NewJob, meta: str, actor: Actor) -> bytes | None:
+    """The event's bytes; None where the statement makes them, with the digest of the input."""
+    if INPUT_DIGEST in meta:
+        return None
+    return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
+
+
+def is_audited(job: NewJob) -> bool:
+    """True where the event carries a digest of the input: the statement for many makes it, and the event's bytes."""
+    if job.audit_content or job.definition_id is not None or job.job_type in ALWAYS_AUDITED:
+        return True
+    registered_type = registered().get(job.job_type)
+    return registered_type is not None and registered_type.audit_content
+
+
+def known_retries(job_type: str) -> int | None:
+    """The retries of a type where this process has its handler; None: the statement looks them up."""
+    registered_type = registered().get(job_type)
+    return None if registered_type is None else registered_type.max_retries
+
+
+def known_limits(job_type: str) -> str | None:
+    """How a type's jobs are limited where this process has its handler; None: the statement looks it up."""
+    registered_type = registered().get(job_type)
+    return None if registered_type is None or registered_type.is_command else registered_type.limit_by

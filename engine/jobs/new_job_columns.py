@@ -3,19 +3,25 @@
 A field that is stored as it is needs no entry here: it is a field of `NewJob` and a parameter of the function.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-import orjson
-
 from atlas.actors import Actor
-from atlas.audit.record import event_body
 from atlas.db.statements import statement
-from atlas.engine.jobs.new_job import NewJob, hash_key, stored_key
-from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.jobs.new_job import (
+    INPUT_DIGEST,
+    NewJob,
+    created_body,
+    event_meta,
+    hash_key,
+    is_audited,
+    known_limits,
+    known_retries,
+    stored_key,
+)
+from atlas.engine.jobs.types import canonical
 
 # The fields of a new job that are stored as they are, each under its name as an argument, or under another.
 _STORED_AS_THEY_ARE = tuple(
@@ -36,10 +42,6 @@ _ARGUMENTS = {
 ENQUEUE_MANY = statement("engine/jobs/sql/enqueue_many.sql").of_columns(
     [f"p_{_ARGUMENTS.get(name, name)} => :{name}" for name in _STORED_AS_THEY_ARE]
 )
-
-# Where the meta of JOB_CREATED has it, the statement writes the digest.
-INPUT_DIGEST = "input_sha256"
-ALWAYS_AUDITED = frozenset({"EMAIL_SEND", "EMAILSEND", "email_send"})
 
 
 def columns_of(jobs: Sequence[NewJob], texts: list[str], actor: Actor) -> dict[str, Any]:
@@ -99,47 +101,3 @@ def event_metas(jobs: Sequence[NewJob], types: list[str], actor: Actor) -> list[
             written[shared] = event_meta(key, job.correlation_id, job.asked_by or actor, more)
         metas.append(written[shared])
     return metas
-
-
-def event_meta(
-    job_type: str, correlation_id: str | None, actor: Actor, more: Mapping[str, str | None] | None = None
-) -> str:
-    """The facts of one event, as JSON."""
-    if correlation_id is None and not more and not actor.meta:
-        return _plain_meta(job_type)
-    facts: dict[str, str | None] = {"job_type": job_type, **actor.meta, **(more or {})}
-    if correlation_id is not None:
-        facts["correlation_id"] = correlation_id
-    return orjson.dumps(facts).decode()
-
-
-@lru_cache(maxsize=1024)
-def _plain_meta(job_type: str) -> str:
-    return orjson.dumps({"job_type": job_type}).decode()
-
-
-def created_body(job: NewJob, meta: str, actor: Actor) -> bytes | None:
-    """The event's bytes; None where the statement makes them, with the digest of the input."""
-    if INPUT_DIGEST in meta:
-        return None
-    return event_body("JOB_CREATED", actor.type, actor.id, "job", job.id, job.tenant_id, meta)
-
-
-def is_audited(job: NewJob) -> bool:
-    """True where the event carries a digest of the input: the statement for many makes it, and the event's bytes."""
-    if job.audit_content or job.definition_id is not None or job.job_type in ALWAYS_AUDITED:
-        return True
-    registered_type = registered().get(job.job_type)
-    return registered_type is not None and registered_type.audit_content
-
-
-def known_retries(job_type: str) -> int | None:
-    """The retries of a type where this process has its handler; None: the statement looks them up."""
-    registered_type = registered().get(job_type)
-    return None if registered_type is None else registered_type.max_retries
-
-
-def known_limits(job_type: str) -> str | None:
-    """How a type's jobs are limited where this process has its handler; None: the statement looks it up."""
-    registered_type = registered().get(job_type)
-    return None if registered_type is None or registered_type.is_command else registered_type.limit_by

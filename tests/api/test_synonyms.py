@@ -72,7 +72,7 @@ async def test_an_unknown_field_of_a_body_comes_with_the_names_like_it(admin, op
         refused = assert_problem(await call, 422, field)
         assert f"did you mean {near}" in refused["errors"][0]["reason"]
     strange = assert_problem(await admin.post("/jobs", json={**JOB, "zzz": 3}), 422, "zzz")
-    assert "known are allow_unknown, correlation_id" in strange["errors"][0]["reason"]
+    assert "known names are allow_unknown, correlation_id" in strange["errors"][0]["reason"]
 
 
 async def test_lists_take_the_names_of_other_systems(admin, conn):

@@ -254,6 +254,7 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
     assert [line["event"] for line in lines][:2] == ["preparing the database", "the database is ready"]
 
 
+@pytest.mark.usefixtures("default_logs")
 async def test_a_start_that_takes_long_is_not_silent(tmp_path, database_url, monkeypatch):
     def was_said(doing: str) -> bool:
         return any(line["event"].startswith(f"{doing}, ") and line["event"].endswith(" s so far") for line in lines)
@@ -270,6 +271,8 @@ async def test_a_start_that_takes_long_is_not_silent(tmp_path, database_url, mon
     monkeypatch.setattr("atlas.cli.programs.up.PROGRESS_SECONDS", 0.01)
     monkeypatch.setattr("atlas.cli.programs.up.open_atlas", slowly)
     monkeypatch.setattr("atlas.cli.programs.up._answers", not_yet)
+    # A logger that was used before a test keeps where it writes.
+    monkeypatch.setattr("atlas.cli.programs.up.log", structlog.get_logger("up"))
     settings = load_settings(atlas_home=tmp_path / "home", atlas_port=free_port("127.0.0.1"), database_url=database_url)
     api = ChildProcess("api", [sys.executable, str(SLEEPER), str(tmp_path), "api"])
     with structlog.testing.capture_logs() as lines:
