@@ -4,6 +4,7 @@ import os
 import stat
 from uuid import uuid4
 
+import pytest
 from structlog.testing import capture_logs
 
 from atlas import private_folder
@@ -40,6 +41,7 @@ async def test_home_keys_and_outbox_are_for_their_owner_alone(tmp_path, monkeypa
     assert [mode(home / name) for name in ("keys", "outbox", "postgres/data")] == ["0o700"] * 3
 
 
+@pytest.mark.usefixtures("default_logs")
 def test_folders_that_others_may_enter_are_reported_and_closed_at_the_start(tmp_path, monkeypatch):
     # A logger that was used before keeps its processors, and nothing of it would be captured.
     monkeypatch.setattr(private_folder, "log", get_logger("atlas.home"))
