@@ -442,7 +442,8 @@ async def found_by_prisma(conn, job_id: UUID) -> list[Any]:
     return found + both
 
 
-async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, pool, owner):
+async def given_failures_of_two_days(conn, pool) -> tuple[UUID, UUID, dict[UUID, str]]:
+    """Two failed jobs in history, and the table of each."""
     early = await given_failure(conn)
     await age(conn)
     late = await given_failure(conn)
@@ -450,6 +451,11 @@ async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, poo
     await file_all(pool)
     tables = await places(conn)
     assert len(set(tables.values())) == 2
+    return early, late, tables
+
+
+async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, pool, owner):
+    early, late, tables = await given_failures_of_two_days(conn, pool)
     for mine, theirs, verb in ((early, late, retry_now), (late, early, delete)):
         async with owner.transaction():
             await owner.execute(f"lock table only atlas.{tables[theirs]} in access exclusive mode")
@@ -460,13 +466,7 @@ async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, poo
 
 @pytest.mark.parametrize("verb", ["retry", "delete"])
 async def test_a_step_of_a_bulk_action_reads_the_tables_that_may_hold_its_jobs_alone(conn, pool, owner, verb):
-    early = await given_failure(conn)
-    await age(conn)
-    late = await given_failure(conn)
-    await age(conn, days=0)
-    await file_all(pool)
-    tables = await places(conn)
-    assert len(set(tables.values())) == 2
+    early, late, tables = await given_failures_of_two_days(conn, pool)
     preview = await preview_bulk_action(conn, verb, JobFilter(statuses=("failed",)), actor=DANA)
     action = await begin_bulk_action(conn, verb, digest=preview.digest, actor=DANA, rate_per_second=1, reason="known")
     (left,) = [job_id for job_id, place in (await places(conn)).items() if place != "jobs"]
