@@ -7,8 +7,10 @@ the disk behind its rows.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import TypeVar
 
 from atlas.api.problems import TooManyRequests
@@ -21,9 +23,12 @@ MAX_AT_ONCE = 2
 # How long a batch waits for others of the same tenant, and for those of all.
 WAIT_SECONDS = 10.0
 AGAIN_SECONDS = 2.0
-# Jobs that are checked, and rows that are written, without a pause: some milliseconds.
+# Jobs that are checked without a pause, and rows that are written: fewer while single jobs come.
 CHUNK = 20
 ROWS = 100
+ROWS_BESIDE_SINGLES = 25
+# How long after the last single job another one is expected.
+SINGLES_SECONDS = 1.0
 # How long a batch waits for single jobs before each of its writes.
 GIVE_WAY_SECONDS = 0.01
 
@@ -35,6 +40,7 @@ class BatchSlots:
         self._all = asyncio.Semaphore(MAX_AT_ONCE)
         self._each: dict[Hashable, tuple[asyncio.Lock, int]] = {}
         self._singles = 0
+        self._last_single = -math.inf
         self._no_singles = asyncio.Event()
         self._no_singles.set()
 
@@ -46,6 +52,7 @@ class BatchSlots:
     def end_single(self) -> None:
         """A single job is committed, or refused."""
         self._singles -= 1
+        self._last_single = monotonic()
         if not self._singles:
             self._no_singles.set()
 
@@ -54,6 +61,11 @@ class BatchSlots:
         with suppress(TimeoutError):
             async with asyncio.timeout(GIVE_WAY_SECONDS):
                 await self._no_singles.wait()
+
+    def write_size(self) -> int:
+        """Rows of a batch's next write: a single job that comes meanwhile waits until they are written."""
+        is_alone = not self._singles and monotonic() - self._last_single > SINGLES_SECONDS
+        return ROWS if is_alone else ROWS_BESIDE_SINGLES
 
     @asynccontextmanager
     async def taken(self, key: Hashable, jobs: int) -> AsyncIterator[None]:

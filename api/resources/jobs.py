@@ -245,10 +245,11 @@ async def make_starts(
     jobs = [start for start in starts if isinstance(start, NewJob)]
     intents = [start for start in starts if isinstance(start, NewIntent)]
     rows: list[AcceptedJob] = []
-    for _, part in chunks(jobs, ROWS):
+    slots = call.api.batch_slots
+    while len(rows) < len(jobs):
         if len(jobs) > ROWS:
-            await call.api.batch_slots.give_way()
-        rows += await make(conn, part, call.actor)
+            await slots.give_way()
+        rows += await make(conn, jobs[len(rows) : len(rows) + slots.write_size()], call.actor)
     created = iter(rows)
     if intents:
         await request_workflows(conn, tenant_id, intents, requested_by=call.actor)

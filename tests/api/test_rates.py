@@ -197,6 +197,10 @@ async def test_a_large_batch_gives_way_to_single_jobs_before_each_write(world_at
     assert (single.status_code, written) == (201, [])
     slots.end_single()
     assert (await batch).status_code == 201
+    assert written == [(25, 0)] * 6  # Another single job may come soon.
+    written.clear()
+    slots._last_single -= 1.1
+    assert (await client.post("/jobs", json=[job] * 150)).status_code == 201
     assert written == [(100, 0), (50, 0)]
 
     slots.begin_single()
