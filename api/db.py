@@ -13,6 +13,7 @@ from atlas.api.problems import Busy
 from atlas.db.pool import Connection, Pool, closed_if_silent, is_closed
 from atlas.db.schema import role
 from atlas.db.statements import fetch_value, statement
+from atlas.errors import AtlasError
 from atlas.logs import get_logger
 
 ROW_LEVEL_SECURITY = statement("api/sql/row_level_security.sql")
@@ -135,7 +136,10 @@ def _busy_when_late() -> Iterator[None]:
 
 @asynccontextmanager
 async def _terminated_after(seconds: float, conn: Connection) -> AsyncIterator[None]:
-    """Terminate the connection if the block takes longer. What waits for it then fails as if the network were cut."""
+    """Terminate the connection if the block takes longer. What waits for it then fails as if the network were cut.
+
+    A block that ends with an error of Atlas by then, as with NotFound, has its response.
+    """
     is_late = False
 
     def terminate() -> None:
@@ -146,6 +150,8 @@ async def _terminated_after(seconds: float, conn: Connection) -> AsyncIterator[N
     timer = asyncio.get_running_loop().call_later(seconds, terminate)
     try:
         yield
+    except AtlasError:
+        raise
     except Exception as error:
         if is_late:
             # A connection that was terminated between two statements fails in many ways, also with errors of Python.

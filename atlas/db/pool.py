@@ -55,6 +55,8 @@ UNREACHABLE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
 )
+# What a rollback raises on a connection that is closed, before it or meanwhile. asyncpg asks parts of it that are gone.
+_ROLLBACK_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, AttributeError, OSError)
 # All of this process that are not collected yet.
 _connections: WeakSet[Any] = WeakSet()
 # A login without the role may not even look into the schema.
@@ -320,7 +322,7 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
             try:
                 await super().__aexit__(kind, error, trace)
             except asyncpg.PostgresError:
-                if self._conn.is_in_transaction():
+                if not is_closed(self._conn) and self._conn.is_in_transaction():
                     # What was sent with the commit was refused.
                     async with closed_if_silent(self._conn):
                         await self._conn.execute("ROLLBACK;")
@@ -329,7 +331,7 @@ class _Transaction(asyncpg.transaction.Transaction):  # type: ignore[misc]
         try:
             async with closed_if_silent(self._conn):
                 await super().__aexit__(kind, error, trace)
-        except asyncpg.InterfaceError:
+        except _ROLLBACK_ERRORS:
             if not is_closed(self._conn):
                 raise
 

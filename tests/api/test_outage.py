@@ -14,6 +14,7 @@ from atlas.api.app import create_app
 from atlas.api.db import Database
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
+from atlas.errors import NotFound
 from atlas.postgres.cluster import start_embedded
 from atlas.test_databases import TEST_SETTINGS
 from tests.api.conftest import QUICK, furnish, running
@@ -164,6 +165,17 @@ async def test_a_read_that_is_late_between_two_statements_is_a_timeout(pool, mon
 
     async with database.transaction(None) as conn:
         assert await conn.fetchval("select 1") == 1
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_late_request_that_ends_with_an_error_of_its_own_ends_with_that_error(pool, monkeypatch, read_only):
+    """The rollback on the terminated connection does not replace it."""
+    monkeypatch.setattr(atlas.api.db, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(atlas.api.db, "HUNG_SECONDS", 0.5)
+    with pytest.raises(NotFound, match="There is no job 7"):
+        async with Database(pool).transaction(None, read_only=read_only):
+            await asyncio.sleep(0.6)
+            raise NotFound("job", 7)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import nullcontext
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -185,6 +186,59 @@ async def test_a_connection_that_goes_silent_before_a_rollback_is_closed(databas
                     raise ZeroDivisionError
             assert await pool.fetchval("select 3") == 3
         await pool.close()
+
+
+@pytest.mark.parametrize("savepoints", [0, 1])
+async def test_what_ended_a_block_is_raised_though_its_connection_was_terminated(database_url, savepoints):
+    pool = await open_pool(database_url, size=1)
+    with pytest.raises(ZeroDivisionError):
+        async with pool.acquire() as conn, conn.transaction():
+            async with conn.transaction() if savepoints else nullcontext():
+                conn.terminate()
+                await asyncio.sleep(0)
+                raise ZeroDivisionError
+    assert await pool.fetchval("select 3") == 3
+    await pool.close()
+
+
+async def test_what_ended_a_block_is_raised_though_its_connection_is_terminated_during_the_rollback(database_url):
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        with pytest.raises(ZeroDivisionError):
+            async with pool.acquire() as conn, conn.transaction():
+                proxy.sink()
+                asyncio.get_running_loop().call_later(0.1, conn.terminate)
+                raise ZeroDivisionError
+        await pool.close()
+
+
+async def test_a_commit_whose_connection_is_terminated_raises_that_it_was_lost(database_url):
+    async with FaultyProxy(database_url) as proxy:
+        pool = await open_pool(proxy.url, size=1)
+        with pytest.raises(asyncpg.PostgresConnectionError):
+            async with pool.acquire() as conn, conn.transaction():
+                proxy.sink()
+                asyncio.get_running_loop().call_later(0.1, conn.terminate)
+        await pool.close()
+
+
+async def test_a_rollback_that_fails_on_an_open_connection_is_raised(database_url):
+    pool = await open_pool(database_url, size=1)
+    with pytest.raises(asyncpg.NoActiveSQLTransactionError) as raised:
+        async with pool.acquire() as conn, conn.transaction(), conn.transaction():
+            await conn.execute("commit")
+            raise ZeroDivisionError
+    assert isinstance(raised.value.__context__, ZeroDivisionError)
+    await pool.close()
+
+
+async def test_a_block_whose_connection_was_terminated_before_its_commit_fails(database_url):
+    pool = await open_pool(database_url, size=1)
+    with pytest.raises(asyncpg.InterfaceError):
+        async with pool.acquire() as conn, conn.transaction():
+            conn.terminate()
+            await asyncio.sleep(0)
+    await pool.close()
 
 
 async def test_a_block_with_a_borrowed_connection_has_a_timeout(database_url):
