@@ -66,7 +66,7 @@ NOT_COMPARED = {
     "idempotency_keys": "responses that are repeated for a day, and decide nothing",
     "workflow_runs": "where a run is, which changes with every step; its job and the outputs of its steps are compared",
     "trigger_fires": "the history of triggers; what a firing enqueued has its own events",
-    "history_changes": "which parts of history changed, for backups: one that is missing makes a backup larger",
+    "history_changes": "which parts of history changed, for backups, and what a drop subtracts; the jobs are compared",
     "history_bounds": "where lists look for jobs in history; the jobs themselves are compared",
     "history_contents": "where lists look for jobs in history, and what a drop counts; the jobs are compared",
     "_prisma_migrations": "`atlas migrate` compares it with the files",

@@ -1,6 +1,6 @@
 -- Moves up to p_limit jobs of a tenant back from history: those that were filed for another number of days than it keeps its jobs for now, and, where it does not
 -- keep attempts and steps for as long (p_whole is false), those that have some. Retention then removes them, or they are filed anew.
--- Returns how many. It runs as the owner of the tables. Called by engine/retention/history.py.
+-- Returns how many. It runs as the owner of the tables. Locks: history, shared. Called by engine/retention/history.py.
 create or replace function return_from_history(
   p_tenant uuid, p_keep_days int, p_limit int, p_whole boolean default true
 ) returns int language plpgsql volatile security definer
@@ -10,6 +10,7 @@ declare
   side record;
   ids uuid[];
 begin
+  perform pg_advisory_xact_lock_shared(lock_class('history'), 0);
   for part in
     select h.name, h.keep_days is distinct from p_keep_days as is_other from history_parts() h
     where h.keep_days is distinct from p_keep_days or not p_whole
