@@ -99,7 +99,7 @@ def test_the_whole_guide(installation: Installation, browser: Browser):
     expect(page.get_by_text("approved it, and it went on and sent its mail.")).to_be_visible(timeout=SLOW)
 
     page.get_by_role("button", name="Start a job of two minutes").click()
-    expect(page.get_by_text("which starts another one within a second")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("which starts a new worker within a second")).to_be_visible(timeout=SLOW)
     killed = shown_command(page, "kill -9")
     installation.run(killed)
     lost = page.get_by_text(

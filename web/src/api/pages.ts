@@ -32,6 +32,9 @@ interface ListOptions {
 
 const PAGE = 100;
 
+/** The longest page of a list that the API returns. */
+export const MAX_LISTED = 200;
+
 /** A list of the API, page by page. */
 export function useList<Path extends ListPath>(
   address: Path,

@@ -6,7 +6,7 @@ type Kind = "plain" | "primary" | "danger" | "ghost";
 
 interface ButtonProps extends ComponentProps<"button"> {
   kind?: Kind;
-  /** While the work goes on: the button cannot be pressed again. */
+  /** While the request is under way: the button cannot be pressed again. */
   busy?: boolean;
   icon?: ReactNode;
 }

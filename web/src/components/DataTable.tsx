@@ -30,7 +30,7 @@ export interface Column<Row> {
   /** A CSS grid track: "120px", "minmax(160px, 2fr)". */
   width?: string;
   align?: "start" | "end";
-  /** Of less weight: below the others where rows are cards, on narrow screens. */
+  /** Secondary: below the main columns where rows are cards, on narrow screens. */
   wideOnly?: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface TableQuery {
   isPending: boolean;
   isError: boolean;
   error: unknown;
-  /** Why the last try failed; another one follows unless `isError`. */
+  /** Why the last attempt failed; it is repeated unless `isError`. */
   failureReason: unknown;
   dataUpdatedAt: number;
   refetch: () => unknown;

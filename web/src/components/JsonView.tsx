@@ -39,7 +39,7 @@ function Node({ name, value, level }: { name?: string; value: unknown; level: nu
 
 function Branch({ name, value, level }: { name: string | undefined; value: object; level: number }) {
   const [open, setOpen] = useState(level < OPEN_LEVELS);
-  const [shown, setShown] = useState(PAGE);
+  const [count, setCount] = useState(PAGE);
   const isList = Array.isArray(value);
   const entries = Object.entries<unknown>(value as Record<string, unknown>);
   const [begin, end] = isList ? ["[", "]"] : ["{", "}"];
@@ -60,11 +60,11 @@ function Branch({ name, value, level }: { name: string | undefined; value: objec
       </button>
       {open && (
         <div className={styles.inner}>
-          {entries.slice(0, shown).map(([key, inner]) => (
+          {entries.slice(0, count).map(([key, inner]) => (
             <Node key={key} name={key} value={inner} level={level + 1} />
           ))}
-          {entries.length > shown && (
-            <button type="button" className={styles.more} onClick={() => setShown(shown + PAGE * 10)}>
+          {entries.length > count && (
+            <button type="button" className={styles.more} onClick={() => setCount(count + PAGE * 10)}>
               Show more of {entries.length}
             </button>
           )}

@@ -55,7 +55,7 @@ export function boundsOf({ last, since, until }: TimeRange, now: number): Bounds
   return { ...(since !== undefined && { start: since }), ...(until !== undefined && { end: until }) };
 }
 
-// What the API keeps and answers: three days of minutes, 400 of hours, and so many steps at once.
+// What the API keeps: three days of minutes and 400 of hours. It returns at most this number of steps.
 const MINUTES_KEPT = 3 * DAY - HOUR;
 const HOURS_KEPT = 400 * DAY;
 const MAX_STEPS = 750;

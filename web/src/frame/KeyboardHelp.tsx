@@ -26,7 +26,7 @@ export function KeyboardHelp() {
 
 function Groups({ onLeave }: { onLeave: () => void }) {
   const known = useShortcutList();
-  const some = (wanted: (keys: string) => boolean): Keys[] => known.filter((one) => wanted(one.keys));
+  const some = (belongs: (keys: string) => boolean): Keys[] => known.filter((shortcut) => belongs(shortcut.keys));
   const groups: [title: string, shortcuts: readonly Keys[]][] = [
     ["Everywhere", [...ALWAYS, ...some((keys) => EVERYWHERE.includes(keys))]],
     ["Rows of this page", some((keys) => ROWS.includes(keys))],

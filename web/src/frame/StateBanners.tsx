@@ -19,7 +19,7 @@ export function UpdateBanner() {
   );
 }
 
-/** Says at once that the server is busy or away, and when it is asked again. */
+/** Says immediately that the server is busy or unreachable, and when the next attempt is. */
 export function BusyBanner() {
   const queries = useQueryClient();
   const error = useFailure();

@@ -2,6 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { BookOpen, Building2, ChevronDown, Compass, Keyboard, LogOut, Monitor, Moon, Search, Sun, User } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Button, IconButton } from "@/components/Button";
 import { Menu, MenuHeading, MenuItem, MenuLine } from "@/components/Menu";
 import { useBrowserNow } from "@/components/Time";
@@ -46,7 +47,7 @@ function OwnTenant() {
 function TenantSwitcher() {
   const navigate = useNavigate();
   const tenant = useTenant();
-  const { data } = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: 200 } } }, { staleTime: 60_000 });
+  const { data } = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MAX_LISTED } } }, { staleTime: 60_000 });
   const choose = (slug: string | undefined): void => void navigate({ to: ".", search: (before) => ({ ...before, tenant: slug }) });
   return (
     <Menu

@@ -15,14 +15,14 @@ export function useBuildChanged(): boolean {
   const isLive = state === "live";
   useEffect(() => {
     if (!isLive) return;
-    let wanted = true;
+    let isMounted = true;
     void readBuild().then((build) => {
-      if (!wanted || build === null) return;
+      if (!isMounted || build === null) return;
       setFirst((before) => before ?? build);
       setLatest(build);
     });
     return () => {
-      wanted = false;
+      isMounted = false;
     };
   }, [isLive]);
   return first !== latest;

@@ -21,6 +21,7 @@ import {
   Workflow,
 } from "lucide-react";
 import { api, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { capitalized, shortId, spaced } from "@/format/words";
 import { useGate } from "@/gate/gate";
 import { PLACES } from "@/navigation";
@@ -33,7 +34,6 @@ import { density, theme } from "./appearance";
 import { type PaletteItem, usePalette } from "./paletteState";
 import { useShortcutList } from "./shortcuts";
 
-const MOST = 200;
 const FRESH_MS = 60_000;
 const MAX_JOBS = 6;
 /** The id of a request, which problems and X-Request-Id name. */
@@ -161,13 +161,13 @@ function useThingItems(): PaletteItem[] {
   const tenant = useTenant();
   const reads = useCan(READERS);
   const seesAll = useSeesAll();
-  const query = { limit: MOST, tenant };
+  const query = { limit: MAX_LISTED, tenant };
   const fresh = { staleTime: FRESH_MS };
   const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query } }, fresh).data?.items ?? [];
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, fresh).data?.items ?? [];
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, fresh).data?.items ?? [];
   const triggers = api.useQuery("get", "/api/v1/jobs/triggers", { params: { query } }, { ...fresh, enabled: reads }).data?.items ?? [];
   const tenants =
-    api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { ...fresh, enabled: seesAll }).data?.items ?? [];
+    api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MAX_LISTED } } }, { ...fresh, enabled: seesAll }).data?.items ?? [];
   return [
     ...[...new Set(workflows.map((one) => one.key))].map((key) => ({
       id: `workflow ${key}`,

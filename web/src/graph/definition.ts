@@ -65,7 +65,7 @@ function badgesOf(step: Record<string, unknown>): Badge[] {
   const { if: condition, each, onFailure } = step;
   if (condition !== undefined && condition !== null) badges.push({ label: "if", title: `Only if ${shown(condition)}` });
   if (each !== undefined && each !== null) badges.push({ label: "each", title: `Once for each of ${shown(each)}` });
-  if (onFailure === "continue") badges.push({ label: "may fail", title: "The run goes on if it fails" });
+  if (onFailure === "continue") badges.push({ label: "may fail", title: "The run continues if this step fails" });
   if (typeof onFailure === "object" && onFailure !== null) {
     const undo = recordOf(onFailure);
     badges.push({ label: "undo", title: `Undone by ${shown(undo["job"] ?? undo["workflow"] ?? "nothing yet")} if the run fails later` });

@@ -139,13 +139,13 @@ function swept(vertices: readonly Vertex[], layers: readonly number[][], isDown:
   for (const layer of order) layer.forEach((vertex, at) => (place[vertex] = at));
   for (let step = 1; step < order.length; step++) {
     const layer = order[isDown ? step : order.length - 1 - step] ?? [];
-    const wanted = new Map(
+    const means = new Map(
       layer.map((number) => {
         const near = (isDown ? vertices[number]?.above : vertices[number]?.below) ?? [];
         return [number, near.length === 0 ? (place[number] ?? 0) : mean(near.map((one) => place[one] ?? 0))];
       }),
     );
-    layer.sort((one, other) => (wanted.get(one) ?? 0) - (wanted.get(other) ?? 0));
+    layer.sort((one, other) => (means.get(one) ?? 0) - (means.get(other) ?? 0));
     layer.forEach((vertex, at) => (place[vertex] = at));
   }
   return order;
@@ -198,7 +198,7 @@ interface Block {
   sum: number;
 }
 
-/** The positions of one layer that are nearest to the wanted ones by least squares: pool adjacent violators. */
+/** The positions of one layer that are nearest to the preferred ones by least squares: pool adjacent violators. */
 function settle(vertices: readonly Vertex[], layer: readonly number[], near: (vertex: Vertex) => readonly number[]): void {
   const offsets: number[] = [];
   const blocks: Block[] = [];
@@ -246,8 +246,8 @@ function straighten(vertices: readonly Vertex[], layers: readonly number[][], ch
       if (right !== undefined) most = Math.min(most, right.x - apart(right, point));
     });
     if (least > most) continue;
-    const wanted = [vertices[chain[0] ?? 0]?.x ?? 0, vertices[chain.at(-1) ?? 0]?.x ?? 0].find((x) => x >= least && x <= most);
-    const x = wanted ?? Math.min(most, Math.max(least, mean(points.map((point) => point.x))));
+    const preferred = [vertices[chain[0] ?? 0]?.x ?? 0, vertices[chain.at(-1) ?? 0]?.x ?? 0].find((x) => x >= least && x <= most);
+    const x = preferred ?? Math.min(most, Math.max(least, mean(points.map((point) => point.x))));
     for (const point of points) point.x = x;
   }
 }

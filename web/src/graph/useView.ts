@@ -3,10 +3,10 @@ import type { Box, Layout } from "./layout";
 
 /** Around the drawing. */
 export const SPACE = 24;
-const LEAST = 0.1;
-const MOST = 2;
+const MIN_ZOOM = 0.1;
+const MAX_ZOOM = 2;
 /** At first it is as wide as its view, but no smaller than can be read. */
-const LEAST_AT_FIRST = 0.8;
+const MIN_ZOOM_AT_FIRST = 0.8;
 /** What lies so near to the view is drawn too; a picture of a place is kept until the view leaves it. */
 const TILE = 400;
 
@@ -20,7 +20,7 @@ export function useView(ref: RefObject<HTMLElement | null>, drawing: Layout) {
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   const [tile, setTile] = useState({ x: 0, y: 0 });
   const [chosen, setChosen] = useState<number>();
-  const zoom = chosen ?? clamp((size.width - 2 * SPACE) / Math.max(1, drawing.width), LEAST_AT_FIRST, 1);
+  const zoom = chosen ?? clamp((size.width - 2 * SPACE) / Math.max(1, drawing.width), MIN_ZOOM_AT_FIRST, 1);
   const offset = offsetOf(drawing, size, zoom);
   // What a change of the zoom leaves where it was: a point of the drawing, and of the view.
   const kept = useRef<{ x: number; y: number; atX: number; atY: number }>(undefined);
@@ -43,10 +43,10 @@ export function useView(ref: RefObject<HTMLElement | null>, drawing: Layout) {
   }, [ref]);
 
   const zoomTo = useCallback(
-    (wanted: number, atX: number, atY: number): void => {
+    (scale: number, atX: number, atY: number): void => {
       const element = ref.current;
       if (element === null) return;
-      const next = clamp(wanted, LEAST, MOST);
+      const next = clamp(scale, MIN_ZOOM, MAX_ZOOM);
       kept.current = { x: (element.scrollLeft + atX - offset) / zoom, y: (element.scrollTop + atY - SPACE) / zoom, atX, atY };
       setChosen(next);
     },
@@ -84,7 +84,7 @@ export function useView(ref: RefObject<HTMLElement | null>, drawing: Layout) {
 
   const fit = (): void => {
     kept.current = { x: drawing.width / 2, y: 0, atX: size.width / 2, atY: SPACE };
-    setChosen(clamp(Math.min((size.width - 2 * SPACE) / drawing.width, (size.height - 2 * SPACE) / drawing.height), LEAST, 1));
+    setChosen(clamp(Math.min((size.width - 2 * SPACE) / drawing.width, (size.height - 2 * SPACE) / drawing.height), MIN_ZOOM, 1));
   };
 
   const reveal = (box: Box): void => {

@@ -14,7 +14,7 @@ export function topicsOf(batch: Batch): Set<string> {
 
 const EVERYTHING = "*";
 
-/** Fetches again what is shown of a topic, at most once in so many milliseconds however much happens. */
+/** Fetches what the page shows of a topic again, at most once in this many milliseconds. */
 export class Refresher {
   private readonly client: QueryClient;
   private readonly pause: number;

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { api, client } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { ChangeDialog } from "@/components/Dialog";
 import { DurationField } from "@/components/DurationField";
@@ -34,7 +35,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
   const pause = useChange(
     async () => {
       const body = { kind, target: target.trim(), reason: reason.trim() === "" ? null : reason.trim(), for_seconds: seconds };
-      // A workflow is paused for one tenant or for all; the others say themselves whose they are.
+      // A workflow is paused for one tenant or for all; every other kind belongs to one tenant or to none.
       const query = kind === "workflow" ? { tenant } : {};
       return (await client.PUT("/api/v1/pauses", { params: { query }, body })).data;
     },
@@ -80,7 +81,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
       <DurationField endless="Until someone resumes it" seconds={seconds} onChange={setSeconds} />
       <TextField
         label="Reason"
-        hint="Shown wherever the pause holds a job, and recorded in the audit log."
+        hint="Shown with every job that the pause holds, and recorded in the audit log."
         value={reason}
         maxLength={2000}
         placeholder="provider outage"
@@ -96,14 +97,12 @@ function doneWords(kind: PauseKind, name: string, made: Pause | undefined): stri
   return typeof workers === "number" ? `${paused}; ${confirmed ?? 0} of ${plural(workers, "worker")} confirmed` : paused;
 }
 
-const MOST = 200;
-
 /** What there is of a kind, to choose from. */
 function Names({ kind }: { kind: PauseKind }) {
-  const query = { limit: MOST, tenant: useTenant() };
+  const query = { limit: MAX_LISTED, tenant: useTenant() };
   const on = (...kinds: PauseKind[]): { enabled: boolean; staleTime: number } => ({ enabled: kinds.includes(kind), staleTime: 60_000 });
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, on("type", "definition"));
-  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, on("tenant"));
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, on("type", "definition"));
+  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MAX_LISTED } } }, on("tenant"));
   const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query } }, on("workflow"));
   const triggers = api.useQuery("get", "/api/v1/jobs/triggers", { params: { query } }, on("trigger"));
   const hosts = api.useQuery("get", "/api/v1/hosts", { params: { query } }, on("host"));

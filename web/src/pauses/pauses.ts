@@ -1,4 +1,5 @@
 import { api, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { MANAGERS, OPERATORS, READERS, useCan, useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 
@@ -21,12 +22,10 @@ export function nameOf(pause: Pause): string {
   return pause.name ?? pause.target;
 }
 
-const MOST = 200;
-
 /** What is paused, oldest first; for the roles that may see it. */
 export function usePauses(): readonly Pause[] | undefined {
   const enabled = useCan(READERS);
-  const params = { query: { tenant: useTenant(), limit: MOST } };
+  const params = { query: { tenant: useTenant(), limit: MAX_LISTED } };
   const query = api.useQuery("get", "/api/v1/pauses", { params }, { enabled, meta: { live: ["pause"] }, refetchInterval: 30_000 });
   return query.data?.items;
 }

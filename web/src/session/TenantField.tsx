@@ -1,8 +1,7 @@
 import { api } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Field, Select } from "@/components/Form";
 import { useSeesAll } from "./session";
-
-const MOST = 200;
 
 interface TenantFieldProps {
   value: string | undefined;
@@ -14,7 +13,12 @@ interface TenantFieldProps {
 /** Whose it will be, for those who act for all tenants. Others act for their own, and see nothing here. */
 export function TenantField({ value, onChange, none }: TenantFieldProps) {
   const seesAll = useSeesAll();
-  const tenants = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { enabled: seesAll, staleTime: 60_000 });
+  const tenants = api.useQuery(
+    "get",
+    "/api/v1/tenants",
+    { params: { query: { limit: MAX_LISTED } } },
+    { enabled: seesAll, staleTime: 60_000 },
+  );
   if (!seesAll) return null;
   return (
     <Field label="Tenant">

@@ -1,10 +1,10 @@
 import { useQueries } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { useSeesAll } from "./session";
 import { useTenant } from "./tenant";
 
-const MAX_LISTED = 200;
 const MAX_REQUESTED = 50;
 
 /** The slugs of tenants by their ids, where the page shows things of several; null where it shows those of one. */

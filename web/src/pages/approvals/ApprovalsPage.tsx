@@ -67,7 +67,8 @@ export function ApprovalsPage() {
         empty={
           status === "pending" ? (
             <EmptyState title="No pending approvals">
-              A workflow asks here before it goes on, and policy before a request becomes a run. Who asked may not decide.
+              Workflows wait here for a decision before they continue, and requests that policy sends to review. Whoever requested one may
+              not decide it.
             </EmptyState>
           ) : (
             <EmptyState

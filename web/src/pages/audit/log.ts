@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, client, type Schemas } from "@/api/client";
-import { useList } from "@/api/pages";
+import { MAX_LISTED, useList } from "@/api/pages";
 import { useTenant } from "@/session/tenant";
 import { isSet } from "@/components/timeRange";
 import { useFixedBounds } from "@/components/TimeRangeFilter";
@@ -13,8 +13,7 @@ export type Seal = Schemas["AuditSeal"];
 const PAGE = 100;
 const POLL_MS = 2000;
 /** More than a screen of new rows, and the first page is read again instead. */
-const MOST_TAIL = 2000;
-const MOST_SEALS = 200;
+const MAX_TAIL = 2000;
 
 /** The filters of the log, as the API takes them. */
 export function filtersOf(search: AuditSearch, tenant: string | undefined) {
@@ -72,7 +71,7 @@ function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => v
       if (found === undefined) return before ?? NOTHING;
       if (found.is_cut) onCut();
       const rows = found.is_cut ? [] : [...found.items.toReversed(), ...(before?.rows ?? [])];
-      return { place: found.place, rows: rows.slice(0, MOST_TAIL) };
+      return { place: found.place, rows: rows.slice(0, MAX_TAIL) };
     },
   });
   return data ?? NOTHING;
@@ -91,7 +90,7 @@ function useSealNumbers(entries: Entry[], filters: Filters, since: string | unde
   const { data } = api.useQuery(
     "get",
     "/api/v1/audit",
-    { params: { query: { ...filters, since, until, limit: 200 } } },
+    { params: { query: { ...filters, since, until, limit: MAX_LISTED } } },
     { enabled: waits, refetchInterval: POLL_MS },
   );
   return useMemo(() => {
@@ -122,7 +121,7 @@ export function useSeals(entries: Entry[]): Map<number, Seal> {
       let cursor: string | undefined = String(first + 1);
       for (let page = 0; page < 5 && cursor !== undefined; page += 1) {
         const part: Schemas["Page_AuditSeal_"] | undefined = (
-          await client.GET("/api/v1/audit/seals", { params: { query: { tenant, limit: MOST_SEALS, cursor: Number(cursor) } } })
+          await client.GET("/api/v1/audit/seals", { params: { query: { tenant, limit: MAX_LISTED, cursor: Number(cursor) } } })
         ).data;
         found.push(...(part?.items ?? []));
         cursor = part?.next_cursor ?? undefined;

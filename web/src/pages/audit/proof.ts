@@ -59,7 +59,7 @@ export function canCheck(): boolean {
   return window.isSecureContext && "subtle" in crypto;
 }
 
-/** The steps of a check, each as it is done; after one that fails the others have nothing to stand on. */
+/** The steps of a check, each as it is done; the steps after a failed one are left out. */
 export async function* checkProof(proof: Proof, row: ShownRow, keys: string): AsyncGenerator<Step> {
   const body = bodyOf(proof);
   const digest = await sha256(body);

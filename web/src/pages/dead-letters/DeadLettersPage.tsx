@@ -112,8 +112,8 @@ export function DeadLettersPage() {
   );
 }
 
-function fits(wanted: readonly string[] | undefined, value: string | null): boolean {
-  return wanted === undefined || (value !== null && wanted.includes(value));
+function fits(filter: readonly string[] | undefined, value: string | null): boolean {
+  return filter === undefined || (value !== null && filter.includes(value));
 }
 
 /** A filter by what the groups have in a field. */

@@ -16,17 +16,17 @@ export type Effect = Schemas["Effect"];
 /** The two answers to the question whether an unknown effect was made, for those who may give them. */
 export function SettleButtons({ effect }: { effect: Effect }) {
   const manages = useCan(MANAGERS);
-  const [made, setMade] = useState<boolean | null>(null);
+  const [answer, setAnswer] = useState<boolean | null>(null);
   if (!manages || effect.state !== "unknown") return null;
   return (
     <>
-      <Button kind="primary" aria-label={`It was made: ${effect.name}`} onClick={() => setMade(true)}>
+      <Button kind="primary" aria-label={`It was made: ${effect.name}`} onClick={() => setAnswer(true)}>
         It was made
       </Button>{" "}
-      <Button aria-label={`It was not made: ${effect.name}`} onClick={() => setMade(false)}>
+      <Button aria-label={`It was not made: ${effect.name}`} onClick={() => setAnswer(false)}>
         It was not
       </Button>
-      {made !== null && <SettleDialog effect={effect} made={made} onClose={() => setMade(null)} />}
+      {answer !== null && <SettleDialog effect={effect} wasMade={answer} onClose={() => setAnswer(null)} />}
     </>
   );
 }
@@ -39,13 +39,13 @@ export function SettleOf({ effectId }: { effectId: string }) {
 }
 
 /** Shows what was called, and asks for the provider's reference. */
-function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean; onClose: () => void }) {
+function SettleDialog({ effect, wasMade, onClose }: { effect: Effect; wasMade: boolean; onClose: () => void }) {
   const tenant = useTenant();
   const [reference, setReference] = useState("");
   const settle = useChange(
     async () => {
       const given = reference.trim() === "" ? null : reference.trim();
-      const body = made ? { outcome: "done" as const, reference: given } : { outcome: "not_done" as const };
+      const body = wasMade ? { outcome: "done" as const, reference: given } : { outcome: "not_done" as const };
       return (
         await client.POST("/api/v1/effects/{effect_id}/settle", { params: { path: { effect_id: effect.id }, query: { tenant } }, body })
       ).data;
@@ -55,14 +55,14 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
   return (
     <ChangeDialog
       onClose={onClose}
-      title={made ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
+      title={wasMade ? `${visible(effect.name)} was made?` : `${visible(effect.name)} was not made?`}
       description={
-        made
+        wasMade
           ? "Look it up at the provider. The job continues with its reference and does not call again."
           : "Be sure: the job calls the provider again with the same key."
       }
-      action={made ? "It was made" : "It was not made"}
-      danger={!made}
+      action={wasMade ? "It was made" : "It was not made"}
+      danger={!wasMade}
       change={settle}
     >
       <Facts>
@@ -74,7 +74,9 @@ function SettleDialog({ effect, made, onClose }: { effect: Effect; made: boolean
         {effect.other_references.length > 0 && <Fact name="Also made as">{visible(effect.other_references.join(", "))}</Fact>}
       </Facts>
       {Object.keys(effect.detail).length > 0 && <JsonView label="detail" value={effect.detail} />}
-      {made && <TextField label="Reference" hint="The provider's id for it." value={reference} maxLength={2000} onChange={setReference} />}
+      {wasMade && (
+        <TextField label="Reference" hint="The provider's id for it." value={reference} maxLength={2000} onChange={setReference} />
+      )}
     </ChangeDialog>
   );
 }

@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Play } from "lucide-react";
 import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Button } from "@/components/Button";
 import { Command } from "@/components/EmptyState";
 import { ProblemLine } from "@/components/ProblemView";
@@ -84,7 +85,7 @@ function Body({
       {stage === "off" && job !== undefined && (
         <Note>
           <p>
-            <RunLink id={job.id} /> {job.status === "canceled" ? "was canceled" : "failed"} before it came to its end. Start another one.
+            <RunLink id={job.id} /> {job.status === "canceled" ? "was canceled" : "failed"} before it finished. Start a new one.
           </p>
         </Note>
       )}
@@ -100,7 +101,7 @@ function Body({
 
 function Start({ tenant, mail, again }: { tenant: string | undefined; mail: Listed | undefined; again: boolean }) {
   const queries = useQueryClient();
-  const { data } = api.useQuery("get", "/api/v1/workflows", { params: { query: { tenant, limit: 200 } } }, { staleTime: 30_000 });
+  const { data } = api.useQuery("get", "/api/v1/workflows", { params: { query: { tenant, limit: MAX_LISTED } } }, { staleTime: 30_000 });
   const route = useMailRoute(tenant);
   const given = useWhole(mail?.id)?.payload["to"];
   const to = typeof given === "string" ? given : route?.is_local === true ? "you@example.com" : undefined;

@@ -100,12 +100,12 @@ function VerificationBody({ last }: { last: Verification | undefined }) {
 function useOwnProof(tenant: string | undefined, mail: Listed | undefined): StepView {
   const seesAll = useSeesAll();
   const reads = useCan(READERS);
-  const wanted = reads && !seesAll && mail !== undefined;
+  const isChecking = reads && !seesAll && mail !== undefined;
   const row = api.useQuery(
     "get",
     "/api/v1/audit",
     { params: { query: { entity_id: mail?.id, action: ["JOB_CREATED"], tenant, limit: 1 } } },
-    { enabled: wanted, refetchInterval: (query) => (query.state.data?.items[0]?.seal == null ? 2000 : false) },
+    { enabled: isChecking, refetchInterval: (query) => (query.state.data?.items[0]?.seal == null ? 2000 : false) },
   ).data?.items[0];
   const sealed = row !== undefined && row.seal !== null ? row : undefined;
   const proof = useQuery({
@@ -122,7 +122,7 @@ function useOwnProof(tenant: string | undefined, mail: Listed | undefined): Step
   const isWhole = proof.data !== undefined && passed === PROOF_STEPS;
   return {
     title: TITLE,
-    stage: isWhole ? "done" : failed !== undefined || proof.isError ? "off" : wanted ? "working" : "open",
+    stage: isWhole ? "done" : failed !== undefined || proof.isError ? "off" : isChecking ? "working" : "open",
     outcome: sealed !== undefined && (
       <>
         This browser computed {passed} steps, from the bytes of{" "}
@@ -136,7 +136,7 @@ function useOwnProof(tenant: string | undefined, mail: Listed | undefined): Step
       <>
         <p>{EXPLAINED}</p>
         {mail === undefined && <p>Do the first step: the row of its mail is the one that is checked.</p>}
-        {wanted && sealed === undefined && <p role="status">Rows are sealed within seconds; the check follows by itself.</p>}
+        {isChecking && sealed === undefined && <p role="status">Rows are sealed within seconds; the check follows by itself.</p>}
         {sealed !== undefined && !canCheck() && (
           <Note>
             <p>This browser checks proofs on pages with TLS or on this machine only. Without it:</p>

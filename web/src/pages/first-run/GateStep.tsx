@@ -58,8 +58,8 @@ function Body({ tenant, job, isProved }: { tenant: string | undefined; job: List
   return (
     <>
       <p>
-        One switch stops every start, in all workers and for all tenants. What runs goes on, what is enqueued waits. On an installation that
-        others use, tell them first.
+        One switch stops every start, in all workers and for all tenants. Running jobs finish, and enqueued jobs wait. On an installation
+        that others use, tell them first.
       </p>
       <ol className={styles.parts}>
         <li aria-current={gate.online && !waiting ? "step" : undefined}>

@@ -63,7 +63,7 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
     <>
       <p>
         A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease ends, and the
-        job goes to another one. No person is needed for that.
+        job goes to another worker. No person is needed for that.
       </p>
       {job !== undefined && attempts.length > 0 && <LifeLine job={job} attempts={attempts} />}
       {found.stage === "working" && job !== undefined && <Going job={job} at={found.at} />}
@@ -166,10 +166,10 @@ function Kill({ job }: { job: Listed }) {
       <p className={styles.quiet}>
         {ours ? (
           <>
-            It is a worker of the <code>atlas up</code> that serves this page, which starts another one within a second.
+            It is a worker of the <code>atlas up</code> that serves this page, which starts a new worker within a second.
           </>
         ) : (
-          "It was not started by the API's own machine. In a container or under systemd its supervisor starts another one, and any other worker that serves commands takes the job, too. If you cannot reach that machine, skip this step."
+          "It was not started by the API's own machine. In a container or under systemd its supervisor starts a new worker, and any other worker that serves commands takes the job, too. If you cannot reach that machine, skip this step."
         )}
       </p>
       {worker !== undefined && <Lease worker={worker} />}

@@ -12,7 +12,7 @@ export interface StepView {
   stage: Stage;
   /** What happened, in one sentence with links: shown when it is done. */
   outcome?: ReactNode;
-  /** What to do, or what goes on. */
+  /** What to do, or what is in progress. */
   body: ReactNode;
 }
 
@@ -21,14 +21,14 @@ interface StepProps {
   number: number;
   open: boolean;
   skipped: boolean;
-  /** The title of the step that is left next, if it is another one. */
+  /** The title of the step that is left next, if it is not this step. */
   next: string | undefined;
   onNext: () => void;
   onToggle: () => void;
   onSkip: (skipped: boolean) => void;
 }
 
-const WORDS: Record<Stage, string> = { open: "to do", working: "goes on", off: "look here", done: "done" };
+const WORDS: Record<Stage, string> = { open: "to do", working: "in progress", off: "look here", done: "done" };
 
 /** A step of the guide: its number or its state, its title, and below it what to do or what happened. */
 export function Step({ view, number, open, skipped, next, onNext, onToggle, onSkip }: StepProps) {

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { createElement, useSyncExternalStore, type ReactNode } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Parts } from "@/components/Sentence";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
@@ -13,13 +14,17 @@ export const BRIEF = "daily-brief";
 const DEMO = "demo";
 const SYSTEM = "system";
 const LIVE = { meta: { live: ["job"] }, refetchInterval: 3000 };
-const MOST = 200;
 
 /** The tenant whose jobs the guide makes: the chosen one, else the demo's, else the first; undefined is the caller's own. */
 export function useGuideTenant(): { tenant: string | undefined; known: boolean } {
   const chosen = useTenant();
   const seesAll = useSeesAll();
-  const { data } = api.useQuery("get", "/api/v1/tenants", { params: { query: { limit: MOST } } }, { enabled: seesAll, staleTime: 60_000 });
+  const { data } = api.useQuery(
+    "get",
+    "/api/v1/tenants",
+    { params: { query: { limit: MAX_LISTED } } },
+    { enabled: seesAll, staleTime: 60_000 },
+  );
   if (!seesAll) return { tenant: undefined, known: true };
   const slugs = data?.items.map((one) => one.slug) ?? [];
   const usual = slugs.includes(DEMO) ? DEMO : slugs.find((one) => one !== SYSTEM);
@@ -75,7 +80,7 @@ export function useMailRoute(tenant: string | undefined) {
 
 /** Whether the example command is there; undefined until it is known. */
 export function useHasLongJob(): boolean | undefined {
-  const { data } = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, { staleTime: 30_000 });
+  const { data } = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, { staleTime: 30_000 });
   return data?.items.some((one) => one.key === LONG_JOB);
 }
 

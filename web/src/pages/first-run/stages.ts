@@ -7,7 +7,7 @@ export type Job = Pick<
 >;
 export type AuditRow = Pick<Schemas["AuditEntry"], "id" | "action" | "created_at" | "actor_id">;
 
-/** Something to do, something that goes on, something that went another way, or done. */
+/** Something to do, something in progress, something that went another way, or done. */
 export type Stage = "open" | "working" | "off" | "done";
 
 export interface Process {

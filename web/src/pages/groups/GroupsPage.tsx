@@ -76,7 +76,7 @@ export function GroupsPage() {
           </EmptyState>
         }
       />
-      {adding && <NewGroupDialog onClose={() => setAdding(false)} onMade={show} />}
+      {adding && <NewGroupDialog onClose={() => setAdding(false)} onCreated={show} />}
       {open !== undefined && <GroupPanel key={open} id={open} onClose={() => show(undefined)} />}
     </Page>
   );

@@ -11,7 +11,7 @@ import { TenantField } from "@/session/TenantField";
 const GROUPS = "/api/v1/groups";
 
 /** Enqueues jobs of one type as a group, one for each input, and the job that follows them. */
-export function NewGroupDialog({ onClose, onMade }: { onClose: () => void; onMade: (id: string) => void }) {
+export function NewGroupDialog({ onClose, onCreated }: { onClose: () => void; onCreated: (id: string) => void }) {
   const chosen = useTenant();
   const [tenant, setTenant] = useState(chosen);
   const needsTenant = useSeesAll();
@@ -26,7 +26,7 @@ export function NewGroupDialog({ onClose, onMade }: { onClose: () => void; onMad
       const body = { name, jobs: (inputs ?? []).map((input) => job(type, input)), then: then.trim() === "" ? null : job(then, {}) };
       const { data } = await client.POST(GROUPS, { params: { query: { tenant } }, body });
       onClose();
-      if (data !== undefined) onMade(data.id);
+      if (data !== undefined) onCreated(data.id);
     },
     { done: () => `${plural(inputs?.length ?? 0, "job")} enqueued as a group`, lists: [GROUPS] },
   );

@@ -37,11 +37,11 @@ export function InsightsPage() {
   const tenant = useTenant();
   const compares = useSeesAll() && tenant === undefined;
   const by = compares && search.by === "tenant" ? ("tenant" as const) : ("type" as const);
-  const wanted = { tenant, job_type: search.job_type, by, ...wholeBounds(isSet(search) ? search : { last: "7d" }, useMinute()) };
+  const filters = { tenant, job_type: search.job_type, by, ...wholeBounds(isSet(search) ? search : { last: "7d" }, useMinute()) };
   const { data, error, refetch } = api.useQuery(
     "get",
     "/api/v1/insights",
-    { params: { query: wanted } },
+    { params: { query: filters } },
     { refetchInterval: MINUTE, placeholderData: keepPreviousData },
   );
   const setRange = (range: TimeRange): void => set(range);
@@ -52,7 +52,7 @@ export function InsightsPage() {
       actions={
         <>
           <TimeRangeFilter range={search} unset="Last 7 days" onChange={setRange} />
-          <a className={styles.export} href={exportAddress(wanted)} download>
+          <a className={styles.export} href={exportAddress(filters)} download>
             <Download size={14} aria-hidden /> Export as CSV
           </a>
         </>
@@ -179,8 +179,8 @@ function Loading() {
 }
 
 /** The same filters as a file. */
-function exportAddress(wanted: Record<string, string | undefined>): string {
+function exportAddress(filters: Record<string, string | undefined>): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(wanted)) if (value !== undefined) query.set(name, value);
+  for (const [name, value] of Object.entries(filters)) if (value !== undefined) query.set(name, value);
   return `/api/v1/insights/export?${query.toString()}`;
 }

@@ -19,14 +19,14 @@ interface BulkBarProps {
 }
 
 const ORDER: readonly BulkVerb[] = ["retry", "cancel", "discard", "delete"];
-const MOST_IDS = 1000;
+const MAX_IDS = 1000;
 
 /** What can be done to the chosen rows, or to all that match the filters. */
 export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: BulkBarProps) {
   const [everything, setEverything] = useState(false);
   const [verb, setVerb] = useState<BulkVerb | null>(null);
   const [askedAt, setAskedAt] = useState(0);
-  const picked = rows.filter((row) => chosen.has(row.id)).slice(0, MOST_IDS);
+  const picked = rows.filter((row) => chosen.has(row.id)).slice(0, MAX_IDS);
   const canChooseAll = hasMore && picked.length === rows.length && Object.keys(filters).length > 0;
   const all = everything && canChooseAll;
   const idsOf = (one: BulkVerb): string[] => picked.filter((row) => APPLIES_TO[one].includes(row.status)).map((row) => row.id);
@@ -64,6 +64,6 @@ export function BulkBar({ chosen, rows, filters, hasMore, onClear, onDone }: Bul
   );
 }
 
-function overlaps(statuses: readonly JobStatus[], wanted: readonly JobStatus[] | undefined): boolean {
-  return wanted === undefined || wanted.some((one) => statuses.includes(one));
+function overlaps(statuses: readonly JobStatus[], filter: readonly JobStatus[] | undefined): boolean {
+  return filter === undefined || filter.some((status) => statuses.includes(status));
 }

@@ -10,16 +10,16 @@ import { type Job, useJobVerb, verbsOf } from "./detail";
 
 interface JobActionsProps {
   job: Job;
-  onMade: (id: string) => void;
+  onCreated: (id: string) => void;
   onDeleted: () => void;
 }
 
 /** Retry or cancel as a button, the rest in a menu. */
-export function JobActions({ job, onMade, onDeleted }: JobActionsProps) {
+export function JobActions({ job, onCreated, onDeleted }: JobActionsProps) {
   const manages = useCan(MANAGERS);
   const makes = useCan(JOB_MAKERS);
   const [deleting, setDeleting] = useState(false);
-  const verb = useJobVerb(job, { onMade, onDeleted });
+  const verb = useJobVerb(job, { onCreated, onDeleted });
   const may = verbsOf(job);
   const retries = manages && may.includes("retry");
   const cancels = manages && may.includes("cancel");

@@ -7,7 +7,7 @@ import { cx, shortId } from "@/format/words";
 import type { ListedJob, SentencePart } from "./jobs";
 import styles from "./Jobs.module.css";
 
-const MOST_DOTS = 8;
+const MAX_DOTS = 8;
 
 export interface ColumnOptions {
   reasons: ReadonlyMap<string, readonly SentencePart[]>;
@@ -106,7 +106,7 @@ export function Progress({ progress }: { progress: Record<string, unknown> | nul
 export function Attempts({ job }: { job: Pick<ListedJob, "attempt_count" | "max_retries" | "status" | "lost_count"> }) {
   const allowed = Math.max(job.max_retries + 1, job.attempt_count);
   const title = `${job.attempt_count} of at most ${job.max_retries + 1} attempts${job.lost_count > 0 ? `, ${job.lost_count} lost with their worker` : ""}`;
-  if (allowed > MOST_DOTS) return <span title={title}>{`${job.attempt_count}/${job.max_retries + 1}`}</span>;
+  if (allowed > MAX_DOTS) return <span title={title}>{`${job.attempt_count}/${job.max_retries + 1}`}</span>;
   return (
     <span className={styles.dots} role="img" aria-label={title} title={title}>
       {Array.from({ length: allowed }, (_, index) => (

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { useState, type SyntheticEvent } from "react";
 import { api } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { ChoiceFilter, FilterChip, FilterMenu, TextFilter } from "@/components/FilterChips";
 import { StatusChip } from "@/components/StatusChip";
 import { useChosenInView } from "@/components/Tabs";
@@ -14,7 +15,6 @@ import { useTenant } from "@/session/tenant";
 import styles from "./Jobs.module.css";
 import { type JobsSearch, searchedFor, SOURCES, STATUSES, TEXT_FILTERS, type TextFilterName } from "./search";
 
-const MOST_TYPES = 200;
 const NAMES: Record<TextFilterName, string> = {
   job_type: "Type",
   correlation_id: "Correlation",
@@ -125,7 +125,7 @@ function SearchField({ onChange, onOpen }: { onChange: FilterProps["onChange"]; 
 
 function TypeFilter({ onSet }: { onSet: (type: string) => void }) {
   const [typed, setTyped] = useState("");
-  const { data } = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST_TYPES } } }, { staleTime: 60_000 });
+  const { data } = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, { staleTime: 60_000 });
   const keys = (data?.items ?? []).map((one) => one.key).filter((key) => key.toLowerCase().includes(typed.toLowerCase()));
   return (
     <FilterMenu label="Type">

@@ -26,7 +26,7 @@ export function JobPage() {
         one !== undefined && (
           <JobActions
             job={one}
-            onMade={(id) => void navigate({ to: "/jobs/$jobId", params: { jobId: id }, search: ({ tenant }) => ({ tenant }) })}
+            onCreated={(id) => void navigate({ to: "/jobs/$jobId", params: { jobId: id }, search: ({ tenant }) => ({ tenant }) })}
             onDeleted={() => void navigate({ to: "/jobs", search: ({ tenant }) => ({ tenant }) })}
           />
         )

@@ -33,7 +33,7 @@ export function JobPanel({ jobId, tab, onTab, onClose, onGoTo }: JobPanelProps) 
       }
       actions={
         <>
-          {job.data !== undefined && <JobActions job={job.data} onMade={onGoTo} onDeleted={onClose} />}
+          {job.data !== undefined && <JobActions job={job.data} onCreated={onGoTo} onDeleted={onClose} />}
           <Link
             to="/jobs/$jobId"
             params={{ jobId }}

@@ -112,7 +112,7 @@ export function JobsPage() {
       {search.new !== undefined && (
         <NewJobDialog
           onClose={() => void navigate({ search: (before) => ({ ...before, new: undefined }), replace: true })}
-          onMade={(id) => open(id)}
+          onCreated={(id) => open(id)}
         />
       )}
       {retried !== null && (

@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, TextArea } from "@/components/Form";
@@ -13,7 +14,6 @@ import { useTenant } from "@/session/tenant";
 import { TenantField } from "@/session/TenantField";
 import styles from "./Jobs.module.css";
 
-const MOST = 200;
 /** Runs are requested where workflows are. */
 const NOT_HERE = new Set(["ENGINE_RUN"]);
 const DEFAULT_TYPE = "EMAIL_SEND";
@@ -26,15 +26,15 @@ interface Options {
 }
 
 /** Enqueues one job; its form is made from what its type says about its input. */
-export function NewJobDialog({ onClose, onMade }: { onClose: () => void; onMade: (id: string) => void }) {
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, { refetchInterval: 5000 });
+export function NewJobDialog({ onClose, onCreated }: { onClose: () => void; onCreated: (id: string) => void }) {
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, { refetchInterval: 5000 });
   const known = (types.data?.items ?? []).filter((one) => !NOT_HERE.has(one.key));
   const [chosen, setChosen] = useState<string>();
   const type = known.find((one) => one.key === chosen) ?? known.find((one) => one.key === DEFAULT_TYPE) ?? known[0];
   return type === undefined ? (
     <NoTypes onClose={onClose} loaded={types.isSuccess} />
   ) : (
-    <JobForm key={type.key} type={type} types={known.map((one) => one.key)} onType={setChosen} onClose={onClose} onMade={onMade} />
+    <JobForm key={type.key} type={type} types={known.map((one) => one.key)} onType={setChosen} onClose={onClose} onCreated={onCreated} />
   );
 }
 
@@ -50,10 +50,10 @@ interface JobFormProps {
   types: string[];
   onType: (key: string) => void;
   onClose: () => void;
-  onMade: (id: string) => void;
+  onCreated: (id: string) => void;
 }
 
-function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
+function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
   const chosenTenant = useTenant();
   const [tenant, setTenant] = useState(chosenTenant);
   const needsTenant = useSeesAll();
@@ -74,10 +74,10 @@ function JobForm({ type, types, onType, onClose, onMade }: JobFormProps) {
       const { data } = await client.POST("/api/v1/jobs", { params: { query: { tenant } }, body });
       return Array.isArray(data) ? data[0] : data;
     },
-    onSuccess: (made) => {
-      if (made === undefined) return;
-      toast(made.deduplicated ? "An active job holds this dedupe key" : "The job is queued", {
-        action: { label: "Open", run: () => onMade(made.id) },
+    onSuccess: (job) => {
+      if (job === undefined) return;
+      toast(job.deduplicated ? "An active job holds this dedupe key" : "The job is queued", {
+        action: { label: "Open", run: () => onCreated(job.id) },
       });
       onClose();
     },

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { useToast } from "@/components/Toast";
 import { useLiveBatches } from "@/live/live";
 import { jobEvents } from "./jobs";
@@ -9,7 +10,6 @@ export type Job = Schemas["Job"];
 export type Attempt = Schemas["Attempt"];
 
 const PAUSE_MS = 700;
-const MOST_ATTEMPTS = 200;
 const ENDED: readonly string[] = ["succeeded", "failed", "dead_letter", "canceled"];
 
 /** A job with its attempts and the reason for its state, fetched again when events name it. */
@@ -17,7 +17,7 @@ export function useJob(jobId: string) {
   const path = { job_id: jobId };
   const job = api.useQuery("get", "/api/v1/jobs/{job_id}", { params: { path } });
   const active = job.data !== undefined && !ENDED.includes(job.data.status);
-  const attempts = api.useQuery("get", "/api/v1/jobs/{job_id}/attempts", { params: { path, query: { limit: MOST_ATTEMPTS } } });
+  const attempts = api.useQuery("get", "/api/v1/jobs/{job_id}/attempts", { params: { path, query: { limit: MAX_LISTED } } });
   // What holds a job may end without an event of its own.
   const reason = api.useQuery(
     "get",
@@ -66,7 +66,7 @@ export function verbsOf(job: Pick<Job, "status" | "cancel_requested_at" | "error
 }
 
 /** Does one of them, tells it, and fetches the job again. */
-export function useJobVerb(job: Job, { onMade, onDeleted }: { onMade: (id: string) => void; onDeleted: () => void }) {
+export function useJobVerb(job: Job, { onCreated, onDeleted }: { onCreated: (id: string) => void; onDeleted: () => void }) {
   const queries = useQueryClient();
   const toast = useToast();
   return useMutation({
@@ -80,7 +80,7 @@ export function useJobVerb(job: Job, { onMade, onDeleted }: { onMade: (id: strin
         toast(data?.verdict === "requested" ? "Its worker was asked to stop it" : "The job is canceled");
       } else if (verb === "again") {
         const { data } = await client.POST("/api/v1/jobs/{job_id}/enqueue-again", { params });
-        if (data !== undefined) toast("A new job like it is queued", { action: { label: "Open", run: () => onMade(data.id) } });
+        if (data !== undefined) toast("A new job like it is queued", { action: { label: "Open", run: () => onCreated(data.id) } });
       } else {
         await client.DELETE("/api/v1/jobs/{job_id}", { params });
         toast("The job is deleted");

@@ -13,11 +13,11 @@ export type JobPageOfList = { items: ListedJob[]; next_cursor: string | null };
 type Pages = InfiniteData<JobPageOfList, string | null>;
 
 const PAGE = 50;
-/** What a page of the API did not find in so many jobs, the next page looks for; more than this only when asked to. */
-const MOST_EMPTY = 8;
+/** How many empty pages of the API are passed over by themselves; a button searches further. */
+const MAX_EMPTY_PAGES = 8;
 /** Between two looks at what is new. */
 const PEEK_MS = 2000;
-const MOST_EXPLAINED = 100;
+const MAX_EXPLAINED = 100;
 
 /** A page with some rows: over a long history, pages of a rare value are empty and still have a successor. */
 async function readPage(
@@ -28,7 +28,7 @@ async function readPage(
   signal?: AbortSignal,
 ): Promise<JobPageOfList> {
   let page: JobPageOfList = { items: [], next_cursor: cursor };
-  for (let tries = 0; tries < MOST_EMPTY; tries += 1) {
+  for (let tries = 0; tries < MAX_EMPTY_PAGES; tries += 1) {
     const query = {
       ...filtersAt(filters, serverNow()),
       tenant,
@@ -148,7 +148,7 @@ export function changedBy(job: ListedJob, event: JobEvent | undefined): ListedJo
 export function useReasons(rows: readonly ListedJob[] | undefined): ReadonlyMap<string, readonly SentencePart[]> {
   const tenant = useTenant();
   const ids = (rows ?? []).filter((row) => row.status === "queued" || row.status === "waiting").map((row) => row.id);
-  const asked = ids.slice(0, MOST_EXPLAINED).sort();
+  const asked = ids.slice(0, MAX_EXPLAINED).sort();
   const { data } = api.useQuery(
     "get",
     "/api/v1/jobs/explain",

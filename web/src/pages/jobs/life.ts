@@ -12,7 +12,7 @@ export interface LifePart {
   ms: number;
 }
 
-const MOST_ATTEMPTS = 20;
+const MAX_ATTEMPTS = 20;
 const TONES: Record<string, Tone> = {
   succeeded: "succeeded",
   failed: "failed",
@@ -33,7 +33,7 @@ const MARKS: Record<string, string> = {
 /** The parts of a job's life: waits and attempts, from its creation to its end or to now. */
 export function lifeOf(job: LifeJob, attempts: readonly LifeAttempt[], now: number): { parts: LifePart[]; leftOut: number; total: number } {
   const created = Date.parse(job.queued_at);
-  const drawn = attempts.slice(-MOST_ATTEMPTS).filter((one) => one.started_at !== null);
+  const drawn = attempts.slice(-MAX_ATTEMPTS).filter((one) => one.started_at !== null);
   const leftOut = attempts.length - drawn.length;
   const parts: LifePart[] = [];
   let at = leftOut > 0 ? Date.parse(drawn[0]?.started_at ?? job.queued_at) : created;

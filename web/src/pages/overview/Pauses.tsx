@@ -8,7 +8,7 @@ import { ResumeDialog } from "@/pauses/PauseDialog";
 import { nameOf, type Pause, useMayResume, usePauses } from "@/pauses/pauses";
 import styles from "./Overview.module.css";
 
-const MOST_SHOWN = 5;
+const MAX_SHOWN = 5;
 
 /** What is paused, a line each, with the button that resumes it. Nothing is shown while nothing is paused. */
 export function Pauses() {
@@ -19,7 +19,7 @@ export function Pauses() {
   return (
     <Section title="Paused">
       <ul className={styles.rows}>
-        {pauses.slice(0, MOST_SHOWN).map((pause) => (
+        {pauses.slice(0, MAX_SHOWN).map((pause) => (
           <li key={pause.id} className={styles.row}>
             <CirclePause size={14} className={styles.alert} aria-hidden />
             <span className={styles.text}>
@@ -33,7 +33,7 @@ export function Pauses() {
           </li>
         ))}
       </ul>
-      {pauses.length > MOST_SHOWN && (
+      {pauses.length > MAX_SHOWN && (
         <Link to="/pauses" search={({ tenant }) => ({ tenant })} className={styles.go}>
           All {pauses.length} pauses
         </Link>

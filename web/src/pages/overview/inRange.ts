@@ -5,7 +5,7 @@ import { type Bounds, stepOf } from "@/components/timeRange";
 import { useTenant } from "@/session/tenant";
 import { useTenantSlugs } from "@/session/tenantSlugs";
 
-const MOST_FAILURES = 10;
+const MAX_FAILURES = 10;
 
 /** The busiest job types of a part of the time, with what happened to each in it; undefined until they are known. */
 export function useTypesInRange(bounds: Bounds): Schemas["TypeSeries"][] | undefined {
@@ -23,7 +23,7 @@ export function useFailuresInRange({ start, end }: Bounds): Schemas["FailedJob"]
     order: "ended" as const,
     finished_after: start,
     finished_before: end,
-    limit: MOST_FAILURES,
+    limit: MAX_FAILURES,
   };
   const { data } = useQuery({
     queryKey: ["failures in range", query],

@@ -186,9 +186,9 @@ function Side({ title, step }: { title: string; step: Step | undefined }) {
   );
 }
 
-const LONGEST = 200;
+const MAX_CHARACTERS = 200;
 
 function shown(value: unknown): string {
   const text = value === undefined ? "not there" : JSON.stringify(value);
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text;
 }

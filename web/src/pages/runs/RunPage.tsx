@@ -40,7 +40,7 @@ export function RunPage() {
 
 function Known({ run }: { run: Run }) {
   const narrow = useNarrow();
-  const { tab: wanted, step, with: other } = useSearch({ from: "/runs/$runId" });
+  const { tab: chosen, step, with: other } = useSearch({ from: "/runs/$runId" });
   const navigate = useNavigate({ from: "/runs/$runId" });
   const { known, first } = useWholeRuns([run.id]);
   const steps = known.get(run.id)?.steps ?? [];
@@ -48,7 +48,7 @@ function Known({ run }: { run: Run }) {
   const set = (changes: RunSearch): void => void navigate({ search: (before) => ({ ...before, ...changes }), replace: true });
   const onSelect = (id: string | undefined): void => set({ step: id });
   // On a phone the list comes first, and the graph has a tab of its own.
-  const tab = wanted === undefined || (wanted === "events" && !narrow) ? (narrow ? "events" : "graph") : wanted;
+  const tab = chosen === undefined || (chosen === "events" && !narrow) ? (narrow ? "events" : "graph") : chosen;
   const both: Tab<RunTab>[] = narrow
     ? [
         { key: "events", label: "Events", content: () => <RunGraph run={run} selected={step} onSelect={onSelect} show="events" /> },

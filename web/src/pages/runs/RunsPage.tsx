@@ -133,7 +133,7 @@ export function RunsPage() {
   );
 }
 
-/** When a run that waits goes on by itself; where one that was started by another came from. */
+/** When a waiting run resumes; for a run that another run started, its parent. */
 function Next({ run }: { run: Run }) {
   if (run.status === "waiting" && run.approval_expires_at != null) {
     return (

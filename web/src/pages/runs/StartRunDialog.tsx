@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, Select } from "@/components/Form";
@@ -12,7 +13,6 @@ import { TenantField } from "@/session/TenantField";
 
 type Workflow = Schemas["Workflow"];
 
-const MOST = 200;
 /** A worker that starts meanwhile publishes its workflows. */
 const EMPTY_MS = 2000;
 
@@ -30,7 +30,7 @@ export function StartRunDialog({ first, onClose, onStarted }: StartRunDialogProp
   const { data, isSuccess } = api.useQuery(
     "get",
     "/api/v1/workflows",
-    { params: { query: { tenant, limit: MOST } } },
+    { params: { query: { tenant, limit: MAX_LISTED } } },
     { refetchInterval: (query) => (query.state.data?.items.length === 0 ? EMPTY_MS : false) },
   );
   const known = newest(data?.items ?? []);

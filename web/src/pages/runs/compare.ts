@@ -8,7 +8,7 @@ export interface Difference {
   right: unknown;
 }
 
-/** Where two JSON values differ, in the order of the first; at most so many. */
+/** Where two JSON values differ, in the order of the first, up to a maximum. */
 export function differences(left: unknown, right: unknown, most = 100): Difference[] {
   const found: Difference[] = [];
   const walk = (one: unknown, other: unknown, path: string): void => {

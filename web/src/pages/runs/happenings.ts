@@ -15,7 +15,7 @@ export interface Happening {
   words: string;
 }
 
-/** These are recorded once they have ended; the others when they begin to wait, too. */
+/** Steps of these kinds are recorded when they end; steps of all other kinds also when they begin to wait. */
 const AT_ONCE = new Set(["step", "value", "undo", "failure"]);
 
 /** All that happened in a run and its open sub-runs, in the order of time. */

@@ -20,7 +20,7 @@ export interface RunPicture extends Graph {
   steps: ReadonlyMap<string, ShownStep>;
 }
 
-/** Up to so many branches are drawn beside each other; more are folded. */
+/** The maximum number of branches drawn beside each other; more are folded. */
 const BESIDE = 4;
 /** How the ids of folded loops, and of what was done side by side, begin. */
 const LOOP = "^loop ";
@@ -134,7 +134,7 @@ class Drawing {
     return this.add({ ...node, inner }, from);
   }
 
-  /** Keep a step for the page, with the node that shows it: its own, unless another one hides it. */
+  /** Keep a step for the page, with the node that shows it: its own, unless another node hides it. */
   private note(step: ListedStep, node: string | undefined, label = step.name, within = this.within): string {
     const id = `${this.prefix}${step.key}`;
     // A round or an item has the name of its group and a number.

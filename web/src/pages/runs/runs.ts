@@ -155,7 +155,7 @@ export function useRunVerb(runId: string) {
       const params = { path: { run_id: runId }, query: { tenant } };
       if (verb === "retry") {
         await client.POST("/api/v1/runs/{run_id}/retry", { params });
-        return "The run goes on after its last recorded step";
+        return "The run resumes after its last recorded step";
       }
       const { data } = await client.POST("/api/v1/runs/{run_id}/cancel", { params });
       return DONE[data?.verdict ?? ""] ?? "The run is canceled";

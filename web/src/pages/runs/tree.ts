@@ -7,10 +7,10 @@ export type Item =
   | { type: "parallel"; id: string; name: string; branches: Item[][] }
   | { type: "loop"; id: string; name: string; rounds: Item[][] };
 
-/** From so many rounds on it is a loop. */
+/** The minimum number of rounds of a loop. */
 const LOOP = 3;
 /** So many steps are a round at most. */
-const LONGEST_ROUND = 6;
+const MAX_ROUND_SIZE = 6;
 const BRANCH = /^(?<parent>(?:.*\/)?)(?<name>[^/]+)\[(?<key>[^\]]*)\]\/$/;
 
 /** Where a failed run is undone. */
@@ -82,7 +82,7 @@ export function loopsOf(items: readonly Item[]): Item[] {
 
 /** The shortest round that begins here and comes again, and how often it does. */
 function roundsAt(shapes: readonly string[], from: number): [size: number, rounds: number] {
-  for (let size = 1; size <= LONGEST_ROUND; size++) {
+  for (let size = 1; size <= MAX_ROUND_SIZE; size++) {
     let rounds = 1;
     while (
       Array.from({ length: size }, (_, at) => shapes[from + rounds * size + at]).every(

@@ -35,7 +35,7 @@ export function FireDialog({ trigger, onClose }: { trigger: Trigger; onClose: ()
     <ConfirmDialog
       onClose={onClose}
       title={`Fire ${trigger.label} now?`}
-      description={`The ${kind} ${name} starts immediately. ${trigger.trigger_type === "schedule" ? "The schedule goes on as before." : "No event is stored."}`}
+      description={`The ${kind} ${name} starts immediately. ${trigger.trigger_type === "schedule" ? "The schedule stays as it is." : "No event is stored."}`}
       action="Fire now"
       busy={fire.isPending}
       error={fire.error}

@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useId, useState } from "react";
 import { api, client } from "@/api/client";
+import { MAX_LISTED } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, TextArea } from "@/components/Form";
@@ -212,7 +213,7 @@ const KINDS = { job_type: "job", definition_key: "command", workflow: "workflow"
 function TargetFields({ draft, set, reasonOf }: FieldsProps) {
   const names = useId();
   const tenant = useTenant();
-  const query = { tenant, limit: 200 };
+  const query = { tenant, limit: MAX_LISTED };
   const types = api
     .useQuery("get", "/api/v1/job-types", { params: { query } }, { enabled: draft.kind === "job_type" })
     .data?.items.map((one) => one.key);

@@ -114,18 +114,18 @@ export function InboundHooks() {
 function NewHook({ onClose }: { onClose: () => void }) {
   const tenant = useTenant();
   const { values, field } = useFields({ event_name: "", description: "" });
-  const [made, setMade] = useState<Schemas["CreatedInboundHook"] | null>(null);
+  const [created, setCreated] = useState<Schemas["CreatedInboundHook"] | null>(null);
   const add = useChange(
     async () => {
       const { data } = await client.POST(LIST, { params: { query: { tenant } }, body: values });
-      setMade(data ?? null);
+      setCreated(data ?? null);
     },
     { done: () => "The inbound hook is added", lists: [LIST] },
   );
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <SecretDialog secret={made.secret} title="Copy the secret now" onClose={onClose}>
-        <Command text={`${window.location.origin}${made.path}`} />
+      <SecretDialog secret={created.secret} title="Copy the secret now" onClose={onClose}>
+        <Command text={`${window.location.origin}${created.path}`} />
       </SecretDialog>
     );
   }

@@ -57,7 +57,7 @@ export function TokensTab() {
     },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
     { key: "by", header: "Made by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
-    { key: "made", header: "Created", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
+    { key: "created", header: "Created", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "used",
       header: "Last used",
@@ -124,7 +124,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const { values, field } = useFields({ subject: "", expires_at: "" });
   const { subject, expires_at: days } = values;
   const [role, setRole] = useState<Role>("enqueuer");
-  const [made, setMade] = useState<Schemas["CreatedToken"] | null>(null);
+  const [created, setCreated] = useState<Schemas["CreatedToken"] | null>(null);
   const add = useChange(
     async () => {
       const expires_at = days === "" ? null : new Date(serverNow() + Number(days) * 86_400_000).toISOString();
@@ -132,13 +132,13 @@ function NewToken({ onClose }: { onClose: () => void }) {
         params: { query: { tenant } },
         body: { subject, role, scopes: {}, expires_at },
       });
-      setMade(data ?? null);
+      setCreated(data ?? null);
     },
     { done: () => "The token is created", lists: [LIST] },
   );
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <SecretDialog secret={made.token} title="Copy the token now" onClose={onClose}>
+      <SecretDialog secret={created.token} title="Copy the token now" onClose={onClose}>
         <p>Atlas keeps only its hash.</p>
       </SecretDialog>
     );

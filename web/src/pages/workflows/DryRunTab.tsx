@@ -158,7 +158,7 @@ function Suppose({ step, text, onChange }: { step: DryStep; text: string; onChan
   return (
     <Field
       label={`Suppose ${step.id} returns`}
-      hint="JSON; the next dry run goes on with it"
+      hint="JSON; the next dry run continues with it"
       error={wrong ? "Not valid JSON yet." : undefined}
     >
       {(control) => (

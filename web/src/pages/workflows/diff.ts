@@ -13,7 +13,7 @@ export interface Fold {
 }
 
 /** More changes than this are shown as everything removed and everything added. */
-const MOST_CHANGES = 600;
+const MAX_CHANGES = 600;
 const CONTEXT = 3;
 
 /** The differences between two texts, line by line: as few lines as possible are removed and added (Myers). */
@@ -66,7 +66,7 @@ function changes(a: readonly string[], b: readonly string[]): DiffLine[] {
 function walk(a: readonly string[], b: readonly string[]): Map<number, number>[] | null {
   const trace: Map<number, number>[] = [];
   const reached = new Map<number, number>([[1, 0]]);
-  for (let d = 0; d <= Math.min(a.length + b.length, MOST_CHANGES); d++) {
+  for (let d = 0; d <= Math.min(a.length + b.length, MAX_CHANGES); d++) {
     trace.push(new Map(reached));
     for (let k = -d; k <= d; k += 2) {
       const down = k === -d || (k !== d && (reached.get(k - 1) ?? -1) < (reached.get(k + 1) ?? -1));

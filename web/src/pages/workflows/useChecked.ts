@@ -41,7 +41,7 @@ export function useChecked(text: string, refused: readonly FieldReason[]): Check
     enabled: document !== null && read.mistakes.length === 0,
     gcTime: 30_000,
     staleTime: Infinity,
-    // Another check of the same person goes on.
+    // Another check of the same person is still running.
     retry: (count, error) => count < 5 && isStatus(error, 429),
     retryDelay: 1000,
   });

@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { api, type Schemas } from "@/api/client";
-import { useList } from "@/api/pages";
+import { MAX_LISTED, useList } from "@/api/pages";
 import { useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import type { Knowledge, Known, Schema } from "./editor/known";
@@ -10,7 +10,6 @@ export type Workflow = Schemas["Workflow"];
 export type RunCounts = Schemas["RunCounts"];
 
 const PAGE = 50;
-const MOST = 200;
 /** Others publish too: the lists are read again after so long. */
 const EVERY_MS = 30_000;
 const STEADY = { staleTime: 300_000 };
@@ -66,8 +65,13 @@ export function useFieldOrder(): FieldOrder {
 /** What the editor's completion knows. */
 export function useKnowledge(): Knowledge {
   const schema = api.useQuery("get", "/api/v1/workflow-schema", {}, STEADY).data;
-  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MOST } } }, STEADY).data;
-  const workflows = api.useQuery("get", "/api/v1/workflows", { params: { query: { limit: MOST, tenant: useTenant() } } }, STEADY).data;
+  const types = api.useQuery("get", "/api/v1/job-types", { params: { query: { limit: MAX_LISTED } } }, STEADY).data;
+  const workflows = api.useQuery(
+    "get",
+    "/api/v1/workflows",
+    { params: { query: { limit: MAX_LISTED, tenant: useTenant() } } },
+    STEADY,
+  ).data;
   return useMemo(
     () => ({
       schema: schema?.document_schema ?? {},

@@ -150,7 +150,7 @@ function extensionsOf(label: string, on: Listeners): Extension {
   ];
 }
 
-/** A second brace within a text opens a template: it is closed at once, with the cursor inside. */
+/** A second brace within a text opens a template: it is closed immediately, with the cursor inside. */
 function closeTemplate(view: EditorView, from: number, to: number, text: string): boolean {
   const { doc } = view.state;
   const isSecond = text === "{" && doc.sliceString(from - 1, from) === "{" && doc.sliceString(to, to + 1) !== "}";

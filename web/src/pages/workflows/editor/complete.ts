@@ -180,9 +180,9 @@ function values(path: Path, range: Range, typed: string, known: Knowledge, draft
 
 /** Those that fit what was typed, first those that begin with it. */
 function matching(choices: Choice[], typed: string, range: Range): Choices | null {
-  const wanted = typed.toLowerCase();
-  const fitting = choices.filter((one) => one.label.toLowerCase().includes(wanted));
-  const begins = (one: Choice): boolean => one.label.toLowerCase().startsWith(wanted);
-  const sorted = [...fitting.filter(begins), ...fitting.filter((one) => !begins(one))];
+  const text = typed.toLowerCase();
+  const fitting = choices.filter((choice) => choice.label.toLowerCase().includes(text));
+  const begins = (choice: Choice): boolean => choice.label.toLowerCase().startsWith(text);
+  const sorted = [...fitting.filter(begins), ...fitting.filter((choice) => !begins(choice))];
   return sorted.length === 0 ? null : { ...range, choices: sorted };
 }
