@@ -77,41 +77,73 @@ class PooledDatabases(TestDatabases):
                     os.environ["ATLAS_LISTEN_DATABASE_URL"] = before
 
 
+class PgBouncer:
+    """A PgBouncer that leads to the server of `url`. It may be killed, and starts again at the same address."""
+
+    def __init__(self, url: str, folder: Path, *, mode: str, sessions: int, more: str = "") -> None:
+        assert PROGRAM is not None
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        self._listen = free_port()
+        self._configuration = folder / "pgbouncer.ini"
+        user = parts.username or "postgres"
+        host, port = str(query.get("host", [parts.hostname])[0]), query.get("port", [parts.port or 5432])[0]
+        values = {"host": host, "port": port, "user": user, "listen": self._listen, "mode": mode, "sessions": sessions}
+        self._configuration.write_text(CONFIGURATION.format(**values) + more)
+        # It refuses to run as root, and the socket is open to the server's own user.
+        owner = os.stat(host) if host.startswith("/") and os.getuid() == 0 else None
+        self._as_owner = (
+            ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if owner else []
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+        # Without a database.
+        self.address = f"postgresql://{user}@127.0.0.1:{self._listen}"
+
+    def start(self) -> None:
+        """Start it, and wait until it listens."""
+        assert PROGRAM is not None
+        with self._configuration.open() as readable:
+            os.set_inheritable(readable.fileno(), True)
+            command = [*self._as_owner, PROGRAM, "-q", f"/dev/fd/{readable.fileno()}"]
+            self._process = subprocess.Popen(command, pass_fds=[readable.fileno()])
+        _until_open(self._listen)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+def pooler_of(url: str, folder: Path, *, mode: str) -> PgBouncer:
+    """A PgBouncer that leads to this database."""
+    # In session mode each connection holds a session of its own.
+    sessions = 4 if mode == "transaction" else 40
+    return PgBouncer(direct_url(url), folder, mode=mode, sessions=sessions)
+
+
 @asynccontextmanager
 async def pgbouncer(url: str, folder: Path, *, mode: str) -> AsyncIterator[str]:
     """The address of a PgBouncer that leads to this database."""
-    # In session mode each connection holds a session of its own.
-    sessions = 4 if mode == "transaction" else 40
-    with running_pgbouncer(direct_url(url), folder, mode=mode, sessions=sessions) as address:
+    with running(pooler_of(url, folder, mode=mode)) as address:
         yield f"{address}{urlsplit(url).path}"
 
 
 @contextmanager
 def running_pgbouncer(url: str, folder: Path, *, mode: str, sessions: int, more: str = "") -> Iterator[str]:
     """The address of a PgBouncer that leads to the server of `url`, without a database."""
-    assert PROGRAM is not None
-    parts = urlsplit(url)
-    query = parse_qs(parts.query)
-    listen = free_port()
-    configuration = folder / "pgbouncer.ini"
-    user = parts.username or "postgres"
-    host, port = str(query.get("host", [parts.hostname])[0]), query.get("port", [parts.port or 5432])[0]
-    values = {"host": host, "port": port, "user": user, "listen": listen, "mode": mode, "sessions": sessions}
-    configuration.write_text(CONFIGURATION.format(**values) + more)
-    # It refuses to run as root, and the socket is open to the server's own user.
-    owner = os.stat(host) if host.startswith("/") else None
-    as_owner = ["setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups"] if owner else []
-    command = as_owner if os.getuid() == 0 else []
-    with configuration.open() as readable:
-        os.set_inheritable(readable.fileno(), True)
-        path = f"/dev/fd/{readable.fileno()}"
-        process = subprocess.Popen([*command, PROGRAM, "-q", path], pass_fds=[readable.fileno()])
+    with running(PgBouncer(url, folder, mode=mode, sessions=sessions, more=more)) as address:
+        yield address
+
+
+@contextmanager
+def running(pooler: PgBouncer) -> Iterator[str]:
+    """Its address, without a database."""
+    pooler.start()
     try:
-        _until_open(listen)
-        yield f"postgresql://{user}@127.0.0.1:{listen}"
+        yield pooler.address
     finally:
-        process.kill()
-        process.wait()
+        pooler.kill()
 
 
 def _until_open(port: int) -> None:

@@ -24,22 +24,48 @@ class Capability:
     give: Callable[[Any], Awaitable[None]]
     laws: tuple[Law, ...] = ()
     beside: Beside | None = None
-    # It needs a scheduler beside the workers, and is part of storms alone.
-    is_scheduled: bool = False
+    # The job types of its handlers.
+    types: tuple[str, ...] = ()
+    # A query: whether everything that follows from its work exists. It is done when all jobs have finished then.
+    done: str = "select true"
+    # It needs a scheduler or an API beside the workers, and is part of storms alone.
+    needs_installation: bool = False
+
+
+def runs_of(count: int, *workflows: str) -> str:
+    """A query: whether these workflows have so many runs."""
+    names = ", ".join(f"'{workflow}'" for workflow in workflows)
+    return f"select count(*) = {count} from atlas.jobs where input::jsonb->>'workflow' in ({names})"
+
+
+def all_done(capabilities: Sequence[Capability]) -> str:
+    """A query: whether all jobs have finished, and none will follow."""
+    conditions = " and ".join(f"({capability.done})" for capability in capabilities)
+    return f"select not exists (select from atlas.jobs where status in ('queued', 'running')) and {conditions}"
+
+
+def types_of(capabilities: Sequence[Capability]) -> str:
+    """The job types that a worker of these capabilities serves."""
+    return ",".join(dict.fromkeys(name for capability in capabilities for name in capability.types))
 
 
 class Marked:
-    """A handler's start and end in the effect log."""
+    """The start and end of a handler in the effect log, for each job that it is called for."""
 
-    def __init__(self, ctx: JobContext, kind: str, key: str = "") -> None:
-        self._facts: dict[str, Any] = {"kind": kind, "job_id": str(ctx.job_id), "attempt": ctx.attempt, "key": key}
+    def __init__(self, kind: str, *contexts: JobContext, key: str = "") -> None:
+        self._facts: list[dict[str, Any]] = [
+            {"kind": kind, "job_id": str(ctx.job_id), "attempt": ctx.attempt, "key": key} for ctx in contexts
+        ]
 
     async def __aenter__(self) -> None:
-        note("start", at=started_at(), **self._facts)
+        at = started_at()
+        for facts in self._facts:
+            note("start", at=at, **facts)
         await asyncio.sleep(0.01)
 
     async def __aexit__(self, *_: object) -> None:
-        note("end", **self._facts)
+        for facts in self._facts:
+            note("end", **facts)
 
 
 @asynccontextmanager

@@ -88,7 +88,9 @@ async def give_nothing(conn: Any) -> None:
     """The deliveries are made when there is a server for them."""
 
 
-WEBHOOKS = Capability("webhooks", give_nothing, (each_is_delivered,), beside=receive, is_scheduled=True)
+WEBHOOKS = Capability(
+    "webhooks", give_nothing, (each_is_delivered,), receive, types=("HTTP_CALL",), needs_installation=True
+)
 DELIVERIES = (
     Program(
         "webhooks",

@@ -10,10 +10,11 @@ from typing import Any
 
 from atlas.db.pool import connect
 from atlas.engine.jobs.gate import switch, wait_until_closed
+from atlas.engine.jobs.pauses import pause, resume, wait_until_paused
 from tests.faults.effects import note
 from tests.faults.program import EXPIRE_WORKERS
 from tests.faults.steering import TRY_AGAIN
-from tests.faults.storm import LIBRARIES, Service, Storm, note_kill
+from tests.faults.storm import LIBRARIES, PGBOUNCER, Service, Storm, note_kill, restart_programs
 from tests.faults.storm_server import why_no_disk
 from tests.support import DANA, NO_SPACE
 
@@ -43,6 +44,14 @@ async def freeze_program(storm: Storm) -> None:
     await storm.query(EXPIRE_WORKERS)
     await asyncio.sleep(FROZEN_SECONDS)
     service.send(signal.SIGCONT)
+
+
+async def kill_pooler(storm: Storm) -> None:
+    """kill -9 of a PgBouncer, which is started again."""
+    pooler = storm.dice.choice(storm.poolers)
+    pooler.kill()
+    await asyncio.sleep(storm.dice.uniform(0, 2))
+    pooler.start()
 
 
 async def crash(storm: Storm) -> None:
@@ -111,6 +120,18 @@ async def go_offline(storm: Storm) -> None:
     await conn.close()
 
 
+async def pause_type(storm: Storm) -> None:
+    """A job type is paused for some time: none of its jobs starts."""
+    conn = await storm.connect()
+    paused = await pause(conn, "type", "fault.effect", actor=DANA)
+    await wait_until_paused(conn, paused)
+    note("pause returned", path=storm.effects, kind="fault.effect")
+    await asyncio.sleep(FROZEN_SECONDS)
+    note("resume asked for", path=storm.effects, kind="fault.effect")
+    await resume(conn, paused.id, actor=DANA)
+    await conn.close()
+
+
 async def jump_clock(storm: Storm) -> None:
     """The clock of one worker's machine jumps by an hour, and back."""
     _set_clock(storm, storm.dice.choice((f"+{HOUR}", f"-{HOUR}")))
@@ -121,6 +142,8 @@ async def jump_clock(storm: Storm) -> None:
 DISASTERS: dict[str, Callable[[Storm], Awaitable[None]]] = {
     "kill": kill_program,
     "freeze": freeze_program,
+    "restart": restart_programs,
+    "killed pooler": kill_pooler,
     "crash": crash,
     "failover": fail_over,
     "frozen server": freeze_server,
@@ -129,6 +152,7 @@ DISASTERS: dict[str, Callable[[Storm], Awaitable[None]]] = {
     "full disk": fill_disk,
     "refused writes": refuse_writes,
     "offline": go_offline,
+    "pause": pause_type,
     "clock": jump_clock,
 }
 
@@ -137,6 +161,8 @@ def why_not(name: str) -> str | None:
     """Why this machine cannot do it; None: it can."""
     if name == "clock" and not any(Path(path).exists() for path in LIBRARIES):
         return "libfaketime is not installed"
+    if name == "killed pooler" and PGBOUNCER is None:
+        return "PgBouncer is not installed"
     return why_no_disk() if name == "full disk" else None
 
 

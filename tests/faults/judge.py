@@ -48,7 +48,7 @@ Law = Callable[[Evidence], Awaitable[list[str]]]
 
 async def judge(evidence: Evidence, laws: tuple[Law, ...]) -> list[str]:
     """Everything that was broken. The general laws hold for all programs."""
-    general: tuple[Law, ...] = (one_outcome, again_for_a_cause, nothing_starts_offline, audit_is_whole)
+    general = (one_outcome, again_for_a_cause, nothing_starts_offline, nothing_starts_paused, audit_is_whole)
     return [broken for law in (*general, *laws) for broken in await law(evidence)]
 
 
@@ -95,6 +95,20 @@ async def nothing_starts_offline(evidence: Evidence) -> list[str]:
         for effect in evidence.effects
         if effect.what == "start" and since < effect.at < until
     ]
+
+
+async def nothing_starts_paused(evidence: Evidence) -> list[str]:
+    """Between the return of a pause of a job type and its end no job of the type starts."""
+    broken, paused = [], dict[str, float]()
+    for effect in sorted(evidence.effects, key=lambda one: one.at):
+        if effect.what == "pause returned":
+            paused[effect.kind] = effect.at
+        elif effect.what == "resume asked for":
+            paused.pop(effect.kind, None)
+        elif effect.what == "start" and effect.kind in paused:
+            late = effect.at - paused[effect.kind]
+            broken.append(f"job {effect.job_id} ({effect.kind}) started {late:.3f} s after the pause of its type")
+    return broken
 
 
 async def audit_is_whole(evidence: Evidence) -> list[str]:

@@ -4,7 +4,6 @@ An entry brings its handlers, the work that is given to them, and the laws that 
 application of the worker too: it is imported there for its handlers.
 """
 
-from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -14,19 +13,17 @@ from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.type_catalog import publish_types
 from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
-from atlas.engine.workflows.intents import request_workflow
-from atlas.engine.workflows.registry import workflow
-from atlas.engine.workflows.run_context import Run
 from tests.engine.triggers.given import given_schedule
 from tests.faults.capability import Capability, Marked
+from tests.faults.clients import CLIENTS
 from tests.faults.deliveries import WEBHOOKS
-from tests.faults.effects import note
-from tests.faults.judge import Evidence, overlaps
-from tests.faults.money import MONEY, MONEY_TYPES
-from tests.faults.steering import STEERED_TYPES, STEERING
+from tests.faults.flows import FLOWS
+from tests.faults.judge import Evidence
+from tests.faults.limits import LIMITS
+from tests.faults.money import MONEY
+from tests.faults.operations import OPERATIONS
+from tests.faults.steering import STEERING
 from tests.support import DANA, given_tenant, publish
 
 # Jobs of several tenants.
@@ -35,11 +32,12 @@ from tests.support import DANA, given_tenant, publish
 @job("fault.effect")
 async def effect(input: dict[str, Any], ctx: JobContext) -> None:
     """Does its work at the first attempt."""
-    async with Marked(ctx, "fault.effect"):
+    async with Marked("fault.effect", ctx):
         pass
 
 
 async def give_jobs(conn: Any) -> None:
+    await publish(conn, "fault.effect")
     tenants = [SYSTEM_TENANT, await given_tenant(conn, "acme"), await given_tenant(conn, "globex")]
     jobs = [NewJob("fault.effect", {"n": n}, tenant) for n, tenant in enumerate(tenants * 2)]
     await enqueue_many(conn, jobs, actor=DANA)
@@ -48,11 +46,11 @@ async def give_jobs(conn: Any) -> None:
 async def nothing_is_lost(evidence: Evidence) -> list[str]:
     """Every job has succeeded, and each that has succeeded has had its effect."""
     rows = await evidence.conn.fetch(
-        "select id::text, job_type, status::text from atlas.jobs where job_type like 'fault.%'"
+        "select id::text, job_type, status::text, attempt_count, error::text from atlas.jobs where job_type like 'fault.%'"
     )
     ended = {effect.job_id for effect in evidence.effects if effect.what == "end"}
     broken = [
-        f"job {row['id']} ({row['job_type']}) is {row['status']}"
+        f"job {row['id']} ({row['job_type']}) is {row['status']} at attempt {row['attempt_count']}: {row['error']}"
         for row in rows
         if row["status"] != "succeeded" and row["job_type"] != "fault.expired"
     ]
@@ -69,7 +67,7 @@ async def nothing_is_lost(evidence: Evidence) -> list[str]:
 @job("fault.flaky", max_retries=3, retry={"base": 0, "factor": 1, "jitter": 0})
 async def flaky(input: dict[str, Any], ctx: JobContext) -> None:
     """Fails at its first attempt."""
-    async with Marked(ctx, "fault.flaky"):
+    async with Marked("fault.flaky", ctx):
         if ctx.attempt == 1:
             raise ValueError("not yet")
 
@@ -78,27 +76,18 @@ async def give_flaky(conn: Any) -> None:
     await enqueue_many(conn, [NewJob("fault.flaky", {"n": n}) for n in range(2)], actor=DANA)
 
 
-# A limit by key.
+# Several jobs in one call.
 
 
-@job("fault.keyed", concurrency=1, concurrency_key="{{ input.customer }}")
-async def keyed(input: dict[str, Any], ctx: JobContext) -> None:
-    """One after the other for each customer."""
-    async with Marked(ctx, "fault.keyed", input["customer"]):
+@job("fault.batched", batch_size=3, max_retries=5, retry={"base": 0, "factor": 1, "jitter": 0})
+async def batched(inputs: list[dict[str, Any]], contexts: list[JobContext]) -> None:
+    """Takes up to three jobs together."""
+    async with Marked("fault.batched", *contexts):
         pass
 
 
-async def give_keyed(conn: Any) -> None:
-    # Jobs that were enqueued before their type had a key are not held by it.
-    await publish_types(conn, [registered()["fault.keyed"]])
-    jobs = [NewJob("fault.keyed", {"customer": customer}) for customer in "abab"]
-    await enqueue_many(conn, jobs, actor=DANA)
-
-
-async def one_at_a_time(evidence: Evidence) -> list[str]:
-    rows = await evidence.conn.fetch("select job_id::text, attempt_no from atlas.job_attempts where status = 'lost'")
-    most = overlaps(evidence.effects, "fault.keyed", {(row["job_id"], row["attempt_no"]) for row in rows})
-    return [f"{count} jobs of customer {key} ran at the same time" for key, count in most.items() if count > 1]
+async def give_batched(conn: Any) -> None:
+    await enqueue_many(conn, [NewJob("fault.batched", {"n": n}) for n in range(4)], actor=DANA)
 
 
 # A group and the job that follows it.
@@ -107,7 +96,7 @@ async def one_at_a_time(evidence: Evidence) -> list[str]:
 @job("fault.follows")
 async def follows(input: dict[str, Any], ctx: JobContext) -> None:
     """Runs once, after all jobs of its group."""
-    async with Marked(ctx, "fault.follows", orjson.dumps(input["group"]["counts"]).decode()):
+    async with Marked("fault.follows", ctx, key=orjson.dumps(input["group"]["counts"]).decode()):
         pass
 
 
@@ -129,7 +118,7 @@ async def one_follower(evidence: Evidence) -> list[str]:
 @job("fault.expired")
 async def expired(input: dict[str, Any], ctx: JobContext) -> None:
     """Never starts: its deadline is over when it is enqueued."""
-    async with Marked(ctx, "fault.expired"):
+    async with Marked("fault.expired", ctx):
         pass
 
 
@@ -143,57 +132,6 @@ async def nothing_starts_late(evidence: Evidence) -> list[str]:
         for effect in evidence.effects
         if effect.what == "start" and effect.kind == "fault.expired"
     ]
-
-
-# A workflow with a job, a child and steps.
-
-
-async def take_step(number: int) -> int:
-    note("did", key=str(number))
-    return number
-
-
-@workflow("fault.flow")
-async def flow(run: Run, input: dict[str, Any]) -> int:
-    """Three steps, with a job and a child between them. What has returned was recorded."""
-    total = 0
-    for number in (1, 2):
-        total += await run.step(f"step {number}", take_step, number, retries=5)
-        note("recorded", key=str(number))
-    await run.job("work", effect, {"of": "a run"})
-    total += await run.child("child", "fault.child", {})
-    return total
-
-
-@workflow("fault.child")
-async def child_flow(run: Run, input: dict[str, Any]) -> int:
-    """The child: one step."""
-    result = await run.step("step 3", take_step, 3, retries=5)
-    note("recorded", key="3")
-    return result
-
-
-async def give_run(conn: Any) -> None:
-    await request_workflow(conn, SYSTEM_TENANT, "fault.flow", {}, DANA, allow_unknown=True)
-
-
-async def recorded_steps_stay(evidence: Evidence) -> list[str]:
-    """A step never runs again once its result was returned, and the run has the sum of all."""
-    broken, recorded, did = [], set(), Counter[str]()
-    for effect in evidence.effects:
-        if effect.what == "recorded":
-            recorded.add(effect.key)
-        elif effect.what == "did":
-            did[effect.key] += 1
-            if effect.key in recorded:
-                broken.append(f"step {effect.key} ran again after it was recorded")
-    rows = await evidence.conn.fetch(
-        "select status::text, output::text from atlas.jobs where input::jsonb->>'workflow' in ('fault.flow', 'fault.child')"
-    )
-    ends = sorted((row["status"], row["output"]) for row in rows)
-    if ends != [("succeeded", "3"), ("succeeded", "6")]:
-        broken.append(f"the run and its child ended as {ends}")
-    return broken + [f"step {number} never ran" for number in "123" if not did[number]]
 
 
 # Mails.
@@ -217,7 +155,7 @@ async def one_mail(evidence: Evidence) -> list[str]:
 @job("fault.fired")
 async def fired(input: dict[str, Any], ctx: JobContext) -> None:
     """Started by a schedule."""
-    async with Marked(ctx, "fault.fired"):
+    async with Marked("fault.fired", ctx):
         pass
 
 
@@ -235,26 +173,36 @@ async def each_due_time_fires_once(evidence: Evidence) -> list[str]:
 
 
 MIX = (
-    Capability("jobs of several tenants", give_jobs, (nothing_is_lost,)),
-    Capability("retries", give_flaky),
-    Capability("a limit by key", give_keyed, (one_at_a_time,)),
-    Capability("a group", give_group, (one_follower,)),
-    Capability("a deadline", give_expired, (nothing_starts_late,)),
-    Capability("a workflow", give_run, (recorded_steps_stay,)),
-    Capability("a mail", give_mail, (one_mail,)),
+    Capability("jobs of several tenants", give_jobs, (nothing_is_lost,), types=("fault.effect",)),
+    Capability("retries", give_flaky, types=("fault.flaky",)),
+    Capability("batches", give_batched, types=("fault.batched",)),
+    *LIMITS,
+    Capability(
+        "a group",
+        give_group,
+        (one_follower,),
+        types=("fault.follows",),
+        done="select exists (select from atlas.jobs where job_type = 'fault.follows')",
+    ),
+    Capability("a deadline", give_expired, (nothing_starts_late,), types=("fault.expired",)),
+    *FLOWS,
+    Capability("a mail", give_mail, (one_mail,), types=("EMAIL_SEND",)),
     *STEERING,
     MONEY,
-    Capability("a schedule", give_schedule, (each_due_time_fires_once,), is_scheduled=True),
+    Capability(
+        "a schedule",
+        give_schedule,
+        (each_due_time_fires_once,),
+        types=("fault.fired",),
+        done="select count(*) >= 3 from atlas.jobs where job_type = 'fault.fired'",
+        needs_installation=True,
+    ),
     WEBHOOKS,
+    *OPERATIONS,
+    CLIENTS,
 )
 # What workers do alone.
-WORKER_MIX = tuple(capability for capability in MIX if not capability.is_scheduled)
-TYPES = (
-    *("fault.effect", "fault.flaky", "fault.keyed", "fault.follows", "fault.expired", "fault.fired"),
-    *STEERED_TYPES,
-    *MONEY_TYPES,
-    *("ENGINE_RUN", "EMAIL_SEND"),
-)
+WORKER_MIX = tuple(capability for capability in MIX if not capability.needs_installation)
 
 
 async def give_worker_mix(conn: Any) -> None:

@@ -18,12 +18,14 @@ from atlas.engine.jobs.typed_job import job
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
-from tests.faults.capability import Capability, Marked
+from tests.faults.capability import Capability, Marked, runs_of
 from tests.faults.effects import VARIABLE, note, read_effects
 from tests.faults.judge import Evidence
 from tests.support import DANA
 
 COUNT = 2
+# Writes of these handlers fail for as long as a disk is full.
+PATIENT: dict[str, Any] = {"max_retries": 30, "retry": {"base": 0.3, "factor": 1, "jitter": 0}}
 
 
 async def charge(effect: OpenEffect) -> str:
@@ -39,10 +41,10 @@ async def find_charge(key: str) -> Done | NotDone:
     return Done(made[0]) if made else NotDone()
 
 
-@job("fault.charged", max_retries=5, retry={"base": 0, "factor": 1, "jitter": 0})
+@job("fault.charged", **PATIENT)
 async def charged(input: dict[str, Any], ctx: JobContext) -> str | None:
     """Charges once."""
-    async with Marked(ctx, "fault.charged"):
+    async with Marked("fault.charged", ctx):
         return await ctx.effect("bank.charge", charge, lookup=find_charge, visible_after=0)
 
 
@@ -50,11 +52,11 @@ async def book(conn: Any, id: str) -> None:
     await conn.execute("insert into public.bookings values ($1)", id)
 
 
-@job("fault.booked", max_retries=5, retry={"base": 0, "factor": 1, "jitter": 0})
+@job("fault.booked", **PATIENT)
 async def booked(input: dict[str, Any], ctx: JobContext) -> None:
     """Writes a row in the transaction that ends the job."""
     # It may be killed between the commit and whatever comes next.
-    async with ctx.transaction() as conn, Marked(ctx, "fault.booked"):
+    async with ctx.transaction() as conn, Marked("fault.booked", ctx):
         await book(conn, str(ctx.job_id))
 
 
@@ -97,5 +99,10 @@ async def booked_once(evidence: Evidence) -> list[str]:
     return [f"job {row[0]} was booked {rows[row[0]]} times" for row in jobs if rows[row[0]] != 1]
 
 
-MONEY = Capability("effects and transactions", give_money, (charged_once, booked_once))
-MONEY_TYPES = ("fault.charged", "fault.booked")
+MONEY = Capability(
+    "effects and transactions",
+    give_money,
+    (charged_once, booked_once),
+    types=("fault.charged", "fault.booked", "ENGINE_RUN"),
+    done=runs_of(1, "fault.pays"),
+)

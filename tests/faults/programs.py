@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from tests.faults.capability import beside_all
+from tests.faults.capability import all_done, beside_all, types_of
 from tests.faults.commands import COMMANDS
 from tests.faults.deliveries import DELIVERIES
 from tests.faults.history import HISTORY
 from tests.faults.maintenance import MAINTENANCE
-from tests.faults.mix import TYPES, WORKER_MIX, give_worker_mix
+from tests.faults.mix import WORKER_MIX, give_worker_mix
 from tests.faults.moves import MOVES
 from tests.faults.program import EXPIRE_WORKERS, Program
 from tests.faults.requests import REQUESTS
@@ -15,11 +15,14 @@ from tests.faults.scheduler import SCHEDULER
 
 WORKER = Program(
     "worker",
-    ("worker", "--types", ",".join(TYPES), "--app", "tests.faults.mix", "--concurrency", "4", "--poll-ms", "100"),
+    (
+        "worker",
+        "--types",
+        types_of(WORKER_MIX),
+        *("--app", "tests.faults.mix", "--concurrency", "4", "--poll-ms", "100"),
+    ),
     give_worker_mix,
-    """select not exists (select from atlas.jobs where status in ('queued', 'running'))
-      and exists (select from atlas.jobs where job_type = 'fault.follows')
-      and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 4""",
+    all_done(WORKER_MIX),
     tuple(law for capability in WORKER_MIX for law in capability.laws),
     serves=True,
     closes_gate=True,

@@ -1,8 +1,8 @@
 """A storm: all capabilities at once on a server of its own, and disasters that a seed chooses.
 
-Two workers and a scheduler run as they do in an installation. Where PgBouncer is installed, one worker is behind one in
-transaction mode and the scheduler behind one in session mode. What ends is started again. When the disasters are over
-all work must end, and the judge reads the effect log.
+Two workers, a scheduler and an API run as they do in an installation. Where PgBouncer is installed, one worker and the API
+are behind one in transaction mode and the scheduler behind one in session mode. What ends is started again. When the
+disasters are over all work must end, and the judge reads the effect log.
 """
 
 import asyncio
@@ -15,26 +15,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import NewJob
-from tests.faults.capability import beside_all
+from tests.faults.capability import all_done, beside_all, types_of
+from tests.faults.clients import ADDRESS
 from tests.faults.deliveries import DELIVERY_SETTINGS
 from tests.faults.effects import VARIABLE, note, read_effects
 from tests.faults.judge import Evidence, judge
-from tests.faults.mix import MIX, TYPES
+from tests.faults.mix import MIX
 from tests.faults.steering import TRY_AGAIN
-from tests.faults.storm_server import StormServer
+from tests.faults.storm_server import DATABASE, StormServer
 from tests.pgbouncer import PROGRAM as PGBOUNCER
-from tests.pgbouncer import pgbouncer
-from tests.support import DANA, ROOT
+from tests.pgbouncer import PgBouncer, pooler_of, running
+from tests.support import DANA, ROOT, free_port, given_tenant
 
 JOBS_OF_A_WAVE = 30
+TENANTS = 12
 MAX_SECONDS = 300.0
-WORKER = ("worker", "--types", ",".join((*TYPES, "HTTP_CALL")), "--app", "tests.faults.mix", "--concurrency", "4")
+WORKER = ("worker", "--types", types_of(MIX), "--app", "tests.faults.mix", "--concurrency", "4")
 LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -42,11 +45,7 @@ LIBRARIES = (
 OPEN = """
 select job_type || ' ' || status::text || ' at attempt ' || attempt_count from atlas.jobs
 where status in ('queued', 'running') order by id limit 6"""
-DONE = """
-select not exists (select from atlas.jobs where status in ('queued', 'running'))
-  and not exists (select from atlas.job_groups where ended_at is null)
-  and (select count(*) from atlas.jobs where job_type = 'ENGINE_RUN') = 4
-  and (select count(*) from atlas.jobs where job_type = 'fault.fired') >= 3"""
+DONE = f"{all_done(MIX)} and not exists (select from atlas.job_groups where ended_at is null)"
 
 
 @dataclass
@@ -90,6 +89,8 @@ class Storm:
     server: StormServer
     dice: Random
     services: list[Service] = field(default_factory=list)
+    poolers: list[PgBouncer] = field(default_factory=list)
+    tenants: list[UUID] = field(default_factory=list)
     happened: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -148,6 +149,8 @@ async def run_storm(folder: Path, seed: int, count: int) -> tuple[Storm, list[st
                 storm.happened.append(name)
                 await DISASTERS[name](storm)
             await storm.held.aclose()
+            # What failed in a turn that comes once in ten minutes is done at the next start.
+            await restart_programs(storm)
             broken = await _wait_for_the_end(storm)
         conn = await storm.connect()
         evidence = Evidence(conn, read_effects(storm.effects), folder / "atlas", storm.scheduler_url)
@@ -176,12 +179,13 @@ async def _give(storm: Storm) -> None:
     await switch(conn, online=True, actor=DANA)
     for capability in MIX:
         await capability.give(conn)
+    storm.tenants = [await given_tenant(conn, f"tenant-{n}") for n in range(TENANTS)]
     await conn.close()
 
 
 async def _add_wave(storm: Storm) -> None:
     conn = await storm.connect()
-    jobs = [NewJob("fault.effect", {"wave": n}) for n in range(JOBS_OF_A_WAVE)]
+    jobs = [NewJob("fault.effect", {"wave": n}, storm.tenants[n % TENANTS]) for n in range(JOBS_OF_A_WAVE)]
     await enqueue_many(conn, [*jobs, *(NewJob("fault.keyed", {"customer": c}) for c in "abab")], actor=DANA)
     await conn.close()
 
@@ -200,10 +204,14 @@ async def _serving(storm: Storm) -> AsyncIterator[None]:
             urls = {}
             for mode in ("transaction", "session"):
                 (storm.folder / mode).mkdir()
-                pooler = pgbouncer(storm.url, storm.folder / mode, mode=mode)
-                urls[mode] = await opened.enter_async_context(pooler)
+                pooler = pooler_of(storm.url, storm.folder / mode, mode=mode)
+                urls[mode] = f"{opened.enter_context(running(pooler))}/{DATABASE}"
+                storm.poolers.append(pooler)
             pooled |= {"DATABASE_URL": urls["transaction"], "ATLAS_LISTEN_DATABASE_URL": storm.url}
             in_session |= {"DATABASE_URL": urls["session"]}
+        port = free_port()
+        served = {**pooled, "ATLAS_HOST": "127.0.0.1", "ATLAS_PORT": str(port)}
+        (storm.folder / ADDRESS).write_text(f"http://127.0.0.1:{port}")
         if library is not None:
             (storm.folder / "clock").write_text("+0")
             pooled |= {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": str(storm.folder / "clock")}
@@ -213,6 +221,7 @@ async def _serving(storm: Storm) -> AsyncIterator[None]:
             Service("worker", WORKER, env, storm.folder),
             Service("pooled worker", WORKER, pooled, storm.folder),
             Service("scheduler", ("scheduler",), in_session, storm.folder),
+            Service("api", ("api",), served, storm.folder),
         ]
         tasks = [asyncio.create_task(service.run()) for service in storm.services]
         try:
@@ -226,6 +235,13 @@ async def _serving(storm: Storm) -> AsyncIterator[None]:
             for service in storm.services:
                 service.send(signal.SIGKILL)
             await asyncio.gather(*late, return_exceptions=True)
+
+
+async def restart_programs(storm: Storm) -> None:
+    """Stop each program as a deployment does; it is started again."""
+    for service in storm.services:
+        service.send(signal.SIGTERM)
+        await asyncio.sleep(0.5)
 
 
 async def _wait_for_the_end(storm: Storm) -> list[str]:

@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from tests.faults.effects import Effect
-from tests.faults.judge import Evidence, nothing_starts_offline
-from tests.faults.mix import one_at_a_time, recorded_steps_stay
+from tests.faults.flows import recorded_steps_stay
+from tests.faults.judge import Evidence, nothing_starts_offline, nothing_starts_paused
+from tests.faults.limits import at_a_time
 from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, statement_key
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of
-from tests.faults.steering import nothing_starts_paused
 from tests.faults.transfer import TRANSFER
 from tests.pgbouncer import without_pooler
 from tests.support import PROOF
@@ -104,9 +104,9 @@ class NoRows:
             "started 0.500 s after offline had returned",
         ),
         (
-            one_at_a_time,
+            at_a_time("fault.keyed", 1),
             [("start", 1.0, "fault.keyed", "a", "k"), ("start", 1.1, "fault.keyed", "b", "k")],
-            "2 jobs of customer k ran at the same time",
+            "2 fault.keyed jobs of k ran at the same time instead of 1",
         ),
         (
             recorded_steps_stay,
@@ -115,8 +115,12 @@ class NoRows:
         ),
         (
             nothing_starts_paused,
-            [("start", 1.0, "fault.paused", "a", ""), ("resume asked for", 1.1, "", "", "")],
-            "started during the pause of its type",
+            [
+                ("pause returned", 1.0, "fault.paused", "", ""),
+                ("start", 1.5, "fault.paused", "a", ""),
+                ("resume asked for", 2.0, "fault.paused", "", ""),
+            ],
+            "started 0.500 s after the pause of its type",
         ),
     ],
 )
