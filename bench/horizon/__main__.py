@@ -26,6 +26,7 @@ from bench.horizon.verdict import judge
 from bench.jobs.ground import ground
 from bench.peers.databases import own_database
 from bench.peers.measurement import load as load_peer
+from bench.peers.peer import NotMeasured, Peer
 
 # What holds the horizon here would be ended by the settings of the embedded server, or not be possible.
 SETTINGS = {
@@ -37,6 +38,7 @@ SETTINGS = {
 LONG_SECONDS = 3600
 # The rows that peers run too.
 BESIDE_PEERS = ("1500", "4000")
+PEERS = ("graphile-worker", "pg-boss", "pgqueuer", "awa")
 console = Console()
 
 
@@ -81,24 +83,31 @@ async def main(options: argparse.Namespace) -> bool:
             for row in rows:
                 measured = await measure(server, row, options)
                 passed = show_verdict(row.name, measured) and passed
-                if options.peers and row.name in BESIDE_PEERS:
-                    show_verdict(f"pgqueuer, {row.name}", await measure_pgqueuer(server, row, options))
+                peers = () if options.peers is None else options.peers or PEERS
+                for name in peers if row.name in BESIDE_PEERS else ():
+                    await show_peer(server, name, row, options)
         finally:
             server.release()
     return passed
 
 
-async def measure_pgqueuer(server: EmbeddedPostgres, row: HorizonRow, options: argparse.Namespace) -> Measured:
-    """The same load and holder on pgqueuer."""
+async def show_peer(server: EmbeddedPostgres, name: str, row: HorizonRow, options: argparse.Namespace) -> None:
+    """The same load and holder on a peer, or why it cannot be measured."""
+    try:
+        show_verdict(f"{name}, {row.name}", await measure_peer(server, load_peer(name, None), row, options))
+    except NotMeasured as reason:
+        print(f"\n{name}: {reason}")
+
+
+async def measure_peer(server: EmbeddedPostgres, peer: Peer, row: HorizonRow, options: argparse.Namespace) -> Measured:
+    """The same load and holder on a peer."""
     seconds, rate = options.seconds or row.seconds, options.rate or row.rate
     holder = holders.no_holder if options.unheld else row.holder
-    peer = load_peer("pgqueuer", None)
-    print(
-        f"\npgqueuer {peer.version}, {peer.settings}: {rate:,.0f} jobs/s for {seconds:,.0f} s. {holder.__doc__}\n{HEAD}"
-    )
-    async with own_database(server.url("postgres"), "pgqueuer") as url:
+    async with own_database(server.url("postgres"), peer.name) as url:
         await peer.prepare(url)
-        program = ["-m", "bench.horizon.pgqueuer", url]
+        title = f"{peer.name} {peer.version}, {peer.settings}"
+        print(f"\n{title}: {rate:,.0f} jobs/s for {seconds:,.0f} s. {holder.__doc__}\n{HEAD}")
+        program = ["-m", "bench.horizon.peer", peer.name, url]
         programs = Programs([*program, "work"], lambda rate, seconds: [*program, "offer", str(rate), str(seconds)])
         measurement = Measurement(url, server_pid(server.folder / "data"), programs, show_window)
         return await measurement.run(holder, rate, before=options.before, seconds=seconds)
@@ -159,7 +168,8 @@ if __name__ == "__main__":
     parser.add_argument("--rate", type=float, help="jobs offered each second, in place of each row's own rate")
     parser.add_argument("--before", type=float, default=60, help="seconds without a holder, measured first")
     parser.add_argument("--long", action="store_true", help="an hour for the rows beside an idle transaction")
-    parser.add_argument("--peers", action="store_true", help="measure pgqueuer as well on the first two rows")
+    beside = f"also measure these on the first two rows, of {', '.join(PEERS)}; without a name all"
+    parser.add_argument("--peers", nargs="*", choices=PEERS, metavar="PEER", help=beside)
     parser.add_argument("--unheld", action="store_true", help="hold nothing: the noise of this machine")
     configure_logs("error")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -9,7 +9,7 @@ from typing import Any
 from awa import AsyncClient
 
 from bench.peers.databases import settle
-from bench.peers.peer import Call, JobQueue, expect
+from bench.peers.peer import Call, Enqueue, JobQueue, Started, expect
 from bench.peers.stopwatch import Clock, Moments, Tally, pieces, produced, timed
 
 QUEUE = "bench"
@@ -94,6 +94,22 @@ class Awa(JobQueue):
     async def produce(self, database_url: str, jobs: int) -> list[Call]:
         client = AsyncClient(_with_host(database_url), max_connections=1)
         return await produced(jobs, lambda number: client.insert(Noop(number), queue=QUEUE))
+
+    @asynccontextmanager
+    async def serving(self, database_url: str, started: Started) -> AsyncIterator[None]:
+        """A worker for a steady load."""
+
+        async def noop(job: Any) -> None:
+            started(job.args.n)
+
+        async with _working(database_url, noop):
+            yield
+
+    @asynccontextmanager
+    async def enqueuing(self, database_url: str) -> AsyncIterator[Enqueue]:
+        """Enqueues a steady load over one connection."""
+        client = AsyncClient(_with_host(database_url), max_connections=1)
+        yield lambda count, number: client.enqueue_many_copy([Noop(number)] * count, queue=QUEUE)
 
 
 def _with_host(database_url: str) -> str:

@@ -66,9 +66,13 @@ class NodePeer(JobQueue):
 
     async def run(self, verb: str, database_url: str, amount: int = 0, *, ready: Callable[[], None] = _ignore) -> Any:
         """What a verb of the script printed."""
-        arguments = [str(FOLDER / f"{self.name}.mjs"), verb, str(amount), self.unfinished, str(self.batch)]
-        result = await _call([await _ready(), *arguments], {"DATABASE_URL": database_url}, ready=ready)
+        result = await _call(await self.command(verb, amount), {"DATABASE_URL": database_url}, ready=ready)
         return json.loads(result.splitlines()[-1])
+
+    async def command(self, verb: str, amount: float = 0, seconds: float = 0) -> list[str]:
+        """The command line of a verb, with the packages installed."""
+        arguments = (verb, str(amount), self.unfinished, str(self.batch), str(seconds))
+        return [await _ready(), str(FOLDER / f"{self.name}.mjs"), *arguments]
 
     async def _enqueue(self, verb: str, database_url: str, jobs: int) -> float:
         result = await self.run(verb, database_url, jobs)

@@ -14,7 +14,7 @@
 Every job carries `{"n": number}`. A measurement whose end state is not what it should be is no measurement.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -27,6 +27,9 @@ STEPS = 5
 
 # When a producer called, and when the call returned.
 Call: TypeAlias = tuple[float, float]
+# What a worker calls with the number of a job that begins, and what enqueues so many jobs with one number.
+Started: TypeAlias = Callable[[int], None]
+Enqueue: TypeAlias = Callable[[int, int], Awaitable[object]]
 
 
 class NotMeasured(AtlasError):

@@ -12,7 +12,7 @@ import asyncpg
 from pgqueuer import Job, PgQueuer, Queries
 
 from bench.peers.databases import connected, count, settle
-from bench.peers.peer import Call, JobQueue, expect
+from bench.peers.peer import Call, Enqueue, JobQueue, Started, expect
 from bench.peers.stopwatch import Moments, Tally, pieces, produced, timed
 
 UNFINISHED = "select count(*) from pgqueuer"
@@ -76,6 +76,23 @@ class Pgqueuer(JobQueue):
         async with connected(database_url) as conn:
             queries = Queries.from_asyncpg_connection(conn)
             return await produced(jobs, lambda number: queries.enqueue("noop", _payload(number)))
+
+    @asynccontextmanager
+    async def serving(self, database_url: str, started: Started) -> AsyncIterator[None]:
+        """A worker for a steady load."""
+
+        async def noop(job: Job) -> None:
+            started(json.loads(job.payload or b"")["n"])
+
+        async with self.working(database_url, noop):
+            yield
+
+    @asynccontextmanager
+    async def enqueuing(self, database_url: str) -> AsyncIterator[Enqueue]:
+        """Enqueues a steady load over one connection."""
+        async with connected(database_url) as conn:
+            queries: Any = Queries.from_asyncpg_connection(conn)
+            yield lambda count, number: queries.enqueue(["noop"] * count, [_payload(number)] * count, [0] * count)
 
     @asynccontextmanager
     async def working(self, database_url: str, handler: Callable[[Job], Awaitable[None]]) -> AsyncIterator[None]:

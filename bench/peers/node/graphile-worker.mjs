@@ -1,6 +1,6 @@
 // graphile-worker as its performance page sets it up, but for the local queue: the page shows 500, the caller decides here.
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
-import { drained, main, moments, pieces, produced, tally, timed } from "./measure.mjs";
+import { drained, main, moments, offered, pieces, produced, starts, tally, timed } from "./measure.mjs";
 
 const quiet = new Logger(() => () => {});
 const options = (connectionString, worker) => ({
@@ -67,4 +67,18 @@ await main({
 
   produce: async (url, count) =>
     withUtils(url, (utils) => produced(count, (payload) => utils.addJob("noop", payload))),
+
+  serve: async (url, _count, { batch }) => {
+    const reports = starts();
+    const runner = await run({ ...options(url, busy(batch)), taskList: { noop: async ({ n }) => reports.note(n) } });
+    await reports.ended;
+    await runner.stop();
+  },
+
+  offer: async (url, rate, { seconds }) =>
+    withUtils(url, (utils) =>
+      offered(rate, seconds, (payloads) =>
+        utils.addJobs(payloads.map((payload) => ({ identifier: "noop", payload }))),
+      ),
+    ),
 });

@@ -11,10 +11,11 @@ const BULK = 1000;
 /** Seconds of the machine's monotonic clock, which all processes share. */
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
 
-/** Run the verb named on the command line (`VERB COUNT UNFINISHED BATCH`) and print what it returns. */
+/** Run the verb named on the command line (`VERB COUNT UNFINISHED BATCH [SECONDS]`) and print what it returns. */
 export async function main(verbs) {
-  const [verb, count, unfinished, batch] = process.argv.slice(2);
-  const answer = await verbs[verb](process.env.DATABASE_URL, Number(count), { unfinished, batch: Number(batch) });
+  const [verb, count, unfinished, batch, seconds] = process.argv.slice(2);
+  const options = { unfinished, batch: Number(batch), seconds: Number(seconds) };
+  const answer = await verbs[verb](process.env.DATABASE_URL, Number(count), options);
   process.stdout.write(`${JSON.stringify(answer ?? {})}\n`, () => process.exit(0));
 }
 
@@ -86,4 +87,49 @@ export async function produced(count, enqueue) {
     await pause(Math.max(0, 50 - (now() - called) * 1000));
   }
   return { calls };
+}
+
+// A steady load: jobs carry the microsecond in which they were enqueued. What is printed is what bench/horizon/starts.py prints.
+const REPORT_MS = 100;
+const TICK_MS = 10;
+const micros = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
+const report = (facts) => process.stdout.write(`${JSON.stringify(facts)}\n`);
+
+/** Report how many jobs ran, and how long each waited, until SIGTERM. */
+export function starts() {
+  let done = 0;
+  let latencies = {};
+  const timer = setInterval(() => {
+    report({ done, latencies });
+    [done, latencies] = [0, {}];
+  }, REPORT_MS);
+  return {
+    note: (enqueued) => {
+      const bucket = Math.trunc(Math.log(Math.max((micros() - enqueued) / 1000, 0.1) / 0.1) / Math.log(1.05));
+      latencies[bucket] = (latencies[bucket] ?? 0) + 1;
+      done += 1;
+    },
+    ended: new Promise((resolve) => process.once("SIGTERM", resolve)).then(() => clearInterval(timer)),
+  };
+}
+
+/** Enqueue `rate` jobs a second, some at a time, for some seconds. */
+export async function offered(rate, seconds, enqueue) {
+  report({ offered: 0 });
+  const began = now();
+  let [sent, reported, reportedAt] = [0, 0, began];
+  for (let at = began; at - began < seconds; at = now()) {
+    const count = Math.trunc((at - began) * rate) - sent;
+    if (count > 0) {
+      const n = micros();
+      await enqueue(Array.from({ length: count }, () => ({ n })));
+      sent += count;
+    }
+    if ((at - reportedAt) * 1000 >= REPORT_MS) {
+      report({ offered: sent - reported });
+      [reported, reportedAt] = [sent, at];
+    }
+    await pause(Math.max(0, TICK_MS - (now() - at) * 1000));
+  }
+  report({ offered: sent - reported });
 }

@@ -1,6 +1,6 @@
 // pg-boss with large batches, several fetch loops that go on while batches are full, and notification.
 import { PgBoss } from "pg-boss";
-import { drained, main, moments, pieces, produced, tally, timed } from "./measure.mjs";
+import { drained, main, moments, offered, pieces, produced, starts, tally, timed } from "./measure.mjs";
 
 const busy = (batchSize) => ({
   batchSize,
@@ -72,4 +72,22 @@ await main({
 
   produce: async (url, count) =>
     withBoss(url, (boss) => produced(count, (data) => boss.send("prompt", data)), { supervise: false, schedule: false }),
+
+  serve: async (url, _count, { batch }) =>
+    withBoss(
+      url,
+      async (boss) => {
+        const reports = starts();
+        await boss.work("prompt", busy(batch), async (jobs) => jobs.forEach((job) => reports.note(job.data.n)));
+        await reports.ended;
+      },
+      { useListenNotify: true },
+    ),
+
+  offer: async (url, rate, { seconds }) =>
+    withBoss(
+      url,
+      (boss) => offered(rate, seconds, (payloads) => boss.insert("prompt", payloads.map((data) => ({ data })))),
+      { max: 1, supervise: false, schedule: false },
+    ),
 });

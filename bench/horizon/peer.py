@@ -1,0 +1,78 @@
+"""A peer under the same load: `python -m bench.horizon.peer NAME URL work`, or `… URL offer RATE SECONDS`.
+
+Prints what Atlas's worker and load print. Jobs carry the microsecond in which they were enqueued. A peer on Node.js
+becomes this process.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, cast
+
+import uvloop
+
+from bench.horizon.load import TICK_SECONDS
+from bench.horizon.starts import REPORT_SECONDS, StartCounts, show_offered
+from bench.peers.measurement import load
+from bench.peers.node import NodePeer
+from bench.peers.peer import Enqueue, Started
+
+
+class SteadyPeer(Protocol):
+    """A Python peer that bears a steady load."""
+
+    def serving(self, database_url: str, started: Started) -> AbstractAsyncContextManager[None]:
+        """A worker that calls this with the number of each job."""
+
+    def enqueuing(self, database_url: str) -> AbstractAsyncContextManager[Enqueue]:
+        """Enqueues so many jobs with the same number in one call."""
+
+
+async def work(peer: SteadyPeer, url: str) -> None:
+    """Serve until SIGTERM."""
+    starts, stop = StartCounts(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+
+    def started(number: int) -> None:
+        starts.started(number / 1e6)
+        starts.done += 1
+
+    async with peer.serving(url, started):
+        while not stop.is_set():
+            await asyncio.sleep(REPORT_SECONDS)
+            starts.print()
+
+
+async def offer(peer: SteadyPeer, url: str, rate: float, seconds: float) -> None:
+    """Enqueue at a steady rate until the time is over."""
+    async with peer.enqueuing(url) as enqueue:
+        show_offered(0)
+        offered = reported = 0
+        began = reported_at = time.monotonic()
+        while (now := time.monotonic()) - began < seconds:
+            count = int((now - began) * rate) - offered
+            if count > 0:
+                await enqueue(count, int(time.time() * 1e6))
+                offered += count
+            if now - reported_at >= REPORT_SECONDS:
+                show_offered(offered - reported)
+                reported, reported_at = offered, now
+            await asyncio.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
+        show_offered(offered - reported)
+
+
+def main(name: str, url: str, verb: str, rate: str = "0", seconds: str = "0") -> None:
+    """Become a worker or a load."""
+    peer = load(name, None)
+    if isinstance(peer, NodePeer):
+        command = asyncio.run(peer.command("serve" if verb == "work" else "offer", float(rate), float(seconds)))
+        os.execve(command[0], command, {**os.environ, "DATABASE_URL": url})
+    steady = cast(SteadyPeer, peer)
+    uvloop.run(work(steady, url) if verb == "work" else offer(steady, url, float(rate), float(seconds)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
