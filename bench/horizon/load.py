@@ -7,6 +7,7 @@ kept by the clock: after a slow call the next one has more jobs.
 import asyncio
 import sys
 import time
+from collections.abc import Awaitable, Callable
 
 import uvloop
 
@@ -25,21 +26,25 @@ async def offer_steadily(url: str, workload: str, rate: float, seconds: float) -
     pool = await open_pool(url, size=1)
     async with pool.acquire() as conn:
         tenants = [row["id"] for row in await conn.fetch("select id from atlas.tenants order by id")]
-        show_offered(0)
-        offered = reported = 0
-        began = reported_at = time.monotonic()
-        while (now := time.monotonic()) - began < seconds:
-            count = min(int((now - began) * rate) - offered, MAX_BATCH)
-            if count > 0:
-                at = time.time()
-                await offer(conn, workload, range(offered, offered + count), at, tenants)
-                offered += count
-            if now - reported_at >= REPORT_SECONDS:
-                show_offered(offered - reported)
-                reported, reported_at = offered, now
-            await asyncio.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
-        show_offered(offered - reported)
+        await pace(rate, seconds, lambda jobs: offer(conn, workload, jobs, time.time(), tenants))
     await pool.close()
+
+
+async def pace(rate: float, seconds: float, enqueue: Callable[[range], Awaitable[object]]) -> None:
+    """Enqueue the jobs of these numbers at a steady rate, and report how many there were."""
+    show_offered(0)
+    offered = reported = 0
+    began = reported_at = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        count = min(int((now - began) * rate) - offered, MAX_BATCH)
+        if count > 0:
+            await enqueue(range(offered, offered + count))
+            offered += count
+        if now - reported_at >= REPORT_SECONDS:
+            show_offered(offered - reported)
+            reported, reported_at = offered, now
+        await asyncio.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
+    show_offered(offered - reported)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from typing import Protocol, cast
 
 import uvloop
 
-from bench.horizon.load import TICK_SECONDS
-from bench.horizon.starts import REPORT_SECONDS, StartCounts, show_offered
+from bench.horizon.load import pace
+from bench.horizon.starts import REPORT_SECONDS, StartCounts
 from bench.peers.measurement import load
 from bench.peers.node import NodePeer
 from bench.peers.peer import Enqueue, Started
@@ -49,19 +49,7 @@ async def work(peer: SteadyPeer, url: str) -> None:
 async def offer(peer: SteadyPeer, url: str, rate: float, seconds: float) -> None:
     """Enqueue at a steady rate until the time is over."""
     async with peer.enqueuing(url) as enqueue:
-        show_offered(0)
-        offered = reported = 0
-        began = reported_at = time.monotonic()
-        while (now := time.monotonic()) - began < seconds:
-            count = int((now - began) * rate) - offered
-            if count > 0:
-                await enqueue(count, int(time.time() * 1e6))
-                offered += count
-            if now - reported_at >= REPORT_SECONDS:
-                show_offered(offered - reported)
-                reported, reported_at = offered, now
-            await asyncio.sleep(max(0.0, TICK_SECONDS - (time.monotonic() - now)))
-        show_offered(offered - reported)
+        await pace(rate, seconds, lambda jobs: enqueue(len(jobs), int(time.time() * 1e6)))
 
 
 def main(name: str, url: str, verb: str, rate: str = "0", seconds: str = "0") -> None:
