@@ -47,7 +47,7 @@ RETAIN = "update atlas.tenants set retention = jsonb_build_object('jobs', $1::fl
 
 
 @dataclass
-class Kept:
+class KeptTables:
     """What the database keeps at the end of a part: jobs, and the kB of each table with its indexes."""
 
     jobs: int
@@ -70,7 +70,7 @@ async def soak(url: str, home: Path, postmaster: int, *, minutes: float, rate: f
     )
     measurement = Measurement(url, postmaster, programs, show_window)
     parts: list[LoadWindow] = []
-    kept: list[Kept] = []
+    kept: list[KeptTables] = []
     async with _scheduler(url, home), measurement.working() as worker:
         await measurement.offer(worker, "", rate, WINDOW_SECONDS)
         for number in range(PARTS):
@@ -83,13 +83,13 @@ async def soak(url: str, home: Path, postmaster: int, *, minutes: float, rate: f
     return list(judge(parts, kept))
 
 
-async def _kept(url: str) -> Kept:
+async def _kept(url: str) -> KeptTables:
     async with connected(url) as conn:
         tables = {row["relname"]: float(row[1]) for row in await conn.fetch(SIZES)}
-        return Kept(await conn.fetchval(KEPT), tables)
+        return KeptTables(await conn.fetchval(KEPT), tables)
 
 
-def judge(parts: list[LoadWindow], kept: list[Kept]) -> Iterator[Criterion]:
+def judge(parts: list[LoadWindow], kept: list[KeptTables]) -> Iterator[Criterion]:
     """What has drifted: the last part beside the first, and the last cycle beside the first."""
     first, last = parts[0], parts[-1]
     rate = (last.done / last.seconds) / (first.done / first.seconds)

@@ -5,7 +5,7 @@ from collections import Counter
 from bench.horizon.measure import LoadWindow, Measured
 from bench.horizon.starts import StartCounts, quantile
 from bench.horizon.verdict import judge
-from bench.soak import Kept
+from bench.soak import KeptTables
 from bench.soak import judge as judge_soak
 from bench.steady import Minute
 from bench.steady import judge as judge_steady
@@ -33,7 +33,7 @@ def test_a_row_passes_only_if_every_minute_keeps_up_with_what_was_offered_and_no
 def test_a_soak_fails_if_its_last_part_is_slower_or_its_last_cycle_larger_than_the_first():
     def drifted(last: LoadWindow, *kb_per_job: float) -> list[str]:
         parts = [*[window()] * 5, last]
-        kept = [Kept(1_000 * number, {"jobs": 1_000 * number * kb}) for number, kb in enumerate(kb_per_job, 1)]
+        kept = [KeptTables(1_000 * number, {"jobs": 1_000 * number * kb}) for number, kb in enumerate(kb_per_job, 1)]
         return [one.name.split(",")[0] for one in judge_soak(parts, kept) if not one.passed]
 
     assert drifted(window(bucket=60), 1, 3, 1, 3.5) == []
