@@ -6,10 +6,13 @@ python -m tests.faults run [PROGRAM]… --seed N [--most N]    each statement on
 python -m tests.faults replay CASE           a case that was printed, again
 python -m tests.faults several SEED          several faults of one program, chosen by the seed; a failure is shrunk
 python -m tests.faults storm SEED            all programs and capabilities, and disasters that the seed chooses
+
+The server is an embedded one, or that of DATABASE_URL; a storm has its own.
 """
 
 import argparse
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
@@ -43,7 +46,8 @@ async def run_cases(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]
         if chosen.seed is None:
             cases = cases_of(name, counted.points, faults=chosen.fault or FAULTS, occurrences=chosen.occurrences)
         else:
-            cases = one_fault_each(name, counted.points, chosen.seed, chosen.most, samples=runner.samples[name])
+            samples = chosen.occurrences or runner.samples[name]
+            cases = one_fault_each(name, counted.points, chosen.seed, chosen.most, samples=samples)
         verdicts += [counted, *await runner.run_all(cases, at_once=chosen.at_once, report=show)]
     return verdicts
 
@@ -97,7 +101,9 @@ def read_arguments() -> argparse.Namespace:
     cases.add_argument("programs", nargs="*", metavar="PROGRAM", help="all by default")
     cases.add_argument("--fault", action="append", choices=FAULTS)
     cases.add_argument(
-        "--occurrences", type=int, help="how many executions of each statement to strike; all by default"
+        "--occurrences",
+        type=int,
+        help="how many executions of each statement to strike; all by default, and with --seed the first",
     )
     cases.add_argument("--seed", type=int, help="strike each statement once, with a fault that the seed chooses")
     cases.add_argument("--most", type=int, help="strike so many statements of each program, chosen by the seed")
@@ -116,7 +122,7 @@ async def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="atlas-faults-"))
     if chosen.run is None:
         return await show_storm(folder, chosen)
-    databases = TestDatabases(folder / "server", compact=True)
+    databases = TestDatabases(folder / "server", os.environ.get("DATABASE_URL"), compact=True)
     await databases.start()
     runner = Runner(databases, folder)
     try:

@@ -86,23 +86,27 @@ def exists(table: str, condition: str = "true") -> str:
     return f"select exists (select from atlas.{table} where {condition})"
 
 
+def missing(table: str, condition: str = "true") -> str:
+    return f"select not ({exists(table, condition)})"
+
+
 JOB_COMMANDS = (
     command("enqueue", "enqueue a.work --dedupe-key k", give_little, exists("jobs"), "JOB_CREATED"),
     command("cancel", f"jobs cancel {JOB}", give_job, status_is("canceled"), "JOB_CANCELED"),
     command("retry", f"jobs retry {JOB}", give_canceled, status_is("queued"), "JOB_RETRIED"),
-    command("delete", f"jobs delete {JOB}", give_canceled, f"select not ({exists('jobs')})", "JOB_DELETED"),
+    command("delete", f"jobs delete {JOB}", give_canceled, missing("jobs"), "JOB_DELETED"),
     command("workflow-run", "workflow run w --allow-unknown", give_little, exists("intents")),
     command("event", "event publish paid --tenant acme", give_little, exists("events")),
 )
 SWITCHES = (
     command("offline", "offline --reason faults", give_little, f"select not ({GATE})", "ATLAS_OFFLINE"),
     command("pause", "pause tenant acme", give_little, exists("pauses")),
-    command("resume", "resume tenant acme", give_pause, f"select not ({exists('pauses')})"),
+    command("resume", "resume tenant acme", give_pause, missing("pauses")),
 )
 RECORDS = (
     command("tenant-add", "tenant add globex", give_little, exists("tenants", "slug = 'globex'")),
     command("tenant-edit", "tenant edit acme --name Acme", give_little, exists("tenants", "name = 'Acme'")),
-    command("tenant-remove", "tenant remove acme --yes", give_little, f"select not ({exists('tenants', ACME)})"),
+    command("tenant-remove", "tenant remove acme --yes", give_little, missing("tenants", ACME)),
     command("token-add", "token add --subject ada --role auditor --tenant acme", give_little, exists("api_tokens")),
     command("host-add", "host add box --tenant acme", give_little, exists("hosts")),
     command(

@@ -35,7 +35,7 @@ _networks = patch.dict(os.environ, NETWORKS)
 
 
 @contextmanager
-def _settings(key: Path) -> Iterator[None]:
+def using_key(key: Path) -> Iterator[None]:
     if not _using:
         use_secret_key(load_key(key))
         _networks.start()
@@ -49,15 +49,22 @@ def _settings(key: Path) -> Iterator[None]:
             use_secret_key(None)
 
 
+def put_key(folder: Path) -> Path:
+    """The file of the key that the programs of a case have."""
+    file = folder / "secret.key"
+    file.write_text(KEY)
+    return file
+
+
 @asynccontextmanager
 async def receive(url: str, folder: Path) -> AsyncIterator[None]:
     """A server that notes what it gets, and deliveries to it that wait."""
     conn = await connect(url)
-    (folder / "secret.key").write_text(KEY)
+    key = put_key(folder)
     receiver = Receiver()
     async with receiver.running():
         tenant_id = await given_tenant(conn, "hooks")
-        with _settings(folder / "secret.key"):
+        with using_key(key):
             await add_webhook(conn, tenant_id, receiver.url, ("job.canceled",), actor=DANA)
         jobs = [NewJob("a.work", {"n": n}, tenant_id, allow_unknown=True) for n in range(COUNT)]
         await enqueue_many(conn, jobs, actor=DANA)

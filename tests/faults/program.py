@@ -1,6 +1,6 @@
 """What a program under faults is: what it is given to do, when that is done, and the laws that it must keep."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,10 @@ class Program:
     reads: str | None = None
     # What runs beside it during a case, such as a server that it calls.
     beside: Beside | None = None
+    # A query whose value takes the place of {} in the arguments.
+    names: str | None = None
+    # Files in the folder of the case: their texts by their names.
+    files: Mapping[str, str] = field(default_factory=dict)
     # What names a statement: those with the same name are executions of one.
     alike: Callable[[str], str] = normalized
     # How many executions of a statement a seed strikes.

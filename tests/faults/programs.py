@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from tests.faults.audit_commands import AUDIT_COMMANDS
 from tests.faults.capability import all_done, beside_all, types_of
 from tests.faults.commands import COMMANDS
 from tests.faults.deliveries import DELIVERIES
@@ -10,8 +11,10 @@ from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import WORKER_MIX, give_worker_mix
 from tests.faults.moves import MOVES
 from tests.faults.program import EXPIRE_WORKERS, Program
+from tests.faults.record_commands import RECORD_COMMANDS
 from tests.faults.requests import REQUESTS
 from tests.faults.scheduler import SCHEDULER
+from tests.faults.work_commands import WORK_COMMANDS
 
 WORKER = Program(
     "worker",
@@ -28,10 +31,16 @@ WORKER = Program(
     closes_gate=True,
     expire=EXPIRE_WORKERS,
     beside=partial(beside_all, WORKER_MIX),
-    settings={"ATLAS_LEASE_SECONDS": "30", "ATLAS_GRACE_SECONDS": "1", "OUTBOUND_EMAIL_PROVIDER": "outbox"},
+    settings={
+        "ATLAS_LEASE_SECONDS": "30",
+        "ATLAS_GRACE_SECONDS": "1",
+        "ATLAS_SECRET_KEY_FILE": "secret.key",
+        "OUTBOUND_EMAIL_PROVIDER": "outbox",
+    },
 )
 
+COMMAND_PROGRAMS = (*COMMANDS, *WORK_COMMANDS, *RECORD_COMMANDS, *AUDIT_COMMANDS, *MOVES)
 PROGRAMS = {
     program.name: program
-    for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMANDS, *MOVES, *REQUESTS, *MAINTENANCE, *HISTORY)
+    for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMAND_PROGRAMS, *REQUESTS, *MAINTENANCE, *HISTORY)
 }

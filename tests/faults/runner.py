@@ -77,11 +77,14 @@ class Runner:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         if program.reads is not None:
             await self._copy_file(program.reads, folder)
+        for name, text in program.files.items():
+            (folder / name).write_text(text)
         began = time.monotonic()
         proxied = {"delay": FROZEN_SECONDS, "alike": program.alike}
         async with self._databases.copy(template) as url, WireProxy(url, case.strikes, **proxied) as proxy:
             conn = await connect(url)
             try:
+                program = await _with_names(program, conn)
                 async with nullcontext() if program.beside is None else program.beside(url, folder):
                     running = RunningCase(program, conn, url, folder, self._warm, self._settings(proxy, folder))
                     proxy.victim = running
@@ -148,6 +151,14 @@ class Runner:
         if program.name not in self._templates:
             self._templates[program.name] = asyncio.create_task(self._databases.add_template(_filled(program)))
         return await asyncio.shield(self._templates[program.name])
+
+
+async def _with_names(program: Program, conn: Any) -> Program:
+    """The program with the arguments that its database has for it."""
+    if program.names is None:
+        return program
+    name = str(await conn.fetchval(program.names))
+    return replace(program, arguments=tuple(word.replace("{}", name) for word in program.arguments))
 
 
 def _filled(program: Program) -> Any:

@@ -5,12 +5,14 @@ from random import Random
 
 import pytest
 
+from atlas.cli.command_table import COMMANDS, load_command
+from tests.cli.test_every_command_over_http import commands
 from tests.faults.effects import Effect
 from tests.faults.flows import recorded_steps_stay
 from tests.faults.judge import Evidence, nothing_starts_offline, nothing_starts_paused
 from tests.faults.limits import at_a_time
 from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, statement_key
-from tests.faults.programs import PROGRAMS
+from tests.faults.programs import COMMAND_PROGRAMS, PROGRAMS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of
 from tests.faults.transfer import TRANSFER
@@ -29,6 +31,31 @@ def runner(databases, tmp_path):
     made = Runner(databases, tmp_path, {**PROGRAMS, "transfer": TRANSFER}, "tests.faults.transfer")
     yield made
     made.close()
+
+
+# Commands that write nothing to the database.
+READING = {
+    *("worker list", "doctor", "database-url", "status", "pauses", "usage", "insights", "explain"),
+    *("jobs list", "jobs watch", "jobs types", "jobs dead-letters", "jobs show", "jobs logs", "jobs explain"),
+    *("jobs bulk list", "group list", "group show", "outbox list", "outbox show", "effects list", "effects show"),
+    *("workflow list", "workflow requests", "workflow show", "workflow check", "workflow dry-run"),
+    *("workflow approvals", "workflow versions", "workflow diff", "workflow policy list", "effects reports"),
+    *("trigger list", "trigger show", "trigger preview", "trigger fires", "event list", "recurring list"),
+    *("recurring show", "webhooks list", "webhooks show", "hooks list", "hooks show", "tenant list", "tenant show"),
+    *("token list", "session list", "grant list", "host list", "definition show", "definition list"),
+    *("audit tail", "audit proof", "audit status", "audit seals", "audit checkpoints", "audit key"),
+    *("audit verifications", "audit report access"),
+}
+# Commands that are struck by other means.
+OTHERWISE = {
+    "up": "starts the other programs",
+    "api": "`requests` has its routes, and storms strike the process",
+    "worker": "a program of its own",
+    "scheduler": "a program of its own",
+    "agent": "calls the API alone",
+    "audit archive": "`audit-prune` runs it before",
+    "bench": "measures databases of its own",
+}
 
 
 def figures(verdicts: list[Verdict]) -> str:
@@ -59,6 +86,20 @@ async def test_no_fault_at_any_statement_breaks_a_law(runner, name):
     verdicts = [counted, *await runner.run_all(cases, at_once=8 if PROOF else 4)]
     print(f"faults of {name}: {len(counted.points)} statements, {counted.commits} commits; {figures(verdicts)}")
     assert [str(verdict) for verdict in verdicts if verdict.broken] == []
+
+
+def test_every_command_that_writes_is_struck():
+    found = {words for name in COMMANDS for words in commands(load_command(name), name)}
+    # `worker drain` begins as `worker` does.
+    longest_first = sorted((words.split() for words in found), key=len, reverse=True)
+    struck = {
+        " ".join(next(words for words in longest_first if program.arguments[: len(words)] == tuple(words)))
+        for program in COMMAND_PROGRAMS
+    }
+
+    assert found - struck - READING - OTHERWISE.keys() == set(), "add them to the programs, or to READING"
+    assert struck & (READING | OTHERWISE.keys()) == set()
+    assert (READING | OTHERWISE.keys()) - found == set()
 
 
 async def test_a_defect_is_found_at_its_statement_shrunk_and_repeated(runner):
