@@ -78,7 +78,7 @@ async def recorded_steps_stay(evidence: Evidence) -> list[str]:
             did[effect.key] += 1
             if effect.key in recorded:
                 broken.append(f"step {effect.key} ran again after it was recorded")
-    broken += await _ended(evidence, [("succeeded", "3"), ("succeeded", "6")], "fault.flow", "fault.child")
+    broken += await ended_as(evidence, [("succeeded", "3"), ("succeeded", "6")], "fault.flow", "fault.child")
     return broken + [f"step {number} never ran" for number in "123" if not did[number]]
 
 
@@ -122,7 +122,7 @@ async def _ring(conn: Any) -> bool:
 
 
 async def each_wait_has_its_event(evidence: Evidence) -> list[str]:
-    return await _ended(evidence, [("succeeded", '["late","early"]')], "fault.waits")
+    return await ended_as(evidence, [("succeeded", '["late","early"]')], "fault.waits")
 
 
 # A declared workflow.
@@ -141,10 +141,10 @@ async def each_step_has_its_job(evidence: Evidence) -> list[str]:
         " (select id from atlas.jobs where input::jsonb->>'workflow' = 'fault.declared')"
     )
     broken = [] if jobs == 3 else [f"the declared run started {jobs} jobs instead of 3"]
-    return broken + await _ended(evidence, [("succeeded", '{"many":2}')], "fault.declared")
+    return broken + await ended_as(evidence, [("succeeded", '{"many":2}')], "fault.declared")
 
 
-async def _ended(evidence: Evidence, expected: list[tuple[str, str]], *workflows: str) -> list[str]:
+async def ended_as(evidence: Evidence, expected: list[tuple[str, str]], *workflows: str) -> list[str]:
     """The runs of these workflows ended so."""
     rows = await evidence.conn.fetch(ENDS, list(workflows))
     ends = sorted((row["status"], (row["output"] or "").replace(" ", "")) for row in rows)

@@ -19,7 +19,9 @@ from tests.faults.capability import Capability, Marked
 from tests.faults.clients import CLIENTS
 from tests.faults.deliveries import WEBHOOKS
 from tests.faults.flows import FLOWS
+from tests.faults.guarded import GUARDED
 from tests.faults.judge import Evidence
+from tests.faults.leases import LEASES
 from tests.faults.limits import LIMITS
 from tests.faults.money import MONEY
 from tests.faults.operations import OPERATIONS
@@ -189,6 +191,7 @@ MIX = (
     Capability("a mail", give_mail, (one_mail,), types=("EMAIL_SEND",)),
     *STEERING,
     MONEY,
+    *GUARDED,
     Capability(
         "a schedule",
         give_schedule,
@@ -200,6 +203,7 @@ MIX = (
     WEBHOOKS,
     *OPERATIONS,
     CLIENTS,
+    *LEASES,
 )
 # What workers do alone.
 WORKER_MIX = tuple(capability for capability in MIX if not capability.needs_installation)

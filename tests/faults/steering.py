@@ -103,14 +103,14 @@ async def deciding(url: str, folder: Path) -> AsyncIterator[None]:
 
 
 async def _approve(conn: Any) -> bool:
-    asked = await list_approvals(conn, status="pending")
+    asked = [one for one in await list_approvals(conn, status="pending") if one.kind == "step"]
     for one in asked:
         await decide_approval(conn, one.id, True, actor=APPROVER)
     return bool(asked)
 
 
 async def one_decision(evidence: Evidence) -> list[str]:
-    rows = await evidence.conn.fetch("select status::text from atlas.approvals")
+    rows = await evidence.conn.fetch("select status::text from atlas.approvals where kind = 'step'")
     ends = await evidence.conn.fetch(
         "select status::text, output::text from atlas.jobs where input::jsonb->>'workflow' = 'fault.asks'"
     )
