@@ -172,6 +172,11 @@ async def test_tables_that_are_closed_to_the_engine_are_named_with_the_grants_th
     assert (after["verdict"], after["found"]) == ("ok", "usable")
 
 
+async def test_tables_of_history_miss_no_grants(atlas, database_url):
+    await execute(database_url, "select atlas.add_history_part(30, '2027-01-31')")
+    assert by_name((await atlas("doctor", "--json")).document)["roles"]["found"] == "usable"
+
+
 async def test_a_login_that_may_create_no_roles_migrates_after_an_administrator_ran_the_remedy(
     atlas, databases: TestDatabases
 ):
