@@ -35,10 +35,8 @@ Precondition: TypeAlias = Collection[str] | UnmodifiedSince
 class Stale(Conflict):
     """It has changed since the caller read it."""
 
-    def __init__(self, kind: str, name: object) -> None:
-        super().__init__(
-            f"The {kind} {name} has changed since it was read.", remedy="Read it again, and decide on what it is now."
-        )
+    def __init__(self, kind: str, name: object, change: str = "has changed since it was read") -> None:
+        super().__init__(f"The {kind} {name} {change}.", remedy="Read it again, and decide on what it is now.")
 
 
 def require_match(held: Editable | None, if_match: Precondition | None, kind: str, name: object) -> None:

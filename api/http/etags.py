@@ -7,7 +7,7 @@ where it is not a date.
 import re
 from datetime import UTC
 from email.utils import format_datetime, parsedate_to_datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Header
 
@@ -60,3 +60,15 @@ def _unmodified_since(date: str) -> UnmodifiedSince | None:
 
 
 IfMatch = Annotated[Precondition | None, Depends(_read_precondition)]
+
+
+async def _read_absence(
+    if_none_match: Annotated[
+        Literal["*"] | None, Header(description="`*`: only if there is none yet. Otherwise it is 412.")
+    ] = None,
+) -> bool:
+    return if_none_match is not None
+
+
+# Whether what is written must not be there yet.
+IsNew = Annotated[bool, Depends(_read_absence)]

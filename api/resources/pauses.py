@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.access.roles import MANAGERS, READERS
+from atlas.api.http.etags import IfMatch, IsNew, validators
 from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, page_of, read_cursor
 from atlas.api.request_context import Calling, RequestContext
@@ -50,12 +51,13 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
 
 
 @router.put("", operation_id="pause", summary="Pause a tenant, type, definition, workflow, host or trigger")
-@requires(*MANAGERS)
-async def pause_target(body: PauseBody, call: Calling) -> Pause:
+@requires(*MANAGERS, etag=True)
+async def pause_target(body: PauseBody, call: Calling, response: Response, if_match: IfMatch, is_new: IsNew) -> Pause:
     """After the response nothing of it starts until it is resumed. Running jobs go on, and jobs can be enqueued.
 
     The response comes when every worker has confirmed that, after two seconds at the latest: `workers` and `confirmed`
-    count them. Types and definitions are paused by operators. Pausing it again changes the reason and the end.
+    count them. Types and definitions are paused by operators. Pausing it again changes the reason and the end:
+    `If-Match` changes the pause of that version alone, and `If-None-Match: *` none.
     """
     until = None if body.for_seconds is None else timedelta(seconds=body.for_seconds)
     await _unblock(call)
@@ -68,18 +70,21 @@ async def pause_target(body: PauseBody, call: Calling) -> Pause:
             tenant_id=call.tenant_id,
             reason=body.reason,
             until=until,
+            if_match=if_match,
+            is_new=is_new,
         )
+    response.headers.update(validators(paused))
     async with call.connection() as conn:
         return await wait_until_paused(conn, paused)
 
 
 @router.delete("/{pause_id:uuid}", operation_id="resume", status_code=204, summary="End a pause")
 @requires(*MANAGERS)
-async def remove(pause_id: Id, call: Calling) -> None:
-    """What it held starts again, in its order."""
+async def remove(pause_id: Id, call: Calling, if_match: IfMatch) -> None:
+    """What it held starts again, in its order. With `If-Match`, only if the pause is still that version."""
     await _unblock(call)
     async with call.transaction() as conn:
-        await resume(conn, pause_id, actor=call.actor, tenant_id=call.tenant_id)
+        await resume(conn, pause_id, actor=call.actor, tenant_id=call.tenant_id, if_match=if_match)
 
 
 async def _unblock(call: RequestContext) -> None:

@@ -129,19 +129,21 @@ async def switch_gate(
     response_model=Gate,
     summary="Let requests for workflows become runs, or wait",
 )
-@requires("operator", whole=True)
+@requires("operator", whole=True, etag=True)
 async def change_engine(
-    request: Request, body: EngineBody, call: Calling, idempotency_key: IdempotencyKey = None
+    request: Request, body: EngineBody, call: Calling, if_match: IfMatch, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Runs that have begun go on, and so do all other jobs. `GET /system/atlas-online` shows the state.
+    """Runs that have begun go on, and so do all other jobs. `GET /system/atlas-online` shows the state and its `ETag`.
 
     A call that is repeated with its `Idempotency-Key` does not undo later switches of others.
     """
 
     async def respond() -> Response:
         async with call.transaction() as conn:
-            gate = await switch_engine(conn, enabled=body.enabled, actor=call.actor, reason=body.reason)
-        return json_response(json_bytes(gate))
+            gate = await switch_engine(
+                conn, enabled=body.enabled, actor=call.actor, reason=body.reason, if_match=if_match
+            )
+        return json_response(json_bytes(gate), headers=validators(gate))
 
     return await respond_once(request, call, idempotency_key, respond)
 

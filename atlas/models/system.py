@@ -25,7 +25,10 @@ PauseKind: TypeAlias = Literal["tenant", "type", "definition", "workflow", "host
 class Gate(EditableModel):
     """Whether Atlas starts work, who decided that, when and why. Without a `since` it was never brought online."""
 
-    tagged: ClassVar = ("online", "reason", "by", "since", "until")
+    tagged: ClassVar = (
+        *("online", "reason", "by", "since", "until"),
+        *("engine_enabled", "engine_reason", "engine_by", "engine_since"),
+    )
 
     online: bool
     engine_enabled: bool
@@ -52,8 +55,8 @@ class Gate(EditableModel):
 
     @property
     def updated_at(self) -> datetime | None:
-        """When it was switched last."""
-        return self.since
+        """When it or the engine was switched last."""
+        return max(filter(None, (self.since, self.engine_since)), default=None)
 
     @property
     def closed_because(self) -> str:
@@ -93,7 +96,7 @@ class Pause(ApiModel):
     by: str = Field(description="Who paused it.")
     since: datetime = Field(description="Since when it is paused.")
     until: datetime | None = Field(description="When it ends by itself; null for never.")
-    version: int = Field(description="Counts the pauses.")
+    version: int = Field(description="Counts the pauses. In quotes it is the `ETag` of this one.")
     workers: int | None = Field(
         default=None, description="In the response to the call that paused it: workers that could start something."
     )
@@ -101,6 +104,15 @@ class Pause(ApiModel):
         default=None,
         description="Number of workers that confirmed the pause. The start rights of the others have expired.",
     )
+
+    @property
+    def etag(self) -> str:
+        """The entity tag of its state: a pause that is changed gets another version."""
+        return f'"{self.version}"'
+
+    @property
+    def updated_at(self) -> None:
+        """When it was changed is not kept."""
 
     @property
     def text(self) -> str:

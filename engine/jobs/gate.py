@@ -24,6 +24,7 @@ READ = statement("engine/jobs/sql/gate_read.sql")
 HOLD = statement("engine/jobs/sql/gate_hold.sql")
 SWITCH = statement("engine/jobs/sql/gate_switch.sql")
 ENGINE = statement("engine/jobs/sql/gate_engine.sql")
+LOCK_ROW = statement("engine/jobs/sql/gate_lock_row.sql")
 EXPIRE = statement("engine/jobs/sql/gate_expire.sql")
 HOLDERS = statement("engine/jobs/sql/gate_holders.sql")
 ACT_AS = statement("engine/jobs/sql/gate_act_as.sql")
@@ -142,11 +143,21 @@ async def _record_ended(conn: Connection, sessions: Sequence[Mapping[str, Any]],
         await record(conn, event)
 
 
-async def switch_engine(conn: Connection, *, enabled: bool, actor: Actor, reason: str | None = None) -> Gate:
+async def switch_engine(
+    conn: Connection,
+    *,
+    enabled: bool,
+    actor: Actor,
+    reason: str | None = None,
+    if_match: Precondition | None = None,
+) -> Gate:
     """Let requests for workflows become runs, or wait. Runs that have begun go on. Atlas must have been online once."""
     check_bounds("The switch", reason, None)
     facts = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
-    state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **facts)
+    async with conn.transaction():
+        if if_match is not None:
+            require_match(gate_of(await fetch_value(conn, LOCK_ROW)), if_match, "gate", "atlas_online")
+        state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **facts)
     gate = gate_of(state) if state is not None else await read_gate(conn)
     if gate.since is None:
         raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then switch the engine.")

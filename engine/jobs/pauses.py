@@ -16,6 +16,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.etags import Precondition, Stale, require_match
 from atlas.engine.jobs.gate import COUNT_SECONDS, check_bounds, under_gate_lock
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
@@ -26,6 +27,7 @@ from atlas.models.system import Pause, PauseKind
 PAUSE = statement("engine/jobs/sql/pause.sql")
 RESUME = statement("engine/jobs/sql/resume.sql")
 PAUSES = statement("engine/jobs/sql/pauses.sql")
+IN_FORCE = statement("engine/jobs/sql/pause_in_force.sql")
 TARGETS = statement("engine/jobs/sql/pause_targets.sql")
 CONFIRM = statement("engine/jobs/sql/pause_confirm.sql")
 CONFIRMED = statement("engine/jobs/sql/pause_confirmed.sql")
@@ -47,16 +49,24 @@ async def pause(
     tenant_id: UUID | None = None,
     reason: str | None = None,
     until: timedelta | None = None,
+    if_match: Precondition | None = None,
+    is_new: bool = False,
 ) -> Pause:
     """Pause a target. Once this has committed, no claim takes anything of it; enqueueing goes on.
 
     What was claimed before may still start, until `wait_until_paused` has returned. `name` is a key, or the slug, name,
     label or id of a tenant, host or trigger. With a tenant it is the tenant's own; a workflow is paused for it alone.
+    A pause that is there is changed, unless it is to be `is_new`.
     """
     check_bounds("The pause", reason, until)
     target, owner = await _find_target(conn, kind, name, tenant_id)
     with refusals():
         async with under_gate_lock(conn, actor=actor):
+            if if_match is not None or is_new:
+                held = await _find(conn, await fetch_value(conn, IN_FORCE, kind=kind, target=target, tenant_id=owner))
+                require_match(held, if_match, "pause of the", f"{kind} {name}")
+                if is_new and held is not None:
+                    raise Stale(kind, name, "is paused already")
             row = await fetch_value(
                 conn,
                 PAUSE,
@@ -73,7 +83,13 @@ async def pause(
 
 
 async def resume(
-    conn: Connection, pause_id: UUID, *, actor: Actor, tenant_id: UUID | None = None, reason: str | None = None
+    conn: Connection,
+    pause_id: UUID,
+    *,
+    actor: Actor,
+    tenant_id: UUID | None = None,
+    reason: str | None = None,
+    if_match: Precondition | None = None,
 ) -> Pause:
     """End a pause, and return what it was. A tenant ends those of its own."""
     check_bounds("The end of the pause", reason, None)
@@ -82,6 +98,8 @@ async def resume(
         raise NotFound("pause", pause_id, remedy="`atlas pauses` lists those there are.")
     with refusals():
         async with under_gate_lock(conn, actor=actor):
+            if if_match is not None:
+                require_match(await _find(conn, pause_id), if_match, "pause of the", f"{row['kind']} {row['name']}")
             await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
     return from_row(Pause, row)
 
@@ -139,6 +157,12 @@ async def end_pauses(conn: Connection) -> int:
     while await fetch_value(conn, UNPARK, limit=RUNS_AT_ONCE) == RUNS_AT_ONCE:
         pass
     return ended
+
+
+async def _find(conn: Connection, pause_id: UUID | None) -> Pause | None:
+    """A pause in force, or None."""
+    row = None if pause_id is None else await fetch_row(conn, PAUSES, id=pause_id, tenant_id=None)
+    return None if row is None else from_row(Pause, row)
 
 
 async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: UUID | None) -> tuple[str, UUID | None]:

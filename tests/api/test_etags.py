@@ -26,6 +26,7 @@ THINGS = {
     "policy": ("/policies/rule-acme?tenant=acme", lambda n: {"runs_per_day": n}),
     "webhook": ("/webhooks/{webhook_id}", lambda n: {"description": f"n{n}"}),
     "gate": ("/system/atlas-online", lambda n: {"online": bool(n % 2), "reason": f"n{n}"}),
+    "engine": ("/system/engine-enabled", lambda n: {"enabled": bool(n % 2), "reason": f"n{n}"}),
 }
 
 
@@ -43,12 +44,18 @@ def editors(world):
 
 async def edit(client, kind, ids, n, **headers):
     path, change = THINGS[kind]
-    method = "PUT" if kind == "gate" else "PATCH"
+    method = "PUT" if kind in ("gate", "engine") else "PATCH"
     return await client.request(method, filled(path, ids), json=change(n), headers=headers)
 
 
+async def read(client, kind, ids):
+    # The gate's address shows the engine's switch too.
+    path, _ = THINGS["gate" if kind == "engine" else kind]
+    return await client.get(filled(path, ids))
+
+
 async def etag(client, kind, ids):
-    return (await client.get(filled(THINGS[kind][0], ids))).headers["etag"]
+    return (await read(client, kind, ids)).headers["etag"]
 
 
 @pytest.mark.long
@@ -91,24 +98,24 @@ async def test_of_concurrent_edits_of_one_state_one_succeeds(ids, editors, kind)
 
 async def test_an_edit_is_refused_if_another_came_after_its_date(ids, editors):
     operator = editors[0]
-    for kind, (path, _) in some(list(THINGS.items()), every=3):
-        if kind == "gate":
+    for kind in some(list(THINGS), every=3):
+        if kind in ("gate", "engine"):
             assert (await edit(operator, kind, ids, 1)).is_success
-        read = await operator.get(filled(path, ids))
-        edited_at = parsedate_to_datetime(read.headers["last-modified"])
+        shown = await read(operator, kind, ids)
+        edited_at = parsedate_to_datetime(shown.headers["last-modified"])
         before = format_datetime(edited_at - timedelta(seconds=1), usegmt=True)
         refused = assert_problem(await edit(operator, kind, ids, 2, **{"If-Unmodified-Since": before}), 412)
         assert refused["type"] == "urn:atlas:problem:stale"
-        assert await etag(operator, kind, ids) == read.headers["etag"]
+        assert await etag(operator, kind, ids) == shown.headers["etag"]
 
         # The date is ignored beside a tag, and where it is none.
-        conditions = [{"If-Match": read.headers["etag"], "If-Unmodified-Since": before}]
+        conditions = [{"If-Match": shown.headers["etag"], "If-Unmodified-Since": before}]
         conditions += [{"If-Unmodified-Since": date} for date in ("yesterday", f"Wed, 18 Nov {'9' * 30} 08:00:00 GMT")]
         for n, condition in enumerate(conditions, 2):
             edited = await edit(operator, kind, ids, n, **condition)
             assert edited.is_success, (kind, condition, edited.text)
             assert parsedate_to_datetime(edited.headers["last-modified"]) >= edited_at
-        latest = (await operator.get(filled(path, ids))).headers["last-modified"]
+        latest = (await read(operator, kind, ids)).headers["last-modified"]
         assert latest == edited.headers["last-modified"]
         assert (await edit(operator, kind, ids, 2, **{"If-Unmodified-Since": latest})).is_success
 
@@ -163,7 +170,7 @@ async def test_a_call_that_edits_no_state_refuses_if_match(world, ids):
     taken = {
         *("POST /workflows", "DELETE /jobs/triggers/{trigger_id}", "DELETE /admin/jobs/definitions/{key}"),
         *("DELETE /hosts/{host_id}", "DELETE /hosts/{host_id}/instances/{instance_id}", "DELETE /tenants/{slug_or_id}"),
-        "DELETE /webhooks/{webhook_id}",
+        *("DELETE /webhooks/{webhook_id}", "DELETE /pauses/{pause_id}"),
     }
     things = {**ids, "token_id": ids["job_id"], "key": "echo.it"}
     for row, roles in TABLE.items():

@@ -1,6 +1,10 @@
 """Pauses over HTTP: who may pause what, that it lasts until it is resumed, and what the status and a job's reason say."""
 
+import asyncio
+
 import pytest
+
+from tests.api.test_bad_input import assert_problem
 
 
 async def test_an_operator_pauses_a_type_and_ends_the_pause(operator):
@@ -39,6 +43,33 @@ async def test_a_tenant_pauses_what_is_its_own_and_nothing_else(admin, operator,
     of_all = (await operator.put("/pauses", json={"kind": "type", "target": "x.work"})).json()
     assert of_all["id"] in [one["id"] for one in (await admin.get("/pauses")).json()["items"]]
     assert (await admin.delete(f"/pauses/{of_all['id']}")).status_code == 404
+
+
+async def test_a_pause_is_made_changed_and_ended_only_as_its_caller_saw_it(operator):
+    asked = {"kind": "type", "target": "x.work", "for_seconds": 7200}
+    new = {"If-None-Match": "*"}
+    calls = (operator.put("/pauses", json=asked | {"reason": reason}, headers=new) for reason in ("outage", "deploy"))
+    made, late = sorted(await asyncio.gather(*calls), key=lambda response: response.status_code)
+    assert made.status_code == 200, made.text
+    assert assert_problem(late, 412)["detail"] == "The type x.work is paused already."
+
+    first = {"If-Match": made.headers["etag"]}
+    assert first == {"If-Match": f'"{made.json()["version"]}"'}
+    changed = await operator.put("/pauses", json=asked | {"reason": "longer"}, headers=first)
+    assert changed.status_code == 200, changed.text
+    pause_address = f"/pauses/{made.json()['id']}"
+    for stale in (
+        await operator.put("/pauses", json=asked | {"reason": "mine"}, headers=first),
+        await operator.delete(pause_address, headers=first),
+    ):
+        assert assert_problem(stale, 412)["detail"] == "The pause of the type x.work has changed since it was read."
+    [held] = (await operator.get("/pauses")).json()["items"]
+    assert (held["reason"], held["version"]) == ("longer", changed.json()["version"])
+
+    second = {"If-Match": changed.headers["etag"]}
+    assert (await operator.delete(pause_address, headers=second)).status_code == 204
+    assert_problem(await operator.put("/pauses", json=asked, headers=second), 412)
+    assert (await operator.put("/pauses", json=asked, headers={"If-None-Match": '"7"'})).status_code == 422
 
 
 @pytest.mark.parametrize(

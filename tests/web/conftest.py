@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from atlas.test_databases import TestDatabases
 from tests.state_check import STATE_CHECK
@@ -84,7 +84,7 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
     """`visit("/jobs", role="auditor")` opens a page in a browser of its own; without a role no one is signed in.
     `prepare` gets the page before its address is opened, to change what the network or the clock does.
 
-    At the end of the test no page may have failed, or tried what its policy refuses.
+    At the end of the test no page may have failed, tried what its policy refuses, or edited what it had not read.
     """
     contexts: list[BrowserContext] = []
     wrong: list[str] = []
@@ -117,6 +117,7 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
             assert answer.status == 201, answer.text()
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+        page.on("request", lambda request: wrong.extend(blind_edits(request)))
         prepare(page)
         page.goto(path)
         return page
@@ -127,6 +128,13 @@ def visit(site: Site, browser: Browser) -> Iterator[Visit]:
             wrong += [f"{page.url}: {one}" for one in page.evaluate("window.refusals ?? []")]
         context.close()
     assert wrong == []
+
+
+def blind_edits(request: Request) -> list[str]:
+    """A request that would overwrite what someone else has changed meanwhile."""
+    names_state = {"if-match", "if-none-match"} & set(request.headers)
+    is_blind = request.method in ("PUT", "PATCH") and not names_state
+    return [f"{request.method} {request.url} without If-Match"] if is_blind else []
 
 
 # Those of WCAG 2.2 are off by default: targets of 24 px.

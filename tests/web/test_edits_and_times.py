@@ -53,6 +53,47 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
         other.patch(address, json={"name": "Other"}).raise_for_status()
 
 
+def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, visit: Visit):
+    theirs = {"kind": "type", "target": "report.once", "reason": "the disk is full", "for_seconds": 7200}
+    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as other:
+        page = visit("/pauses?new=pause")
+        dialog = page.get_by_role("dialog", name="Pause")
+        dialog.get_by_label("Which").fill("report.once")
+        dialog.get_by_label("Reason").fill("a short look")
+        other.put("/pauses", json=theirs).raise_for_status()
+        dialog.get_by_role("button", name="Pause", exact=True).click()
+        conflict = dialog.get_by_role("alert")
+        expect(conflict).to_contain_text("operator@all changed this")
+        expect(conflict.get_by_role("row", name="Reason the disk is full a short look")).to_be_visible()
+        expect(dialog.get_by_label("Reason")).to_have_value("a short look")
+        assert [one["reason"] for one in other.get("/pauses").json()["items"]] == ["the disk is full"]
+        dialog.get_by_role("button", name="Replace with mine").click()
+        expect(page.get_by_role("row").filter(has_text="a short look")).to_be_visible()
+
+        # Someone needs it longer, while another person is about to end it.
+        page.get_by_role("button", name="Resume report.once").click()
+        dialog = page.get_by_role("dialog", name="Resume the job type report.once?")
+        held = other.put("/pauses", json=theirs).json()
+        dialog.get_by_role("button", name="Resume").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("the disk is full")
+        assert other.get("/pauses").json()["items"] == [held | {"workers": None, "confirmed": None}]
+        dialog.get_by_role("button", name="Replace with mine").click()
+        expect(page.get_by_role("heading", name="Nothing is paused")).to_be_visible()
+
+        page.goto("/settings?tab=system")
+        page.get_by_role("switch", name="Requests for workflows become runs").click()
+        dialog = page.get_by_role("dialog", name="Switch the engine off?")
+        dialog.get_by_label("Reason").fill("new policies")
+        for enabled, reason in ((False, "wrong policies"), (True, "they are right again")):
+            other.put("/system/engine-enabled", json={"enabled": enabled, "reason": reason}).raise_for_status()
+        dialog.get_by_role("button", name="Switch off").click()
+        conflict = dialog.get_by_role("alert")
+        expect(conflict).to_contain_text("operator@all changed this")
+        expect(conflict.get_by_role("row", name="Engine reason they are right again new policies")).to_be_visible()
+        assert other.get("/system/atlas-online").json()["engine_enabled"] is True
+        dialog.get_by_role("button", name="Cancel").click()
+
+
 def test_a_refused_change_is_said_where_no_dialog_asked_and_not_again_of_the_next_row(site: Site, visit: Visit):
     with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin")) as client:
         for name in ("one", "two"):

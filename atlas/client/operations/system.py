@@ -65,7 +65,7 @@ class SystemOperations(ApiCaller):
         """Let work start, or nothing; with `for_seconds`, for so long. When it returns, nothing starts any more."""
 
     @operation("PUT", "/system/engine-enabled", by_tenant=False)
-    def switch_engine(self, enabled: bool, *, reason: str | None = ...) -> Gate:
+    def switch_engine(self, enabled: bool, *, reason: str | None = ..., if_match: str = ...) -> Gate:
         """Let requests for workflows become runs, or wait; runs that have begun go on."""
 
     @listing("/pauses")
@@ -73,11 +73,19 @@ class SystemOperations(ApiCaller):
         """What is paused, oldest first."""
 
     @operation("PUT", "/pauses")
-    def pause(self, kind: str, target: str, *, reason: str | None = ..., for_seconds: float | None = ...) -> Pause:
+    def pause(
+        self,
+        kind: str,
+        target: str,
+        *,
+        reason: str | None = ...,
+        for_seconds: float | None = ...,
+        if_match: str = ...,
+    ) -> Pause:
         """Pause a tenant, type, definition, workflow, host or trigger. When it returns, nothing of it starts."""
 
     @operation("DELETE", "/pauses/{pause_id}")
-    def resume(self, pause_id: Id) -> None:
+    def resume(self, pause_id: Id, *, if_match: str = ...) -> None:
         """End a pause: what it held starts again, in its order."""
 
     @operation("GET", "/system/status", by_tenant=False)

@@ -30,13 +30,20 @@ export class EditConflict extends Error {
   }
 }
 
+/** Where the audit log has the changes of something; of which tenant, where several may have one with this id. */
+export interface AuditedEntity {
+  type: string;
+  id: string;
+  tenant?: string | undefined;
+}
+
 export interface Edit<Entity extends object, Body extends object, Result> {
-  /** What was shown when the edit began. */
-  base: Entity;
+  /** What was shown when the edit began: the fields that it sets, at least. */
+  base: Partial<Entity>;
   /** The fields that it sets. */
   body: Body;
   /** Where the audit log has its changes. */
-  entity: { type: string; id: string };
+  entity: AuditedEntity;
   /** Reads what it is now. */
   read: () => Promise<{ data?: Entity; response: Response }>;
   /** Saves the body with the header that names the state it edits. */
@@ -70,14 +77,15 @@ export function changedFields(base: object, current: object, body: object): Chan
     .map(([name, mine]) => ({ name, theirs: now[name], mine }));
 }
 
-async function conflictOf(
+/** The conflict of an edit with what someone else has made of it, and who that was. */
+export async function conflictOf(
   fields: readonly ChangedField[],
   current: object,
-  { type, id }: { type: string; id: string },
+  { type, id, tenant }: AuditedEntity,
 ): Promise<EditConflict> {
-  const query = { entity_type: type, entity_id: id, limit: 20 };
+  const query = { entity_type: type, entity_id: id, tenant, limit: 20 };
   const rows = await client.GET("/api/v1/audit", { params: { query } }).catch(() => null);
-  const row = rows?.data?.items.find(({ action }) => /_(EDITED|ENABLED|DISABLED|RENAMED|ONLINE|OFFLINE)$/.test(action));
+  const row = rows?.data?.items.find(({ action }) => /_(EDITED|ENABLED|DISABLED|RENAMED|ONLINE|OFFLINE)$|^PAUSED$/.test(action));
   // What is not in the audit log of this role may say itself who changed it.
   const { by, since } = current as { by?: string | null; since?: string | null };
   return new EditConflict(fields, current, row?.actor_id ?? by ?? null, row?.created_at ?? since ?? null);

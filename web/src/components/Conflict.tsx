@@ -16,7 +16,7 @@ export function Conflict({ error }: { error: EditConflict }) {
             <Time at={error.at} />
           </>
         )}
-        , while you were editing. Nothing is saved yet.
+        . Nothing is saved yet.
       </p>
       <table>
         <thead>
@@ -30,8 +30,12 @@ export function Conflict({ error }: { error: EditConflict }) {
           {error.fields.map(({ name, theirs, mine }) => (
             <tr key={name}>
               <th scope="row">{capitalized(spaced(name))}</th>
-              <td>{shown(theirs)}</td>
-              <td>{shown(mine)}</td>
+              <td>
+                <Value value={theirs} />
+              </td>
+              <td>
+                <Value value={mine} />
+              </td>
             </tr>
           ))}
         </tbody>
@@ -39,4 +43,10 @@ export function Conflict({ error }: { error: EditConflict }) {
       <p>Replace it with yours, edit yours first, or cancel to keep the current value.</p>
     </div>
   );
+}
+
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
+
+function Value({ value }: { value: unknown }) {
+  return typeof value === "string" && MOMENT.test(value) ? <Time at={value} /> : shown(value);
 }

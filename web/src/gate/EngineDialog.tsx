@@ -4,19 +4,28 @@ import { api, client } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 import { useToast } from "@/components/Toast";
+import { useEdit } from "@/components/useEdit";
+import { GATE, useGate } from "./gate";
 
 /** Asks for a reason and says what follows, then switches the engine. */
-export function EngineDialog({ enabled, onClose }: { enabled: boolean; onClose: () => void }) {
+export function EngineDialog({ enabled: asked, onClose }: { enabled: boolean; onClose: () => void }) {
+  // As it was asked, also if someone else switches it meanwhile.
+  const [enabled] = useState(asked);
+  const edit = useEdit(useGate().data);
   const queries = useQueryClient();
   const toast = useToast();
   const [reason, setReason] = useState("");
   const change = useMutation({
-    mutationFn: async () => {
-      const body = { enabled, reason: reason.trim() === "" ? null : reason.trim() };
-      return (await client.PUT("/api/v1/system/engine-enabled", { body })).data;
-    },
+    mutationFn: () =>
+      edit({
+        body: { engine_enabled: enabled, engine_reason: reason.trim() === "" ? null : reason.trim() },
+        entity: { type: "system_state", id: "engine_enabled" },
+        read: () => client.GET(GATE, {}),
+        write: async ({ engine_reason }, headers) =>
+          (await client.PUT("/api/v1/system/engine-enabled", { body: { enabled, reason: engine_reason }, headers })).data,
+      }),
     onSuccess: (gate) => {
-      queries.setQueryData(api.queryOptions("get", "/api/v1/system/atlas-online", {}).queryKey, gate);
+      queries.setQueryData(api.queryOptions("get", GATE, {}).queryKey, gate);
       toast(enabled ? "The engine is on" : "The engine is off");
       onClose();
     },

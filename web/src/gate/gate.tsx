@@ -11,7 +11,7 @@ import { OPERATORS, useCan } from "@/session/session";
 
 export type Gate = Schemas["Gate"];
 
-const GATE = "/api/v1/system/atlas-online";
+export const GATE = "/api/v1/system/atlas-online";
 
 /** Whether Atlas starts work; kept up to date by its events. */
 export function useGate() {
@@ -33,7 +33,9 @@ export function GateSwitch({ large = false }: { large?: boolean }) {
 }
 
 /** Asks for a reason and says what follows, then switches Atlas. */
-export function GateDialog({ online, onClose }: { online: boolean; onClose: () => void }) {
+export function GateDialog({ online: asked, onClose }: { online: boolean; onClose: () => void }) {
+  // As it was asked, also if someone else switches it meanwhile.
+  const [online] = useState(asked);
   const queries = useQueryClient();
   const toast = useToast();
   const { data: gate } = useGate();
@@ -46,7 +48,7 @@ export function GateDialog({ online, onClose }: { online: boolean; onClose: () =
       const body = { online, reason: reason.trim() === "" ? null : reason.trim(), for_seconds: online ? null : seconds };
       return edit({
         body,
-        entity: { type: "system", id: "atlas" },
+        entity: { type: "system_state", id: "atlas_online" },
         read: () => client.GET(GATE, {}),
         write: async (change, headers) => (await client.PUT(GATE, { body: change, headers })).data,
       });

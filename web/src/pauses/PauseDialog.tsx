@@ -1,5 +1,6 @@
-import { useState } from "react";
-import { api, client } from "@/api/client";
+import { useRef, useState } from "react";
+import { api } from "@/api/client";
+import { EditConflict } from "@/api/edits";
 import { MAX_LISTED } from "@/api/pages";
 import { Problem } from "@/api/problem";
 import { ChangeDialog } from "@/components/Dialog";
@@ -10,6 +11,7 @@ import { capitalized } from "@/format/words";
 import { useChange } from "@/components/useChange";
 import { OPERATORS, useCan, useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { endPause, setPause } from "./changes";
 import { KINDS, nameOf, nounOf, PAUSES, type Pause, type PauseKind, TENANT_KINDS } from "./pauses";
 
 interface PauseDialogProps {
@@ -32,12 +34,17 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
   const [reason, setReason] = useState("");
   const [seconds, setSeconds] = useState<number | null>(3600);
   const called = name ?? target;
+  // The pause that someone else has made meanwhile: the next try replaces it.
+  const held = useRef<Pause | null>(null);
   const pause = useChange(
     async () => {
       const body = { kind, target: target.trim(), reason: reason.trim() === "" ? null : reason.trim(), for_seconds: seconds };
-      // A workflow is paused for one tenant or for all; every other kind belongs to one tenant or to none.
-      const query = kind === "workflow" ? { tenant } : {};
-      return (await client.PUT("/api/v1/pauses", { params: { query }, body })).data;
+      try {
+        return await setPause(body, tenant, held.current);
+      } catch (error) {
+        if (error instanceof EditConflict) held.current = error.current as Pause;
+        throw error;
+      }
     },
     { done: (_, made) => doneWords(kind, called, made), lists: [PAUSES], onDone: onClose },
   );
@@ -124,11 +131,18 @@ function Names({ kind }: { kind: PauseKind }) {
 /** Asks before a pause is ended. */
 export function ResumeDialog({ pause, onClose }: { pause: Pause; onClose: () => void }) {
   const words = `${nounOf(pause.kind)} ${nameOf(pause)}`;
-  const resume = useChange(() => client.DELETE("/api/v1/pauses/{pause_id}", { params: { path: { pause_id: pause.id } } }), {
-    done: () => `The ${words} is resumed`,
-    lists: [PAUSES],
-    onDone: onClose,
-  });
+  const shown = useRef(pause);
+  const resume = useChange(
+    async () => {
+      try {
+        await endPause(shown.current);
+      } catch (error) {
+        if (error instanceof EditConflict) shown.current = error.current as Pause;
+        throw error;
+      }
+    },
+    { done: () => `The ${words} is resumed`, lists: [PAUSES], onDone: onClose },
+  );
   return (
     <ChangeDialog
       onClose={onClose}

@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
 import { client, type Schemas } from "@/api/client";
+import { saveEdit } from "@/api/edits";
 import { Button } from "@/components/Button";
 import { ChangeDialog } from "@/components/Dialog";
 import { useToast } from "@/components/Toast";
@@ -9,6 +10,7 @@ import { EngineDialog } from "@/gate/EngineDialog";
 import { GateDialog } from "@/gate/gate";
 import { DecisionOf } from "@/pages/approvals/DecisionDialog";
 import { SettleOf } from "@/pages/effects/SettleDialog";
+import { editOf } from "@/pages/schedules/triggers";
 import { ResumeDialog } from "@/pauses/PauseDialog";
 import { useMayResume, usePauses } from "@/pauses/pauses";
 import { MANAGERS, OPERATORS, type Role, useSession } from "@/session/session";
@@ -83,8 +85,7 @@ function Confirmed({ about, verb, target, onClose }: { about: string; verb: stri
   const [title, description, done] = QUESTIONS[verb] ?? ["", "", ""];
   const change = useMutation({
     mutationFn: (): Promise<unknown> => {
-      if (verb === "enable_trigger")
-        return client.PATCH("/api/v1/jobs/triggers/{trigger_id}", { params: { path: { trigger_id: target } }, body: { is_enabled: true } });
+      if (verb === "enable_trigger") return saveEdit({ base: { is_enabled: false }, body: { is_enabled: true }, ...editOf(target) });
       if (verb === "fire_trigger")
         return client.POST("/api/v1/jobs/triggers/{trigger_id}/fire", { params: { path: { trigger_id: target } }, body: {} });
       if (about === "run") return client.POST("/api/v1/runs/{run_id}/retry", { params: { path: { run_id: target } } });

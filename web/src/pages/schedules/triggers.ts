@@ -35,7 +35,7 @@ function useRefresh(): () => Promise<void> {
 const ONE = "/api/v1/jobs/triggers/{trigger_id}";
 
 /** How a trigger is edited: as it was shown, or not at all. */
-function editOf(id: string) {
+export function editOf(id: string) {
   const path = { trigger_id: id };
   return {
     entity: { type: "trigger", id },

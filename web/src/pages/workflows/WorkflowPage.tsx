@@ -117,7 +117,7 @@ function SwitchDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =
       const params = { path: { key }, query: { tenant } };
       await edit({
         body: { is_enabled },
-        entity: { type: "workflow", id: key },
+        entity: { type: "workflow", id: key, tenant },
         read: () => client.GET("/api/v1/workflows/{key}", { params }),
         write: (body, headers) => client.PATCH("/api/v1/workflows/{key}", { params, body, headers }),
       });
