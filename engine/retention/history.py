@@ -7,6 +7,7 @@ When all jobs of a table are past their age, it is dropped. A job that is retrie
 tenant that changes its age, which are then filed or removed.
 """
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -27,6 +28,9 @@ DROP = statement("engine/retention/sql/drop_history_part.sql")
 COUNT = statement("engine/retention/sql/count_unfiled.sql")
 
 MIN_KEEP_DAYS = 3
+# How often a sweep tries to drop a table that is being read, and for how long it lets others read it in between.
+MAX_TRIES = 10
+TRY_REST_SECONDS = 0.1
 # Jobs that one transaction moves.
 MOVED_TOGETHER = 1_000
 # Of finished jobs that are yet to be moved; beyond it they are estimated.
@@ -102,21 +106,25 @@ async def file_jobs(pool: Pool, tenants: Sequence[Ages], *, batch: int = MOVED_T
 async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int]:
     """Drop the tables of history whose jobs are all past their age. Yields how many jobs each held.
 
-    One that is being read for longer than two seconds, or still holds jobs of a tenant that changed its age, is
-    dropped by the next sweep.
+    One that is being read at every try, or still holds jobs of a tenant that changed its age, is dropped by the next
+    sweep.
     """
     async with borrow(pool, within=BATCH_SECONDS) as conn:
         expired = await fetch(conn, EXPIRED)
     for part in expired:
         others = [ages.tenant_id for ages in tenants if keep_days(ages) != part["keep_days"]]
-        try:
-            async with borrow(pool, within=BATCH_SECONDS) as conn:
-                dropped = await fetch_value(conn, DROP, part=part["name"], others=others)
-        except asyncpg.LockNotAvailableError:
+        for _ in range(MAX_TRIES):
+            try:
+                async with borrow(pool, within=BATCH_SECONDS) as conn:
+                    dropped = await fetch_value(conn, DROP, part=part["name"], others=others)
+            except asyncpg.LockNotAvailableError:
+                await asyncio.sleep(TRY_REST_SECONDS)
+            else:
+                if dropped is not None:
+                    yield dropped
+                break
+        else:
             log.info("a table of history is being read, and is dropped later", table=part["name"])
-            continue
-        if dropped is not None:
-            yield dropped
 
 
 async def count_unfiled(conn: Queryable) -> UnfiledJobs:

@@ -522,23 +522,6 @@ async def test_a_tenant_that_changes_its_age_keeps_its_jobs_for_that_long(conn, 
     assert (await get_job(conn, job_id) is not None) == (left is not None)
 
 
-async def test_a_reader_delays_a_drop_and_no_claim_waits_for_it(conn, pool):
-    await given_success(conn, id=old())
-    await age(conn)
-    await file_all(pool)
-    async with pool.acquire() as reader, reader.transaction():
-        await reader.fetch(PLACES)
-        drop = asyncio.create_task(drop_all(pool))
-        while not await conn.fetchval(
-            "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and not granted"
-        ):
-            assert not drop.done()
-        await asyncio.wait_for(given_claimed(conn, "meanwhile"), 1)
-        assert not drop.done()
-        assert await drop == []
-    assert await drop_all(pool) == [1]
-
-
 async def test_a_move_that_breaks_off_leaves_each_job_in_one_place(conn, pool, owner, database_url):
     ids = {await given_success(conn, id=old()) for _ in range(3)}
     await age(conn, days=0)

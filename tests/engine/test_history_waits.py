@@ -18,13 +18,16 @@ from atlas.engine.jobs.retry import retry_now
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.usage import meter_usage
+from atlas.engine.retention import history
 from tests.engine.jobs.given import given_job, given_worker, success
-from tests.engine.test_history import MOVED, file_all, given_failure, given_run, given_success, places
+from tests.engine.test_history import MOVED, PLACES, drop_all, file_all, given_failure, given_run, given_success, places
 from tests.engine.test_history import online as online
 from tests.engine.test_retention import age, old
 from tests.support import DANA, given_tenant
 
 DROP = "select atlas.drop_history_part($1, '{}')"
+# Tries to drop a table that wait for its readers. For a moment after a wait begins it has no start.
+WAITS = "select waitstart from pg_locks where mode = 'AccessExclusiveLock' and not granted and waitstart is not null"
 CANCELED = "select id from only atlas.jobs where status = 'canceled'"
 
 
@@ -86,3 +89,31 @@ async def test_work_and_lists_wait_for_no_move(conn, pool, database_url, worker)
         await moving.close()
     assert {*moved} < {job.id for job in listed}
     assert "jobs" not in {place for id, place in (await places(conn)).items() if id in moved}
+
+
+async def test_a_drop_that_waits_for_a_reader_lets_others_read_in_between(conn, pool, monkeypatch):
+    await given_success(conn, id=old())
+    await age(conn)
+    assert await file_all(pool) == 1
+    monkeypatch.setattr(history, "MAX_TRIES", 1_000_000)
+    tries = set()
+    async with pool.acquire() as reader, reader.transaction():
+        assert len(await reader.fetch(PLACES)) == 1
+        drop = asyncio.create_task(drop_all(pool))
+        while len(tries) < 3:
+            assert not drop.done()
+            tries |= {row["waitstart"] for row in await conn.fetch(WAITS)}
+        assert len(await conn.fetch(PLACES)) == 1
+        await work(conn, await given_worker(conn, "plain"))
+    assert await drop == [1]
+
+
+async def test_a_drop_gives_up_while_a_table_is_read_and_is_repeated(conn, pool, monkeypatch):
+    await given_success(conn, id=old())
+    await age(conn)
+    assert await file_all(pool) == 1
+    monkeypatch.setattr(history, "MAX_TRIES", 2)
+    async with pool.acquire() as reader, reader.transaction():
+        await reader.fetch(PLACES)
+        assert await drop_all(pool) == []
+    assert await drop_all(pool) == [1]

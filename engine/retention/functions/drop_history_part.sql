@@ -1,7 +1,8 @@
 -- finished and past its age -> removed, with JOBS_PRUNED for each tenant: drops a table of history whose jobs are all older than they are kept, and those of
 -- their attempts, steps and other rows. Returns how many jobs it held; null where it is not yet time, where it is gone already, or where it holds
--- jobs of a tenant in p_others, which keeps its jobs for another number of days now. It waits two seconds at most for those who read the tables; nobody else
--- waits for it. It counts before it locks the tables, and again only if one of them was changed meanwhile. It runs as the owner of the tables. Called by engine/retention/history.py.
+-- jobs of a tenant in p_others, which keeps its jobs for another number of days now. It counts before it locks the tables, and again only if one of them was
+-- changed meanwhile. It waits two seconds at most for those who change a table, and a tenth of a second for those who read it, since whoever begins to read it then
+-- waits behind this. Nobody else waits for it. It runs as the owner of the tables. Called by engine/retention/history.py.
 create or replace function drop_history_part(p_part text, p_others uuid[]) returns bigint language plpgsql volatile security definer
 set search_path from current set lock_timeout = '2s' set plan_cache_mode = force_custom_plan set jit = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off as $$
@@ -46,6 +47,7 @@ begin
       audit_body(f.tenant_id, 'system', 'retention', 'info', 'JOBS_PRUNED', 'tenant', f.tenant_id::text, '', f.meta)
     from facts f)
   select coalesce(sum(f.jobs), 0) into dropped from facts f;
+  perform set_config('lock_timeout', '100ms', true);
   foreach side in array parts loop
     execute format('drop table %I', side);
   end loop;
