@@ -109,6 +109,39 @@ def test_a_busy_server_is_named_with_the_time_of_the_next_try(visit: Visit):
     expect(page.get_by_role("heading", name="Atlas is busy")).to_have_count(0)
 
 
+# Each time of a next try that the page names, also for a moment.
+NOTE_TRIES = """
+window.tries = [];
+new MutationObserver(() => {
+  for (const [, seconds] of (document.body?.textContent ?? "").matchAll(/Trying again in (\\d+) s/g)) window.tries.push(Number(seconds));
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+
+
+def test_the_time_of_the_next_try_is_right_where_no_clock_was_shown_for_a_minute(visit: Visit):
+    held: list[Route] = []
+    headers = {"Retry-After": "40", "Content-Type": "application/problem+json"}
+
+    def prepare(page: Page) -> None:
+        page.add_init_script(NOTE_TRIES)
+        page.clock.install()
+        page.route(re.compile("/api/v1/session$"), lambda route: held.append(route))
+        page.route(
+            re.compile("/api/v1/jobs/brief"),
+            lambda route: route.fulfill(status=503, headers=headers, body=json.dumps(BUSY)),
+        )
+
+    page = visit("/jobs", prepare=prepare)
+    # Nothing is shown before it is known who is signed in.
+    while not held:
+        page.evaluate("0")
+    page.clock.fast_forward(60_000)
+    held[0].continue_()
+    expect(page.get_by_test_id("busy")).to_contain_text("Trying again")
+    tries = page.evaluate("tries")
+    assert max(tries) <= 41, tries
+
+
 @pytest.fixture
 def server(site: Site) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """An API of the site that is a process of its own, and its address."""

@@ -21,6 +21,12 @@ function subscribe(watcher: () => void): () => void {
   };
 }
 
+/** The time of the last tick. While nothing is shown that ticks, the clock stands still: then it is read again. */
+function readClock(): number {
+  if (timer === null && Date.now() - now >= 1000) now = Date.now();
+  return now;
+}
+
 /** The present time by the server's clock, to the second. */
 export function useNow(): number {
   return toServerTime(useBrowserNow());
@@ -28,13 +34,13 @@ export function useNow(): number {
 
 /** The present time by this browser's clock, to the second: for what happened in the browser. */
 export function useBrowserNow(): number {
-  return useSyncExternalStore(subscribe, () => now);
+  return useSyncExternalStore(subscribe, readClock);
 }
 
 /** The present minute, for what is asked of the server by time: it changes once a minute. */
 export function useMinute(): number {
   return useSyncExternalStore(subscribe, () => {
-    const present = toServerTime(now);
+    const present = toServerTime(readClock());
     return present - (present % 60_000);
   });
 }

@@ -4,9 +4,13 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** By how much the server's clock, as this page knows it, may be behind: the server names whole seconds, and the page's clock ticks once a second. */
+const CLOCK_ERROR = 3000;
+
 /** "3 min ago", "in 2 h": how far a time is away. Within the first seconds "just now". */
 export function relativeTime(at: number, now: number): string {
   const distance = Math.abs(at - now);
+  if (at > now && distance < CLOCK_ERROR) return "just now";
   if (distance < 5000) return at > now ? "in a few seconds" : "just now";
   const words = coarse(distance);
   return at > now ? `in ${words}` : `${words} ago`;
