@@ -125,6 +125,11 @@ def test_the_log_follows_what_is_recorded_and_is_searched(site, visit: Visit):
     expect(operator.get_by_role("row").filter(has_text="PARCEL_SENT")).to_contain_text("acme")
 
 
+def test_a_filter_that_is_refused_is_said(visit: Visit):
+    page = visit("/audit?action=job-failed")
+    expect(page.get_by_role("alert")).to_contain_text("The request is not valid")
+
+
 @pytest.mark.long
 def test_each_role_sees_the_parts_that_it_may(visit: Visit):
     admin = visit("/audit", role="tenant_admin", tenant="acme")

@@ -38,8 +38,8 @@ export function useLog(search: AuditSearch) {
   const tail = useTail(key, filters, until === undefined, () => void queries.invalidateQueries({ queryKey: ["get", "/api/v1/audit"] }));
   const query = { ...filters, since, until, limit: PAGE };
   const { rows: older, ...pages } = useList("/api/v1/audit", query, {
-    // The place to follow from is known first: so no row is missed between the two.
-    enabled: until !== undefined || tail.place !== undefined,
+    // The place to follow from is known first: so no row is missed between the two. Where that is refused, the list is too, and says why.
+    enabled: until !== undefined || tail.place !== undefined || tail.isRefused,
     // New rows come by following the log, for as long as it is shown.
     staleTime: Infinity,
     gcTime: 0,
@@ -57,10 +57,10 @@ export function useLog(search: AuditSearch) {
 type Filters = ReturnType<typeof filtersOf>;
 
 /** What was recorded since the page was opened, newest first. */
-function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => void): Tail {
+function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => void): Tail & { isRefused: boolean } {
   const queries = useQueryClient();
   const queryKey = ["audit tail", key];
-  const { data } = useQuery({
+  const { data, isError: isRefused } = useQuery({
     queryKey,
     enabled,
     refetchInterval: POLL_MS,
@@ -74,7 +74,7 @@ function useTail(key: string, filters: Filters, enabled: boolean, onCut: () => v
       return { place: found.place, rows: rows.slice(0, MAX_TAIL) };
     },
   });
-  return data ?? NOTHING;
+  return { ...(data ?? NOTHING), isRefused };
 }
 
 interface Tail {
