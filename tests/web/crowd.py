@@ -18,6 +18,7 @@ from tests.web.site import Site
 
 HIDING = "Pay EUR \u202e99.1\u202c \u200bnow"
 ARABIC = "مقهى الميناء القديم للقهوة المحمصة"
+TRIES = 6
 LONG = "Ådalens Kaffebränneri och Import Aktiebolag i Norrköping, filial för ekologiska bönor"
 TENANTS = {
     "harbour": "Harbour Books",
@@ -98,7 +99,11 @@ def _fill_over_http(client: httpx.Client) -> dict[str, str]:
 
 
 def _post(client: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer = client.post(path, json=body)
+    # A busy machine may need more time for a check than the API gives it.
+    for _ in range(TRIES):
+        answer = client.post(path, json=body)
+        if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            break
     assert answer.is_success, answer.text
     found: dict[str, Any] = answer.json()
     return found
