@@ -7,7 +7,9 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
+from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.triggers.store import add_trigger, remove_trigger
 from tests.support import DANA
 from tests.web.conftest import Visit
@@ -87,3 +89,39 @@ def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(visit: Visit):
     assert page.evaluate(NAMES_ALONE) == []
     page.goto("/approvals?status=canceled")
     expect(page.get_by_role("button", name="Canceled")).to_be_in_viewport(ratio=0.9)
+
+
+ALIKE = ("bakery-of-the-old-harbour-with-a-very-long-name-east", "bakery-of-the-old-harbour-with-a-very-long-name-west")
+# The ends of ids that are beside their cell.
+CUT_ENDS = """() => [...document.querySelectorAll("main [role=gridcell] [data-end]")].filter((end) =>
+  end.getBoundingClientRect().right > end.closest("[role=gridcell]").getBoundingClientRect().right + 1)
+  .map((end) => end.parentElement.textContent)"""
+
+
+async def add_alike(site: Site) -> None:
+    """Two tenants whose slugs differ in their ends, each with a job that runs for a while."""
+    async with site.pool.acquire() as conn:
+        for slug in ALIKE:
+            tenant = await add_tenant(conn, slug=slug, name=slug, actor=DANA)
+            await enqueue_many(conn, [NewJob("report.build", {"name": slug, "seconds": 60}, tenant.id)], actor=DANA)
+
+
+def test_where_all_tenants_are_shown_each_row_has_its_tenant_by_the_end_of_its_slug(site: Site, visit: Visit):
+    site.run(add_alike(site))
+    page = visit("/jobs")
+    for address in ("/jobs", "/audit?action=JOB_CREATED", "/settings?tab=tenants", "/settings?tab=retention"):
+        page.goto(address)
+        for slug in ALIKE:
+            end = page.locator("[role=gridcell] [data-end]", has_text=slug[-8:]).first
+            expect(end).to_be_visible()
+            expect(end.locator("xpath=..")).to_have_attribute("title", slug)
+        assert page.evaluate(CUT_ENDS) == [], address
+    page.goto("/audit?tab=access")
+    for name in ("Credentials", "Activity"):
+        expect(page.get_by_role("grid", name=name).get_by_role("columnheader", name="Tenant")).to_be_visible()
+    page.goto("/workers")
+    page.get_by_role("grid", name="Workers").get_by_text("alive").first.click()
+    running = page.get_by_role("grid", name="Running jobs")
+    for slug in ALIKE:
+        expect(running.get_by_role("row").filter(has_text=slug)).to_be_visible()
+    assert page.evaluate(CUT_ENDS) == []

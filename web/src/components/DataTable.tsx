@@ -7,6 +7,7 @@ import { ROW_HEIGHTS, useDensity } from "@/frame/appearance";
 import { useShortcut } from "@/frame/shortcuts";
 import { Action } from "./Button";
 import styles from "./DataTable.module.css";
+import { EndKept } from "./Id";
 import { ProblemView } from "./ProblemView";
 import { Skeleton } from "./Skeleton";
 import { Time } from "./Time";
@@ -26,7 +27,8 @@ export interface Column<Row> {
   cell?: (row: Row) => ReactNode;
   /** In place of a cell: one line of text, cut off where the column ends. */
   text?: (row: Row) => string | null | undefined;
-  look?: "mono" | "quiet" | "mono quiet";
+  /** An id is cut before its end. */
+  look?: "mono" | "quiet" | "mono quiet" | "id";
   /** A CSS grid track: "120px", "minmax(160px, 2fr)". */
   width?: string;
   align?: "start" | "end";
@@ -123,7 +125,9 @@ function useColumns<Row>(
 }
 
 function contentOf<Row>({ cell, text, look }: Column<Row>, row: Row): ReactNode {
-  return text === undefined ? cell?.(row) : <span className={cx("truncate", look)}>{text(row)}</span>;
+  if (text === undefined) return cell?.(row);
+  const shown = text(row);
+  return look === "id" ? <EndKept text={shown ?? ""} /> : <span className={cx("truncate", look)}>{shown}</span>;
 }
 
 function Grid<Row>(props: DataTableProps<Row> & { rows: readonly Row[] }) {

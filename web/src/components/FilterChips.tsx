@@ -3,6 +3,7 @@ import { ChevronDown, X } from "lucide-react";
 import { useState, type SyntheticEvent, type ReactNode } from "react";
 import { cx } from "@/format/words";
 import { Button } from "./Button";
+import { EndKept } from "./Id";
 import styles from "./FilterChips.module.css";
 
 /** A filter that is set: its name and value, and a button that removes it. */
@@ -10,7 +11,7 @@ export function FilterChip({ name, value, onRemove }: { name: string; value: str
   return (
     <span className={cx(styles.chip, styles.set)}>
       <span className="quiet">{name}</span>
-      <span className="truncate">{value}</span>
+      <EndKept text={value} className={undefined} />
       <button type="button" className={styles.remove} onClick={onRemove} aria-label={`Remove the filter ${name} ${value}`}>
         <X size={12} aria-hidden />
       </button>

@@ -18,13 +18,18 @@ export function Id({ value, whole = false }: { value: string; whole?: boolean })
 }
 
 const KEPT = 8;
+const ASCII = /^[ -~]*$/;
 
-/** A name of which the end tells it apart: where there is no room, it is cut before that. */
-export function EndKept({ text }: { text: string }) {
+/** A name of which the end tells it apart: where there is no room, it is cut before that, and whole on hover. */
+export function EndKept({ text, className = "mono" }: { text: string; className?: string | undefined }) {
+  // Letters that join, or run from right to left, cannot be taken apart.
+  if (!ASCII.test(text)) return <span className={cx("truncate", className)}>{text}</span>;
   const at = Math.max(0, text.length - KEPT);
   return (
-    <span className={cx(styles.kept, "mono")}>
-      <span className="truncate">{text.slice(0, at)}</span>
+    <span className={cx(styles.kept, className)} title={text}>
+      <span className="truncate" title={text}>
+        {text.slice(0, at)}
+      </span>
       <span data-end>{text.slice(at)}</span>
     </span>
   );

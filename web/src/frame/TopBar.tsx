@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { MAX_LISTED } from "@/api/pages";
 import { Button, IconButton } from "@/components/Button";
+import { EndKept } from "@/components/Id";
 import { Menu, MenuHeading, MenuItem, MenuLine } from "@/components/Menu";
 import { useBrowserNow } from "@/components/Time";
 import { cx, capitalized, spaced } from "@/format/words";
@@ -56,7 +57,7 @@ function TenantSwitcher() {
       trigger={
         <Button kind="ghost" className={styles.switcher} aria-label={`Tenant: ${tenant ?? "all tenants"}`}>
           <Building2 size={14} aria-hidden />
-          <span className="truncate">{tenant ?? "All tenants"}</span>
+          <EndKept text={tenant ?? "All tenants"} className={undefined} />
           <ChevronDown size={12} aria-hidden />
         </Button>
       }

@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import type { Column } from "@/components/DataTable";
+import { EndKept } from "@/components/Id";
 import { shortId } from "@/format/words";
 import { useTenantSlugs } from "./tenantSlugs";
 
@@ -18,9 +19,9 @@ export function useWithTenant<Row extends Owned>(
     const column: Column<Row> = {
       key: "tenant",
       header: "Tenant",
-      width: "minmax(72px, 0.8fr)",
+      width: "minmax(84px, 0.8fr)",
       wideOnly: true,
-      cell: ({ tenant_id: id }) => <span className="truncate quiet">{id === null ? "all" : (slugs.get(id) ?? shortId(id))}</span>,
+      cell: ({ tenant_id: id }) => <EndKept text={id === null ? "all" : (slugs.get(id) ?? shortId(id))} className="quiet" />,
     };
     return [...columns.slice(0, 2), column, ...columns.slice(2)];
   }, [columns, slugs]);

@@ -10,6 +10,7 @@ import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { whole } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
+import { useWithTenant } from "@/session/tenantColumn";
 import styles from "./Audit.module.css";
 
 type Credential = Schemas["AccessCredential"];
@@ -50,6 +51,8 @@ export function AccessTab() {
   const [month, setMonth] = useState(() => new Date(serverNow()).toISOString().slice(0, 7));
   const valid = /^\d{4}-(0[1-9]|1[0-2])$/.test(month);
   const report = api.useQuery("get", "/api/v1/audit/reports/access", { params: { query: { month, tenant } } }, { enabled: valid });
+  const credentials = useWithTenant(CREDENTIALS, report.data?.credentials);
+  const activity = useWithTenant(ACTIVITY, report.data?.activity);
   const search = new URLSearchParams({ month, ...(tenant !== undefined && { tenant }) });
   return (
     <div className={styles.report}>
@@ -71,7 +74,7 @@ export function AccessTab() {
           inline
           rows={report.data?.credentials}
           rowKey={(one) => `${one.kind} ${one.id}`}
-          columns={CREDENTIALS}
+          columns={credentials}
           query={report}
           empty={<EmptyState title="No credentials in this month" />}
         />
@@ -82,7 +85,7 @@ export function AccessTab() {
           inline
           rows={report.data?.activity}
           rowKey={(one) => `${one.actor_id} ${one.action} ${one.tenant_id ?? ""}`}
-          columns={ACTIVITY}
+          columns={activity}
           query={report}
           empty={<EmptyState title="No activity in this month" />}
         />

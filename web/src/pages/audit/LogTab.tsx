@@ -5,7 +5,7 @@ import { Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ChoiceFilter, FilterChip, TextFilter } from "@/components/FilterChips";
-import { Id } from "@/components/Id";
+import { EndKept, Id } from "@/components/Id";
 import { NO_RANGE } from "@/components/timeRange";
 import { TimeRangeFilter } from "@/components/TimeRangeFilter";
 import { Moment } from "@/components/Time";
@@ -163,7 +163,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         wideOnly: true,
         cell: cell((one) => (
           <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>
-            {one.actor_id}
+            <EndKept text={one.actor_id} className={undefined} />
           </span>
         )),
       },
@@ -201,9 +201,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         width: "110px",
         wideOnly: true,
         cell: cell((one) => (
-          <span className="quiet truncate" title={one.tenant_id ?? undefined}>
-            {one.tenant_id === null ? "none" : (tenants.get(one.tenant_id) ?? shortId(one.tenant_id))}
-          </span>
+          <EndKept text={one.tenant_id === null ? "none" : (tenants.get(one.tenant_id) ?? shortId(one.tenant_id))} className="quiet" />
         )),
       },
       withSeal && {

@@ -29,7 +29,7 @@ const COLUMNS: Column<Effect>[] = [
       </Link>
     ),
   },
-  { key: "tenant", header: "Tenant", width: "112px", wideOnly: true, text: (one) => one.tenant },
+  { key: "tenant", header: "Tenant", width: "112px", wideOnly: true, text: (one) => one.tenant, look: "id" },
   {
     key: "reference",
     header: "Reference",

@@ -35,7 +35,7 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
       : {
           key: "tenant",
           header: "Tenant",
-          width: "minmax(60px, 0.5fr)",
+          width: "minmax(84px, 0.5fr)",
           wideOnly: true,
           cell: (job) => <Tenant job={job} tenants={tenants} />,
         },
@@ -62,7 +62,7 @@ export function JobStatus({ job }: { job: Pick<ListedJob, "status" | "cancel_req
 }
 
 function Tenant({ job, tenants }: { job: ListedJob; tenants: ReadonlyMap<string, string> }) {
-  return <span className="truncate quiet">{tenants.get(job.tenant_id) ?? shortId(job.tenant_id)}</span>;
+  return <EndKept text={tenants.get(job.tenant_id) ?? shortId(job.tenant_id)} className="quiet" />;
 }
 
 /** What a job is at: how far it is, why it waits, or why it failed. */
@@ -131,11 +131,7 @@ function RunTime({ job }: { job: ListedJob }) {
 
 function Worker({ job }: { job: ListedJob }) {
   if (job.claimed_by === null) return null;
-  return (
-    <span className="truncate quiet" title={job.claimed_by}>
-      <EndKept text={job.claimed_by} />
-    </span>
-  );
+  return <EndKept text={job.claimed_by} className="mono quiet" />;
 }
 
 export function textOf(value: unknown): string | undefined {

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { api } from "@/api/client";
 import { EmptyState } from "@/components/EmptyState";
 import { Explanation } from "@/components/Explanation";
-import { Id } from "@/components/Id";
+import { EndKept, Id } from "@/components/Id";
 import { JsonView, TextView } from "@/components/JsonView";
 import { Fact, Facts, Section } from "@/components/Page";
 import { ProblemView } from "@/components/ProblemView";
@@ -206,7 +206,7 @@ function AttemptView({ attempt }: { attempt: Attempt }) {
           <Duration from={attempt.started_at} to={attempt.finished_at} />
         )}
         {attempt.exit_code !== null && <span className="quiet">exit {attempt.exit_code}</span>}
-        {attempt.worker_id !== null && <span className="quiet mono truncate">{attempt.worker_id}</span>}
+        {attempt.worker_id !== null && <EndKept text={attempt.worker_id} className="mono quiet" />}
       </header>
       {parts.map(([label, text]) =>
         text === null || text === "" ? null : <Part key={label} label={label} text={text} attempt={attempt.attempt_no} />,
@@ -236,7 +236,7 @@ function AuditRows({ jobId }: { jobId: string }) {
             {exactTime(new Date(row.created_at))}
           </Moment>
           <span className="mono">{row.action}</span>
-          <span className="quiet truncate">{row.actor_id}</span>
+          <EndKept text={row.actor_id} className="quiet" />
           <span className="truncate">{[row.message, textOf(row.meta["reason"])].filter(Boolean).join(" ")}</span>
           <Link to="/audit" search={(before) => ({ tenant: before.tenant, entity_id: jobId })}>
             #{row.id}

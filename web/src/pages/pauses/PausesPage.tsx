@@ -31,7 +31,7 @@ export function PausesPage() {
   const own: Column<Pause>[] = [
     { key: "kind", header: "Kind", width: "96px", cell: (one) => capitalized(nounOf(one.kind)) },
     { key: "name", header: "Name", width: "minmax(140px, 2fr)", text: (one) => nameOf(one) },
-    { key: "for", header: "For", width: "112px", wideOnly: true, text: (one) => one.tenant ?? "all tenants", look: "quiet" },
+    { key: "for", header: "For", width: "112px", wideOnly: true, text: (one) => one.tenant ?? "all tenants", look: "id" },
     { key: "reason", header: "Reason", width: "minmax(140px, 2fr)", wideOnly: true, text: (one) => one.reason ?? "" },
     { key: "by", header: "Paused by", width: "minmax(120px, 1fr)", wideOnly: true, text: (one) => one.by },
     { key: "since", header: "Since", width: "104px", align: "end", wideOnly: true, cell: (one) => <Time at={one.since} /> },

@@ -40,7 +40,7 @@ const COLUMNS: readonly Column<Event>[] = [
     width: "minmax(120px, 1fr)",
     wideOnly: true,
     text: (one) => one.correlation_id,
-    look: "mono",
+    look: "id",
   },
 ];
 

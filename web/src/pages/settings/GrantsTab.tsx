@@ -42,6 +42,7 @@ export function GrantsTab() {
       width: "120px",
       wideOnly: true,
       text: (one) => slugs?.get(one.tenant_id) ?? tenant ?? shortId(one.tenant_id),
+      look: "id",
     },
     { key: "by", header: "Granted by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
     { key: "since", header: "Since", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },

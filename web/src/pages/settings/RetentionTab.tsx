@@ -28,7 +28,7 @@ export function RetentionTab() {
   const isOperator = useCan(OPERATORS);
   const [editing, setEditing] = useState<Tenant | null>(null);
   const columns: Column<Tenant>[] = [
-    { key: "slug", header: "Tenant", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "mono" },
+    { key: "slug", header: "Tenant", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "id" },
     ...Object.entries(KINDS).map(([kind, label], at) => ({
       key: kind,
       header: label,

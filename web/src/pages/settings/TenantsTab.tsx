@@ -42,7 +42,7 @@ export function TenantsTab() {
   const navigate = useNavigate({ from: "/settings" });
   const setEditing = (slug: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: slug }), replace: true });
   const columns: Column<Tenant>[] = [
-    { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "mono" },
+    { key: "slug", header: "Slug", width: "minmax(100px, 1fr)", text: (one) => one.slug, look: "id" },
     { key: "name", header: "Name", width: "minmax(120px, 1.5fr)", text: (one) => one.name },
     { key: "zone", header: "Time zone", width: "130px", wideOnly: true, cell: (one) => one.timezone },
     {

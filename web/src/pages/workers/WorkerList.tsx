@@ -16,6 +16,7 @@ import { Duration, Time, useNow } from "@/components/Time";
 import { plural, whole } from "@/format/numbers";
 import { useChange } from "@/components/useChange";
 import { OPERATORS, useCan } from "@/session/session";
+import { useWithTenant } from "@/session/tenantColumn";
 import { workerState, type Worker } from "./state";
 import styles from "./workers.module.css";
 
@@ -29,11 +30,8 @@ const COLUMNS: readonly Column<Worker>[] = [
     key: "id",
     header: "Worker",
     width: "minmax(160px, 2fr)",
-    cell: (one) => (
-      <span className="mono truncate" title={one.worker_id}>
-        {one.worker_id}
-      </span>
-    ),
+    text: (one) => one.worker_id,
+    look: "id",
   },
   { key: "host", header: "Machine", width: "minmax(110px, 1fr)", wideOnly: true, text: (one) => one.hostname },
   { key: "types", header: "Runs", width: "minmax(140px, 2fr)", wideOnly: true, cell: (one) => <Types types={one.job_types} /> },
@@ -121,6 +119,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
     { refetchInterval: HEARTBEAT_MS, meta: { live: ["atlas"] } },
   );
   const worker = query.data;
+  const columns = useWithTenant(JOBS, worker?.jobs);
   return (
     <SidePanel
       title={worker?.hostname ?? "Worker"}
@@ -159,7 +158,7 @@ function WorkerPanel({ id, onClose }: { id: string; onClose: () => void }) {
               label="Running jobs"
               rows={worker.jobs}
               rowKey={(one) => one.id}
-              columns={JOBS}
+              columns={columns}
               query={query}
               empty={<EmptyState title="No running jobs" />}
             />

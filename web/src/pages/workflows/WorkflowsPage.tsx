@@ -77,9 +77,8 @@ function columnsOf(counts: readonly RunCounts[], slugs: ReadonlyMap<string, stri
       header: "For",
       width: "112px",
       wideOnly: true,
-      cell: (one) => (
-        <span className="truncate quiet">{one.tenant_id === null ? "all tenants" : (slugs?.get(one.tenant_id) ?? "this tenant")}</span>
-      ),
+      text: (one) => (one.tenant_id === null ? "all tenants" : (slugs?.get(one.tenant_id) ?? "this tenant")),
+      look: "id",
     },
     { key: "runs", header: "Recent runs", width: "minmax(96px, 1fr)", cell: (one) => <Lately workflow={one} counts={counts} /> },
     {
