@@ -1,17 +1,20 @@
 """Maintenance under faults: sealing, metering, retention, sweeps, groups, bulk actions, webhooks and schedules."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs import bulk_actions
+from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.verdicts import decide
 from atlas.engine.tenants.removal import begin_removal
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.webhooks.store import add_webhook
@@ -25,6 +28,7 @@ from tests.faults.program import Program
 from tests.support import DANA, given_tenant
 
 COUNT = 6
+CENTS = 7
 
 
 def equals(sql: str, expected: Any, what: str) -> Law:
@@ -42,12 +46,13 @@ async def give_events(conn: Any) -> None:
 
 
 async def give_finished(conn: Any) -> None:
-    """Jobs that have ended, some of which were lost once."""
+    """Jobs that have ended: one is a dead letter, the others have each cost something."""
     for _ in range(COUNT):
-        await given_job(conn)
+        await given_job(conn, max_retries=0)
     worker = await given_worker(conn)
-    for job in await claim(conn, worker, limit=COUNT):
-        await finish(conn, worker, [success(worker, job)])
+    failed, *others = await claim(conn, worker, limit=COUNT)
+    await finish(conn, worker, [decide(failed, worker.id, ValueError("no"), ATLAS)])
+    await finish(conn, worker, [replace(success(worker, job), cost=CENTS) for job in others])
 
 
 async def give_old(conn: Any) -> None:
@@ -124,6 +129,8 @@ MAINTENANCE = (
         give_finished,
         f"select coalesce(sum(runs), 0) >= {COUNT} from atlas.usage_hourly",
         equals("select sum(runs)::int from atlas.usage_hourly", COUNT, "metered runs"),
+        equals("select sum(cents)::int from atlas.usage_costs", (COUNT - 1) * CENTS, "metered cents"),
+        equals("select count(*)::int from atlas.dead_letters", 1, "dead letters"),
     ),
     maintenance(
         "prune",

@@ -25,6 +25,7 @@ from tests.faults.leases import LEASES
 from tests.faults.limits import LIMITS
 from tests.faults.money import MONEY
 from tests.faults.operations import OPERATIONS
+from tests.faults.outside import OUTSIDE
 from tests.faults.steering import STEERING
 from tests.support import DANA, given_tenant, publish
 
@@ -204,6 +205,7 @@ MIX = (
     *OPERATIONS,
     CLIENTS,
     *LEASES,
+    *OUTSIDE,
 )
 # What workers do alone.
 WORKER_MIX = tuple(capability for capability in MIX if not capability.needs_installation)

@@ -38,6 +38,7 @@ JOBS_OF_A_WAVE = 30
 TENANTS = 12
 MAX_SECONDS = 300.0
 WORKER = ("worker", "--types", types_of(MIX), "--app", "tests.faults.mix", "--concurrency", "4")
+SCHEDULER = ("scheduler", "--app", "tests.faults.mix")
 LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -220,7 +221,7 @@ async def _serving(storm: Storm) -> AsyncIterator[None]:
         storm.services += [
             Service("worker", WORKER, env, storm.folder),
             Service("pooled worker", WORKER, pooled, storm.folder),
-            Service("scheduler", ("scheduler",), in_session, storm.folder),
+            Service("scheduler", SCHEDULER, in_session, storm.folder),
             Service("api", ("api",), served, storm.folder),
         ]
         tasks = [asyncio.create_task(service.run()) for service in storm.services]

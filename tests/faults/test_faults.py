@@ -6,18 +6,20 @@ from random import Random
 import pytest
 
 from atlas.cli.command_table import COMMANDS, load_command
+from atlas.prisma_client.read_schema import load_schema
 from tests.cli.test_every_command_over_http import commands
 from tests.faults.effects import Effect
 from tests.faults.flows import recorded_steps_stay
 from tests.faults.judge import Evidence, nothing_starts_offline, nothing_starts_paused
 from tests.faults.limits import at_a_time
+from tests.faults.mix import MIX
 from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, statement_key
 from tests.faults.programs import COMMAND_PROGRAMS, PROGRAMS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of
 from tests.faults.transfer import TRANSFER
 from tests.pgbouncer import without_pooler
-from tests.support import PROOF
+from tests.support import PROOF, ROOT
 
 pytestmark = without_pooler("the proxy reads the protocol of the server")
 QUICK_FAULTS = [fault for fault in FAULTS if fault not in SLOW_FAULTS]
@@ -33,6 +35,56 @@ def runner(databases, tmp_path):
     made.close()
 
 
+# What strikes the writes of each table: a capability of the mix, or a program.
+STRUCK_BY = {
+    "jobs of several tenants": {
+        "tenants",
+        "jobs",
+        "job_attempts",
+        "job_types",
+        "job_workers",
+        "worker_keys",
+        "audit_log",
+    },
+    "bulk-preview": {"bulk_previews"},
+    "a limit by key": {"job_limits", "limit_events", "counted_jobs"},
+    "a limit of a tenant": {"tenant_shares", "share_clock"},
+    "a group": {"job_groups"},
+    "a workflow in code": {"workflows", "intents", "workflow_runs", "workflow_steps"},
+    "a workflow that waits for events": {"events"},
+    "a mail": {"mail_ledger", "mail_slots", "mail_pace"},
+    "a pause": {"pauses", "system_state"},
+    "an approval": {"approvals"},
+    "effects and transactions": {"effects"},
+    "secrets": {"job_secrets"},
+    "commands": {"job_definitions"},
+    "a review": {"policy_rules"},
+    "a schedule": {"job_triggers", "trigger_fires", "scheduler_leader", "running_programs"},
+    "webhooks": {"webhooks"},
+    "a bulk action": {"bulk_actions"},
+    "history": {"history_changes", "history_bounds", "history_contents"},
+    "requests to the API": {"api_tokens", "idempotency_keys"},
+    "a host": {"hosts"},
+    "messages to a hook": {"inbound_hooks"},
+    "a recurring function": {"recurring_jobs", "recurring_runs"},
+    "meter": {
+        "dead_letters",
+        "dead_letter_causes",
+        "usage_hourly",
+        "usage_costs",
+        "job_counts",
+        "job_totals",
+        "job_series",
+    },
+    "seal": {"audit_seal", "audit_seal_tenant", "audit_checkpoint"},
+    "audit-epoch": {"audit_epoch"},
+    "audit-prune": {"audit_pruned"},
+    "tenant-import": {"audit_moved"},
+    "audit-erase": {"audit_private"},
+    "grant-enqueue": {"enqueue_grants"},
+    "session-end": {"sessions"},
+    "instance-edit": {"server_instances"},
+}
 # Commands that write nothing to the database.
 READING = {
     *("worker list", "doctor", "database-url", "status", "pauses", "usage", "insights", "explain"),
@@ -100,6 +152,16 @@ def test_every_command_that_writes_is_struck():
     assert found - struck - READING - OTHERWISE.keys() == set(), "add them to the programs, or to READING"
     assert struck & (READING | OTHERWISE.keys()) == set()
     assert (READING | OTHERWISE.keys()) - found == set()
+
+
+def test_the_writes_of_every_table_are_struck():
+    """A new table is the part of a capability that the mix must have, or of a program."""
+    tables = {model.table for model in load_schema(ROOT / "schema.prisma").models.values() if not model.is_view}
+    struck = {table for some in STRUCK_BY.values() for table in some}
+
+    assert tables - struck == set(), "add its capability to the mix, or its program, and name it here"
+    assert struck - tables == set()
+    assert STRUCK_BY.keys() - {capability.name for capability in MIX} - PROGRAMS.keys() == set()
 
 
 async def test_a_defect_is_found_at_its_statement_shrunk_and_repeated(runner):

@@ -158,6 +158,7 @@ ON_JOBS = (
         missing("jobs", "status = 'failed'"),
         laws=(equals(EVENTS.format("JOB_RETRIED"), MEMBERS, "retried jobs"),),
     ),
+    command("bulk-preview", "jobs retry --dead-letters --preview", give_dead, exists("bulk_previews")),
     command(
         "bulk-cancel",
         "jobs bulk cancel {}",
