@@ -221,6 +221,8 @@ async def test_the_server_listens_on_no_port_and_forgets_nothing(home):
         assert await query(url, "select current_setting('listen_addresses')") == ""
         assert await query(url, "select current_setting('fsync')") == "on"
         assert await query(url, "select current_setting('synchronous_commit')") == "on"
+        if os.uname().sysname == "Linux":
+            assert await query(url, "select current_setting('recovery_init_sync_method')") == "syncfs"
         assert await query(url, "select current_setting('server_version_num')::int / 10000") == 18
     finally:
         server.release()
