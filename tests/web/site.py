@@ -89,7 +89,7 @@ class Site:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something in the loop of this site: the browser's own functions do not wait for coroutines."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(240)
 
     def stop_api(self) -> None:
         """Stop the API alone, as an upgrade does."""

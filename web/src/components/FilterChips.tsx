@@ -11,7 +11,7 @@ export function FilterChip({ name, value, onRemove }: { name: string; value: str
   return (
     <span className={cx(styles.chip, styles.set)}>
       <span className="quiet">{name}</span>
-      <EndKept text={value} className={undefined} />
+      <EndKept text={value} className="" />
       <button type="button" className={styles.remove} onClick={onRemove} aria-label={`Remove the filter ${name} ${value}`}>
         <X size={12} aria-hidden />
       </button>

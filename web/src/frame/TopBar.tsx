@@ -57,7 +57,7 @@ function TenantSwitcher() {
       trigger={
         <Button kind="ghost" className={styles.switcher} aria-label={`Tenant: ${tenant ?? "all tenants"}`}>
           <Building2 size={14} aria-hidden />
-          <EndKept text={tenant ?? "All tenants"} className={undefined} />
+          <EndKept text={tenant ?? "All tenants"} className="" />
           <ChevronDown size={12} aria-hidden />
         </Button>
       }

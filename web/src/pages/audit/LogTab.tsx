@@ -163,7 +163,7 @@ function useColumns(withSeal: boolean, tenants: ReadonlyMap<string, string> | nu
         wideOnly: true,
         cell: cell((one) => (
           <span className="truncate" title={`${one.actor_type} ${one.actor_id}`}>
-            <EndKept text={one.actor_id} className={undefined} />
+            <EndKept text={one.actor_id} className="" />
           </span>
         )),
       },
