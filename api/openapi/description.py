@@ -34,7 +34,7 @@ STATUSES = {
     401: "No credential, or none that is valid now.",
     403: "The caller may not do this.",
     404: "It does not exist, or not for this caller.",
-    409: "It does not fit the state that the thing is in.",
+    409: "It conflicts with the state of the entity.",
     412: "It has changed since the state that `If-Match` or `If-Unmodified-Since` names.",
     408: "The body takes too long to arrive.",
     413: "The body is too large.",
@@ -83,7 +83,7 @@ HEADERS: dict[str, dict[str, Any]] = {
         "schema": {**TEXT, "enum": ["true"]},
     },
     "ETag": {
-        "description": "Names the state of the thing; sent back as `If-Match`, an edit changes that state alone.",
+        "description": "Identifies the state of the entity; sent back as `If-Match`, an edit changes that state alone.",
         "schema": {**TEXT, "examples": ['"8d5e957f297893487bd98fa830fa6413"']},
     },
     "Last-Modified": {

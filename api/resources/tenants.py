@@ -39,7 +39,7 @@ class TenantChange(Body):
     limits: Document | None = Field(
         default=None,
         description="`in_flight` jobs at once, a `rate` of starts and its `burst`, `requests_per_second` to the API, "
-        "`email` settings, `quotas` by thing.",
+        "`email` settings, `quotas` by name.",
     )
     retention: Document | None = Field(
         default=None, description="Days to keep finished things, by kind; null is for ever."

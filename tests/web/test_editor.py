@@ -108,7 +108,7 @@ def test_versions_are_compared_rolled_back_and_run(site: Site, visit: Visit):
         page.on("dialog", lambda dialog: dialog.accept())
         write(page, MENDED.replace('"0s"', '"1s"'))
         page.get_by_role("tab", name=re.compile("Changes")).click()
-        changed = page.get_by_role("region", name="What has changed")
+        changed = page.get_by_role("region", name="Changes")
         expect(changed).to_contain_text('"sleep": "1s"')
         expect(page.get_by_text("Ready to publish")).to_be_visible()
 

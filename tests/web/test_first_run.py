@@ -96,7 +96,7 @@ def test_the_whole_guide(installation: Installation, browser: Browser):
     page.get_by_role("button", name="Start daily-brief").click()
     approved = installation.run(shown_command(page, "atlas workflow approve"))
     assert "is approved" in approved
-    expect(page.get_by_text("approved it, and it went on and sent its mail.")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("approved it, and it continued and sent its mail.")).to_be_visible(timeout=SLOW)
 
     page.get_by_role("button", name="Start a job of two minutes").click()
     expect(page.get_by_text("which starts a new worker within a second")).to_be_visible(timeout=SLOW)

@@ -71,7 +71,7 @@ def test_workers_are_for_operators_and_hosts_for_their_tenant(visit: Visit):
     panel = page.get_by_role("dialog").first
     expect(panel).to_contain_text("report.build")
     panel.get_by_role("button", name="Drain").click()
-    expect(page.get_by_role("dialog", name="Drain this worker?")).to_contain_text("takes nothing new")
+    expect(page.get_by_role("dialog", name="Drain this worker?")).to_contain_text("claims no more jobs")
     page.get_by_role("dialog", name="Drain this worker?").get_by_role("button", name="Cancel").click()
     assert serious_violations(page) == []
 

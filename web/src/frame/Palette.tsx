@@ -121,9 +121,7 @@ function Finder({ onDone }: { onDone: () => void }) {
         })}
       </div>
       {items.length === 0 && (
-        <p className={styles.none}>
-          Nothing is called “{words}”. A job or a run is found by its id, or by the first four characters of it.
-        </p>
+        <p className={styles.none}>No results for “{words}”. Find a job or a run by its id, or by at least its first four characters.</p>
       )}
     </>
   );

@@ -54,7 +54,7 @@ export function PauseDialog({ kind: first, target: given, name, onClose }: Pause
     <ChangeDialog
       onClose={onClose}
       title={given === undefined ? "Pause" : `Pause the ${nounOf(kind)} ${called}?`}
-      description={`Nothing of it${scope} starts until it is resumed. Running jobs finish, and jobs can still be enqueued.`}
+      description={`It starts no jobs${scope} until it is resumed. Running jobs finish, and jobs can still be enqueued.`}
       action="Pause"
       danger
       change={pause}

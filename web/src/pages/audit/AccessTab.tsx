@@ -30,10 +30,10 @@ const CREDENTIALS: readonly Column<Credential>[] = [
   },
   {
     key: "ends",
-    header: "Ends",
+    header: "Valid until",
     width: "104px",
     wideOnly: true,
-    cell: (one) => (one.ends_at === null ? <span className="quiet">no end</span> : <Time at={one.ends_at} />),
+    cell: (one) => (one.ends_at === null ? <span className="quiet">no expiry</span> : <Time at={one.ends_at} />),
   },
   { key: "dormant", header: "", width: "104px", cell: (one) => one.is_dormant && <StatusChip status="stale" label="dormant" /> },
 ];

@@ -94,7 +94,7 @@ export function DeadLettersPage() {
             />
           ) : (
             <EmptyState title="No dead letters">
-              A job that fails after its last retry waits here for a person, grouped by cause.
+              A job that fails after its last retry waits here until someone retries or discards it, grouped by cause.
             </EmptyState>
           )
         }

@@ -47,7 +47,7 @@ function Outcome({ job, approval }: { job: Listed; approval: Approval }) {
   return (
     <>
       <RunLink id={job.id} /> waited {duration(Math.max(0, waited))} without holding a worker, {approval.decided_by} {approval.status} it,
-      and it {approval.status === "approved" ? "went on and sent its mail" : "ended without a mail"}.{" "}
+      and it {approval.status === "approved" ? "continued and sent its mail" : "finished without a mail"}.{" "}
       <AuditLink id={approval.id}>The decision</AuditLink> is in the audit log.
     </>
   );
@@ -148,7 +148,7 @@ function Waiting({ job, approval, tenant }: { job: Listed; approval: Approval | 
     return (
       <p role="status">
         {approval === undefined
-          ? (reason ?? "The run begins.")
+          ? (reason ?? "The run starts.")
           : `${approval.decided_by ?? "Someone"} has ${approval.status} it; the run continues.`}{" "}
         <RunLink id={job.id} />
         {!reads && ` asks for an approval, which your role may not read: ${job.id}.`}

@@ -62,8 +62,8 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
   return (
     <>
       <p>
-        A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease ends, and the
-        job goes to another worker. No person is needed for that.
+        A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease expires, and the
+        job goes to another worker. No one has to act.
       </p>
       {job !== undefined && attempts.length > 0 && <LifeLine job={job} attempts={attempts} />}
       {found.stage === "working" && job !== undefined && <Going job={job} at={found.at} />}
@@ -76,9 +76,9 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
 }
 
 const WHYS = {
-  ended: "The job ended before its worker was killed. Start it again; it runs for two minutes.",
+  ended: "The job finished before its worker was killed. Start it again; it runs for two minutes.",
   returned:
-    "The worker stopped in good order and returned the job: no lease had to end. That is what a deploy does. A crash is kill -9; start the job again for it.",
+    "The worker stopped in good order and returned the job: no lease expired. That is what a deploy does. A crash is kill -9; start the job again for it.",
   stopped: "The job was stopped before its worker was killed. Start it again.",
 };
 
@@ -188,8 +188,8 @@ function Lease({ worker, gone = false }: { worker: Schemas["WorkerDetails"]; gon
       {left <= 0
         ? "Its lease has expired. The next sweep, within ten seconds, returns the job."
         : gone || silent > HEARTBEAT_LATE_MS
-          ? `No heartbeat for ${seconds(silent)}. The lease ends in ${seconds(left)}.`
-          : `It renews its lease; without that, it would end in ${seconds(left)}.`}
+          ? `No heartbeat for ${seconds(silent)}. The lease expires in ${seconds(left)}.`
+          : `It renews its lease; without that, it would expire in ${seconds(left)}.`}
     </p>
   );
 }

@@ -128,7 +128,7 @@ function Compared({ data, by, compares, search, set }: ComparedProps) {
     { key: "usage", label: "Usage", content: () => <UsageTable start={data.start} end={data.end} /> },
   ];
   const value = search.by === "usage" || search.by === "steps" ? search.by : by;
-  return <Tabs label="What is compared" value={value} onChange={(next) => set({ by: next === "type" ? undefined : next })} tabs={tabs} />;
+  return <Tabs label="Group by" value={value} onChange={(next) => set({ by: next === "type" ? undefined : next })} tabs={tabs} />;
 }
 
 /** The time, in the words of the reader's clock, and where days begin. */

@@ -62,7 +62,7 @@ export function StepTable({ start, end, jobType, workflow, onWorkflow }: StepTab
         query={query}
         empty={
           <EmptyState title="No step finished in this period" command="atlas insights --steps --days 7">
-            A step is what a workflow records: code, a job, a sub-run, a wait for an event or a person.
+            A step is what a workflow records: code, a job, a sub-run, a wait for an event or an approval.
           </EmptyState>
         }
       />

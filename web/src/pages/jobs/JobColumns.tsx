@@ -22,7 +22,7 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
     {
       key: "type",
       header: "Type",
-      width: "minmax(164px, 1.6fr)",
+      width: "minmax(144px, 1.6fr)",
       cell: (job) => (
         <span className="truncate" title={job.job_type}>
           {job.job_type}
@@ -50,7 +50,7 @@ export function jobColumns({ reasons, tenants }: ColumnOptions): Column<ListedJo
     { key: "source", header: "Source", width: "64px", wideOnly: true, cell: (job) => <span className="quiet">{job.source}</span> },
     { key: "queued", header: "Queued", width: "88px", align: "end", cell: (job) => <Time at={job.queued_at} /> },
     { key: "ran", header: "Ran", width: "76px", align: "end", wideOnly: true, cell: (job) => <RunTime job={job} /> },
-    { key: "worker", header: "Worker", width: "minmax(80px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
+    { key: "worker", header: "Worker", width: "minmax(76px, 0.6fr)", wideOnly: true, cell: (job) => <Worker job={job} /> },
   ];
   return columns.filter((one) => one !== null);
 }

@@ -145,7 +145,7 @@ function OptionFields({
   );
   return (
     <div className={styles.two}>
-      {field("priority", "Priority", "Higher goes first.", "number")}
+      {field("priority", "Priority", "Higher starts first.", "number")}
       {field("delay", "Delay in seconds", "Earliest start, from now.", "number")}
       {field("correlation", "Correlation id", "Shared by related jobs.")}
       {field("dedupe", "Dedupe key", "While a job with this key is active, no other is enqueued.")}

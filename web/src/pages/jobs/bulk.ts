@@ -80,7 +80,7 @@ const PASSED_OVER: Record<string, string> = {
   stopping: "that are stopping",
   compensated: "that undid their steps",
   gone: "whose server was removed",
-  ended: "ended already",
+  ended: "already finished",
   missing: "do not exist",
   already_changed: "changed already",
   unknown_outcome: "may have done their work, and are retried by their ids",

@@ -66,8 +66,7 @@ export function PausesPage() {
         query={pages}
         empty={
           <EmptyState title="Nothing is paused" command='atlas pause type EMAIL_SEND --for 2h --reason "provider outage"' action={action}>
-            Pause a tenant, job type, command, workflow, schedule or host: nothing of it starts until it is resumed. Everything else goes
-            on.
+            Pause a tenant, job type, command, workflow, schedule or host: it starts nothing until it is resumed. Everything else goes on.
           </EmptyState>
         }
       />

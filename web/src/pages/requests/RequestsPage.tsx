@@ -85,7 +85,7 @@ export function RequestsPage() {
             />
           ) : (
             <EmptyState title="No requests yet" command="atlas workflow run daily-brief">
-              A request for a workflow becomes a run when policy allows it, waits for a person, or is blocked.
+              A request for a workflow becomes a run when policy allows it, waits for an approval, or is blocked.
             </EmptyState>
           )
         }

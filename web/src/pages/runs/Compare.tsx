@@ -57,7 +57,7 @@ export function Compare({ run, other, onOther, step, onStep }: CompareProps) {
         <EmptyState
           title={runs.isPending || others.length > 0 ? "Choose a run to compare with" : `There is no other run of ${run.workflow}`}
         >
-          Steps stand side by side by their keys: how they ended, how long they took, and where their outputs differ.
+          Steps stand side by side by their keys: their status, how long they took, and where their outputs differ.
         </EmptyState>
       ) : (
         <Pairs key={other} run={run} otherId={other} open={step} onOpen={onStep} />
@@ -178,7 +178,7 @@ function Side({ title, step }: { title: string; step: Step | undefined }) {
     <div className={styles.side}>
       <h3>{title}</h3>
       {step === undefined ? (
-        <p className="quiet">It did not come to this step.</p>
+        <p className="quiet">It did not reach this step.</p>
       ) : (
         <JsonView label={`output of ${title.toLowerCase()}`} value={outcomeOf(step)} />
       )}

@@ -116,8 +116,8 @@ export function RunsPage() {
               command={`atlas workflow run daily-brief --tenant demo --input '{"to": "team@example.com", "topic": "tea"}'`}
               action={start}
             >
-              A workflow is work in steps that survives any crash, and that may wait for days: for time, an event, a person. Each execution
-              is a run.
+              A workflow is work in steps that survives any crash, and that may wait for days: for a time, an event or an approval. Each
+              execution is a run.
             </EmptyState>
           )
         }

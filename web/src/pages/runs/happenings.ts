@@ -44,7 +44,7 @@ function ofStep(shown: ShownStep): Happening[] {
   const began = { key: `${id} began`, at: instant(step.started_at), step: shown, title };
   if (step.finished_at === null) {
     const wait = waitOf(step);
-    const words = hasEnded(run) ? "was left when the run ended" : wait === undefined ? "began" : `waits for ${wait}`;
+    const words = hasEnded(run) ? "unfinished" : wait === undefined ? "started" : `waits for ${wait}`;
     return [{ ...began, status, words }];
   }
   const took = duration(Math.max(0, instant(step.finished_at) - instant(step.started_at)));
@@ -54,5 +54,5 @@ function ofStep(shown: ShownStep): Happening[] {
     (step.status === "failed" ? `failed${typeof message === "string" ? `: ${message}` : ""}` : `${step.status} after ${took}`);
   const ended = { key: `${id} ended`, at: instant(step.finished_at), step: shown, title, status, words: outcome };
   if (AT_ONCE.has(step.kind)) return [ended];
-  return [{ ...began, status: "waiting", words: step.child_name === null ? `began to wait` : `began ${step.child_name}` }, ended];
+  return [{ ...began, status: "waiting", words: step.child_name === null ? `started waiting` : `started ${step.child_name}` }, ended];
 }

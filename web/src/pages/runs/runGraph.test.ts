@@ -208,8 +208,8 @@ it("lists what happened in the order of time, with what is waited for", () => {
   expect(happeningsOf(facts, draw(data)).map((one) => `${one.title}: ${one.words.replace(/ until .*\d\d:\d\d$/, " until …")}`)).toEqual([
     "payout: requested by dana",
     "check: succeeded after 0 ms",
-    "ask: waits for a person's decision until …",
-    "mail: began EMAIL_SEND",
+    "ask: waits for an approval until …",
+    "mail: started EMAIL_SEND",
     expect.stringMatching(/^mail: succeeded after 59 m/),
   ]);
 });

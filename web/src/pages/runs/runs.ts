@@ -139,7 +139,7 @@ export function useFork(runId: string, onForked: (runId: string) => void) {
       (await client.POST("/api/v1/runs/{run_id}/fork", { params: { path: { run_id: runId }, query: { tenant } }, body: { step } }))
         .data as Schemas["RunId"],
     onSuccess: ({ id }) => {
-      toast("The fork is asked for");
+      toast("The fork is requested");
       onForked(id);
     },
   });

@@ -42,7 +42,7 @@ export function waitOf(step: ListedStep): string | undefined {
       return `the event ${step.event_name ?? step.name}${Object.keys(match).length === 0 ? "" : ` with ${JSON.stringify(match)}`}${until}`;
     }
     case "approval":
-      return `a person's decision${until}`;
+      return `an approval${until}`;
     default:
       return `${step.kind === "child" ? "the run" : "the job"} ${step.child_name ?? step.name}${step.child_status === null ? ", which is deleted" : `, which is ${spaced(step.child_status)}`}${until}`;
   }

@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Event>[] = [
     header: "To",
     width: "minmax(120px, 1fr)",
     wideOnly: true,
-    cell: (one) => (one.run_id === null ? <span className="quiet">everyone who waits</span> : <Id value={one.run_id} />),
+    cell: (one) => (one.run_id === null ? <span className="quiet">all waiting runs</span> : <Id value={one.run_id} />),
   },
   {
     key: "correlation",

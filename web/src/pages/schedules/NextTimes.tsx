@@ -4,7 +4,7 @@ import styles from "./schedules.module.css";
 
 /** Due times by the schedule's own clock, each with a mark where a clock change touches it. */
 export function NextTimes({ times }: { times: readonly Schemas["Occurrence"][] }) {
-  if (times.length === 0) return <p className="quiet">It is never due.</p>;
+  if (times.length === 0) return <p className="quiet">Never due.</p>;
   return (
     <ol className={styles.times}>
       {times.map((one) => (

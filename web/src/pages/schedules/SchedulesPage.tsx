@@ -33,7 +33,7 @@ export function SchedulesPage() {
       }
     >
       <Tabs
-        label="What starts work"
+        label="Schedules"
         value={tab}
         onChange={(next) => show({ tab: next, trigger: undefined, event: undefined, recurring: undefined })}
         tabs={[

@@ -157,7 +157,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
         label="Program and arguments"
         hint="A JSON list; {{ name }} is filled from the payload. Never a shell."
         name="argv"
-        error={parts === null ? "is not a list of texts" : undefined}
+        error={parts === null ? "is not a list of strings" : undefined}
       >
         {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
       </Field>
@@ -166,7 +166,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       </Field>
       <TextField label="Timeout in seconds" type="number" min={1} {...field("timeout_seconds")} />
       <TextField label="Retries" type="number" min={0} {...field("max_retries")} />
-      <TextField label="Maximum running at once" hint="Empty: no limit." type="number" min={1} {...field("concurrency")} />
+      <TextField label="Maximum running jobs" hint="Empty: no limit." type="number" min={1} {...field("concurrency")} />
       <TextField label="Maximum start rate" hint="Such as 10/s, 100/m or 1000/h. Empty: no limit." {...field("rate")} />
     </ChangeDialog>
   );

@@ -65,7 +65,7 @@ export function GrantsTab() {
         query={query}
         empty={
           <EmptyState title="No grants yet" command="atlas grant enqueue shop --tenant demo --type 'invoice.*'">
-            A login of another application enqueues jobs in SQL, in its own transactions, as far as a grant lets it.
+            A login of another application enqueues jobs in SQL, in its own transactions, as far as its grants allow.
           </EmptyState>
         }
       />
@@ -104,7 +104,12 @@ function NewGrant({ onClose }: { onClose: () => void }) {
     >
       <TextField label="Login" hint="As Postgres knows it." required maxLength={63} {...field("login")} />
       <TextField label="Tenants" hint="Slugs, separated by commas." required {...field("tenants")} />
-      <TextField label="Job types" hint="Separated by commas; invoice.* is for all that begin so." required {...field("job_types")} />
+      <TextField
+        label="Job types"
+        hint="Separated by commas; invoice.* matches every type with that prefix."
+        required
+        {...field("job_types")}
+      />
     </ChangeDialog>
   );
 }

@@ -87,7 +87,7 @@ export function InboundHooks() {
       {adding && <NewHook onClose={() => setAdding(false)} />}
       {rotating !== null && (
         <RotateSecret
-          meanwhile="Until the old secret ends, messages that are signed with either are accepted."
+          meanwhile="Until the old secret expires, messages that are signed with either are accepted."
           lists={[LIST]}
           rotate={async (body) =>
             (await client.POST("/api/v1/inbound-hooks/{hook_id}/rotate-secret", { params: { path: { hook_id: rotating.id } }, body })).data

@@ -85,7 +85,7 @@ export function PoliciesTab() {
         query={query}
         empty={
           <EmptyState title="No rules: every request for a workflow is allowed">
-            A rule sends requests to a person, or blocks them, by workflow, cost or number of runs.
+            A rule requires an approval for requests, or blocks them, by workflow, cost or number of runs.
           </EmptyState>
         }
       />
@@ -109,8 +109,8 @@ export function PoliciesTab() {
 export function condition(rule: Pick<Rule, "spend_above_cents" | "spend_per_day_cents" | "runs_per_day" | "except_workflows">): string {
   const parts = [
     rule.spend_above_cents !== null && `a run may cost more than ${exactMoney(rule.spend_above_cents)}`,
-    rule.spend_per_day_cents !== null && `the day costs more than ${exactMoney(rule.spend_per_day_cents)}`,
-    rule.runs_per_day !== null && `there were more than ${whole(rule.runs_per_day)} runs within a day`,
+    rule.spend_per_day_cents !== null && `the runs of a day cost more than ${exactMoney(rule.spend_per_day_cents)}`,
+    rule.runs_per_day !== null && `more than ${whole(rule.runs_per_day)} runs a day start`,
   ].filter((part) => part !== false);
   const except = rule.except_workflows.length === 0 ? "" : `, except ${rule.except_workflows.join(", ")}`;
   return (parts.length === 0 ? "always" : parts.join(" and ")) + except;
@@ -166,7 +166,7 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
       disabled={label === "" || workflow === ""}
     >
       {rule === null && <TextField label="Label" required maxLength={200} {...field("label")} />}
-      <Field label="Effect" hint="Review asks a person first." name="effect">
+      <Field label="Effect" hint="Review requires an approval." name="effect">
         {(control) => (
           <Select {...control} value={effect} onChange={(event) => setEffect(event.target.value as Effect)}>
             <option value="allow">allow</option>
@@ -177,9 +177,9 @@ function EditRule({ rule, onClose }: { rule: Rule | null; onClose: () => void })
       </Field>
       <TextField label="Workflow" hint="A key, or a pattern with * and ?." {...field("workflow")} />
       <TextField label="Except workflows" hint="Separated by commas." {...field("except_workflows")} />
-      <TextField label="A run may cost more than, in cents" hint="Empty: any cost." type="number" min={0} {...field("spend_above_cents")} />
-      <TextField label="The day costs more than, in cents" type="number" min={0} {...field("spend_per_day_cents")} />
-      <TextField label="More runs within a day than" type="number" min={0} {...field("runs_per_day")} />
+      <TextField label="Cost of a run above, in cents" hint="Empty: any cost." type="number" min={0} {...field("spend_above_cents")} />
+      <TextField label="Cost of a day above, in cents" type="number" min={0} {...field("spend_per_day_cents")} />
+      <TextField label="Runs a day above" type="number" min={0} {...field("runs_per_day")} />
     </ChangeDialog>
   );
 }

@@ -26,14 +26,14 @@ export function RotateSecret({ meanwhile, rotate, lists, onClose }: RotateSecret
     <ChangeDialog
       onClose={onClose}
       title="Rotate the secret?"
-      description={`A new secret is made and shown once. ${meanwhile}`}
+      description={`A new secret is created and shown once. ${meanwhile}`}
       action="Rotate the secret"
       change={change}
       disabled={hours === "" || Number(hours) < 0}
     >
       <TextField
         label="Keep the old secret for hours"
-        hint="0: it no longer holds from now on, such as after a leak."
+        hint="0: the old secret stops working immediately, for example after a leak."
         name="overlap_seconds"
         type="number"
         min={0}

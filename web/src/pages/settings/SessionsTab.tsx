@@ -53,7 +53,7 @@ export function SessionsTab() {
     },
     { key: "since", header: "Signed in", width: "92px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     { key: "seen", header: "Last seen", width: "92px", wideOnly: true, cell: (one) => <Time at={one.last_seen_at} /> },
-    { key: "ends", header: "Ends", width: "80px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
+    { key: "ends", header: "Expires", width: "80px", wideOnly: true, cell: (one) => <Time at={one.expires_at} /> },
     { key: "end", header: "", width: "72px", align: "end", cell: (one) => <Action onClick={() => setEnding(one)}>End</Action> },
   ];
   const columns = useWithTenant(own, rows);

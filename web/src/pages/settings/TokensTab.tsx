@@ -56,7 +56,7 @@ export function TokensTab() {
       cell: (one) => <StatusChip status={stateOf(one)} label={stateOf(one) === "canceled" ? "revoked" : stateOf(one)} />,
     },
     { key: "prefix", header: "Prefix", width: "100px", wideOnly: true, cell: (one) => <span className="mono">{one.prefix}</span> },
-    { key: "by", header: "Made by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
+    { key: "by", header: "Created by", wideOnly: true, text: (one) => one.created_by, look: "quiet" },
     { key: "created", header: "Created", width: "100px", wideOnly: true, cell: (one) => <Time at={one.created_at} /> },
     {
       key: "used",

@@ -124,7 +124,7 @@ function Webhooks() {
       {editing !== null && <EditWebhook webhook={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
       {rotating !== null && (
         <RotateSecret
-          meanwhile="Until the old secret ends, each message carries a signature of both."
+          meanwhile="Until the old secret expires, each message carries a signature of both."
           lists={[LIST]}
           rotate={async (body) =>
             (await client.POST("/api/v1/webhooks/{webhook_id}/rotate-secret", { params: { path: { webhook_id: rotating.id } }, body })).data

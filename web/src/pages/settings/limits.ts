@@ -10,10 +10,10 @@ export interface LimitField {
 }
 
 export const LIMITS: readonly LimitField[] = [
-  { path: "weight", label: "Weight", hint: "Its part of the workers, beside those of others; 1 by default." },
+  { path: "weight", label: "Weight", hint: "Its share of the workers, relative to other tenants; 1 by default." },
   { path: "in_flight", label: "Jobs in flight", hint: "How many run at the same time; no limit by default." },
   { path: "rate", label: "Rate of starts", hint: "Such as 100/minute; no limit by default." },
-  { path: "burst", label: "Burst", hint: "How many start at once within the rate." },
+  { path: "burst", label: "Burst", hint: "How many may start immediately, within the rate." },
   { path: "requests_per_second", label: "Requests per second", hint: "To the API; 2,000 by default. Each job in a body counts as one." },
 ];
 

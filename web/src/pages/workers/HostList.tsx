@@ -72,7 +72,7 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
         openKey={open}
         empty={
           <EmptyState title="No hosts yet" command="atlas host add backup-box" action={add}>
-            A host is a machine that fetches its own jobs over HTTPS, so that nothing has to reach it.
+            A host is a machine that fetches its own jobs over HTTPS, so it needs no open port.
           </EmptyState>
         }
       />

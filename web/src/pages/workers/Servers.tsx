@@ -59,7 +59,7 @@ export function Servers({ host }: { host: Host }) {
   ];
   const columns = useWithTenant(own, pages.rows);
   return (
-    <Section title="Servers on it" actions={manages && <Button onClick={() => setOpen("add")}>Add a server</Button>}>
+    <Section title="Servers" actions={manages && <Button onClick={() => setOpen("add")}>Add a server</Button>}>
       <DataTable
         inline
         label="Servers"

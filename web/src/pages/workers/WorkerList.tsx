@@ -195,7 +195,7 @@ function Drain({ worker }: { worker: Schemas["WorkerDetails"] }) {
         open={open}
         onClose={() => setOpen(false)}
         title="Drain this worker?"
-        description={`It takes nothing new, ${running === 0 ? "and the process ends" : `lets ${plural(running, "running job")} end, and then the process ends`}. What started it may start another.`}
+        description={`It claims no more jobs${running === 0 ? "" : `, finishes ${plural(running, "running job")}`} and exits. A supervisor may restart it.`}
         action="Drain worker"
         danger
         change={drain}

@@ -16,7 +16,7 @@ export function WorkersPage() {
     <Page title={seesAll ? "Workers" : "Hosts"} fill>
       {seesAll ? (
         <Tabs
-          label="What runs jobs"
+          label="Workers and hosts"
           value={search.tab ?? "workers"}
           onChange={(tab) => show({ tab, worker: undefined, host: undefined })}
           tabs={[

@@ -27,6 +27,6 @@ export function hostState(host: Host, now: number): HostState {
 export const HOST_SENTENCES: Record<HostState, string> = {
   active: "It fetches its jobs.",
   disabled: "It may fetch no new jobs. Its running job continues.",
-  stale: "It has not asked for work for a while. See that its agent runs and reaches this server.",
+  stale: "It has not asked for work for a while. Check that its agent runs and reaches this server.",
   pending: "Its agent has not called yet. Start it on the machine with the host's token.",
 };

@@ -98,7 +98,7 @@ function Result({ found, given, onGiven }: { found: DryRun; given: DryInput; onG
   ] as const;
   const said = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
   return (
-    <Section title="What would happen">
+    <Section title="Result">
       <p role="status">
         {found.steps.length === 0 ? "Nothing: it is refused." : `Of ${plural(found.steps.length, "step")}, ${said.join(", ")}.`}
       </p>
@@ -139,7 +139,7 @@ function Step({ step, supposed, onSuppose }: { step: DryStep; supposed: string |
         <p>
           {step.reason}
           {step.items !== null &&
-            ` It is done for each of ${plural(step.items, "item")}${step.items > step.inputs.length ? `, of which the first ${step.inputs.length} are shown` : ""}.`}
+            ` Runs once for each of ${plural(step.items, "item")}${step.items > step.inputs.length ? `, of which the first ${step.inputs.length} are shown` : ""}.`}
         </p>
         <Reasons list={step.errors} wrong />
         <Reasons list={step.warnings} wrong />

@@ -45,7 +45,7 @@ export function EditPage() {
       <Page title={title}>
         {
           <EmptyState title="This workflow is defined in code">
-            It is a function in the code of workers: change it there and start them anew.
+            Change the function in the code of its workers, and restart them.
           </EmptyState>
         }
       </Page>

@@ -72,7 +72,7 @@ export function PublishDialog({ document, base, begun, changes, onClose, onRefus
             : `It is ${actsForAll ? "for all tenants" : "this tenant's own"}, and can be started immediately.`}
           {base !== null &&
             base.key !== key &&
-            ` The key is not ${base.key} any more: this is a workflow of its own, and ${base.key} stays as it is.`}
+            ` The key is no longer ${base.key}: this publishes a new workflow, and ${base.key} stays unchanged.`}
         </>
       }
       action="Publish"

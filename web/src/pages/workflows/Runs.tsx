@@ -4,7 +4,7 @@ import type { Sum } from "./workflows";
 import styles from "./Workflows.module.css";
 
 const PARTS = [
-  ["active", "running", "have not ended"],
+  ["active", "running", "not finished"],
   ["succeeded", "succeeded", "succeeded"],
   ["failed", "failed", "failed"],
   ["canceled", "canceled", "were canceled"],

@@ -240,7 +240,7 @@ function Changes({ before, after, version }: { before: string; after: string; ve
   return (
     <div className={styles.panel}>
       <p>Compared with {versionWord(version)}, the newest.</p>
-      <DiffView label="What has changed" before={before} after={after} />
+      <DiffView label="Changes" before={before} after={after} />
     </div>
   );
 }

@@ -157,7 +157,7 @@ function Definition({ workflow }: { workflow: Workflow }) {
           <Time at={workflow.kind === "code" ? workflow.last_seen_at : workflow.created_at} />
         </Fact>
         <Fact name="By">
-          <span title={workflow.created_by}>{workflow.kind === "code" ? "a worker that has its code" : workflow.created_by}</span>
+          <span title={workflow.created_by}>{workflow.kind === "code" ? "a worker" : workflow.created_by}</span>
         </Fact>
       </Facts>
       {workflow.document === null ? <InCode workflow={workflow} /> : <Drawn document={workflow.document} />}
@@ -200,8 +200,7 @@ function InCode({ workflow }: { workflow: Workflow }) {
           </Link>
         }
       >
-        It is a function in the code of workers, which published it. Its steps are what the code asks for: each run shows those that it
-        took.
+        Workers publish it when they start. Its steps are not known in advance; each run shows the steps that it executed.
       </EmptyState>
     </>
   );

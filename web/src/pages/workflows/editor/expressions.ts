@@ -1,7 +1,7 @@
 import type { Choice, Draft, DraftStep } from "./choices";
 import { schemasAt, type Knowledge } from "./known";
 
-const RUN = { id: "The run's id.", workflow: "The key of the workflow.", requested_by: "Who asked for the run." };
+const RUN = { id: "The run's id.", workflow: "The key of the workflow.", requested_by: "Who requested the run." };
 const STEP = { output: "What the step returned.", status: "succeeded, failed or skipped." };
 const DECISION = {
   approved: "Whether a person approved it.",
@@ -66,7 +66,7 @@ function roots(step: DraftStep | undefined, before: readonly DraftStep[]): [stri
   ];
   if (before.length > 0) found.push(["steps", "The steps that finished before."]);
   if (step !== undefined && before.some((one) => one.event !== undefined)) found.push(["event", "The context of the last event."]);
-  if (step?.each !== undefined) found.push(["item", "The item that the step is done for."], ["index", "Its number, from 0 on."]);
+  if (step?.each !== undefined) found.push(["item", "The current item."], ["index", "The index of the item, from 0."]);
   return found;
 }
 

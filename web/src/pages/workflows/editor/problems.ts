@@ -45,8 +45,7 @@ function repeatedNames(text: string): Mistake[] {
       for (const property of propertiesOf(node)) {
         const name = nameOf(json, property);
         const at = property.getChild("PropertyName") ?? property;
-        if (seen.has(name))
-          found.push(mistakeAt(text, { from: at.from, to: at.to }, name, "stands here twice, and only the last would count"));
+        if (seen.has(name)) found.push(mistakeAt(text, { from: at.from, to: at.to }, name, "is a duplicate key; only the last one counts"));
         seen.add(name);
       }
     },
