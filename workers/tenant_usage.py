@@ -14,6 +14,8 @@ from atlas.workers.slot import Slot
 
 # Less is reported later: a tenant's jobs may be shorter than the statement that reports them.
 LEAST_SECONDS = 0.001
+# But after so many jobs, however short: each counts for something (charge_tenants.sql).
+MOST_JOBS = 20
 # How often it is reported while a transaction holds the xmin horizon: every version of a tenant's row stays meanwhile.
 HELD_SECONDS = 1.0
 
@@ -65,7 +67,11 @@ class TenantUsage:
             if slot.job is not None and (self.is_contested or slot.job.is_charged):
                 self._of(slot.job.tenant_id).seconds += now - max(slot.since, self._counted_until)
         self._counted_until = now
-        tenants = [tenant_id for tenant_id, used in self._used.items() if used.seconds >= LEAST_SECONDS]
+        tenants = [
+            tenant_id
+            for tenant_id, used in self._used.items()
+            if used.seconds >= LEAST_SECONDS or used.jobs >= MOST_JOBS
+        ]
         if not tenants:
             return None
         self._reported_at = now

@@ -120,6 +120,25 @@ async def test_worker_seconds_follow_the_weights_whatever_the_jobs_take(conn):
     assert [round(share) for share in shares] == [1, 2, 4], shares
 
 
+async def test_tenants_with_very_short_jobs_share_by_their_number(conn):
+    quick, noisy = await given_tenant(conn, "quick"), await given_tenant(conn, "noisy")
+    for tenant in (quick, noisy):
+        await given_backlog(conn, tenant, 1000)
+    # Measured in the same handler; one was interrupted more often.
+    seconds = {quick: 0.00001, noisy: 0.0003}
+    worker = await given_worker(conn, "mine")
+    claimed: Counter[UUID] = Counter()
+    turn = await finish_and_claim(conn, worker, slots=40)
+    for _ in range(20):
+        jobs = Counter(job.tenant_id for job in turn.claimed)
+        claimed.update(jobs)
+        usage = WorkerTime(list(jobs), [seconds[tenant] * n for tenant, n in jobs.items()], list(jobs.values()))
+        done = [success(worker, job) for job in turn.claimed]
+        turn = await finish_and_claim(conn, worker, done, slots=40, after=turn.after, usage=usage)
+
+    assert abs(claimed[quick] - claimed[noisy]) <= 0.03 * claimed.total(), claimed
+
+
 @pytest.mark.parametrize(
     "tenants",
     [

@@ -5,7 +5,7 @@ language sql stable rows 64
 set search_path from current as $$
   select t.id,
     case when p_fair then greatest(s.used, c.at - 1) else 0 end,
-    case when p_fair then coalesce(s.mean_seconds, 0.001) / coalesce((x.limits->>'weight')::float8, 1) else 0 end
+    case when p_fair then greatest(coalesce(s.mean_seconds, 0.001), 0.0005) / coalesce((x.limits->>'weight')::float8, 1) else 0 end
   from unnest(p_tenants) t(id)
   cross join (select n.at from share_clock n order by n.at desc limit 1) c
   left join lateral (
