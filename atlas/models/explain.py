@@ -12,7 +12,7 @@ from atlas.models.sentences import SentencePart
 _OF_JOBS = (
     *("gate", "waiting", "not_due", "disabled", "host", "no_worker", "limit", "alone", "queue", "share", "next"),
     *("stopping", "running", "failed", "dead_letter", "succeeded", "canceled", "expired", "rate", "paused", "horizon"),
-    "effect",
+    *("effect", "compensated"),
 )
 JobReason: TypeAlias = Annotated[str, known(*_OF_JOBS)]
 RunReason: TypeAlias = Annotated[

@@ -70,6 +70,11 @@ def _not_waiting(row: Mapping[str, Any]) -> Why:
                 return Why("stopping", f"{runs}; {row['cancel_requested_by']} requested its cancellation.")
             numbers = {"attempt": row["attempt_count"]}
             return Why("running", f"{runs} (attempt {row['attempt_count']}).", numbers=numbers)
+        case "failed" if row["is_compensated"]:
+            remedy = "A retry is refused. Fork it from its first step, or request a new run."
+            show, run = f"atlas workflow show {row['id']}", Remedy(verb="open_run", target=str(row["id"]))
+            message = f"Failed and undid its steps: {said(row['error_message'])}"
+            return Why("compensated", message, remedy, show, action=run)
         case "failed" if row["dead_lettered_at"] is None:
             message = f"Failed permanently: {said(row['error_message'])}"
             return Why("failed", message, "Retry it when the cause is fixed.", command, action=retry)

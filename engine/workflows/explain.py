@@ -35,7 +35,9 @@ async def explain_run(
     command = None if of_job.command is None else of_job.command.replace("atlas jobs", "atlas workflow")
     steps = [] if row["steps"] is None else orjson.loads(row["steps"])
     if of_job.reason not in ("waiting", "not_due") or not steps:
-        return RunExplanation(**{**dict(of_job), "kind": "run", "command": command})
+        # Its own page needs no button that opens it.
+        action = None if of_job.reason == "compensated" else of_job.action
+        return RunExplanation(**{**dict(of_job), "kind": "run", "command": command, "action": action})
     return explained(RunExplanation, "run", run_id, "waiting", _of_steps(steps, row["tenant_id"]))
 
 

@@ -5,7 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from atlas.ids import new_id
 from tests.web.conftest import Visit, serious_violations
+from tests.web.site import Site
+from tests.web.test_management import RUN, STEP
 
 NOT_HTML = "<img src=x onerror=alert(1)>"
 
@@ -64,6 +67,28 @@ def test_a_payout_waits_for_another_person_and_goes_on(site, visit: Visit):
     expect(requester.get_by_role("row", name=re.compile("payout"))).to_be_visible()
     requester.get_by_role("button", name="Remove the filter Status").click()
     expect(requester).to_have_url(f"{site.address}/runs")
+
+
+def test_a_run_that_undid_its_steps_is_forked_and_not_retried(site: Site, visit: Visit):
+    run_id = new_id()
+    tenant = site.world.acme.id
+    site.run(site.pool.execute(UNDONE, run_id, tenant))
+    site.run(site.pool.execute(RUN, run_id, tenant, "ship"))
+    site.run(site.pool.execute(STEP, run_id, 0, tenant, "book", 1.0))
+    page = visit(f"/jobs/{run_id}", role="tenant_admin", tenant="acme")
+    why = page.get_by_role("status").filter(has_text="undid its steps: no seats")
+    expect(why).to_contain_text("Fork it from its first step")
+    expect(page.get_by_role("button", name="Retry")).to_have_count(0)
+    why.get_by_role("button", name="Open the run").click()
+    expect(page).to_have_url(re.compile(f"/runs/{run_id}"))
+    expect(page.get_by_role("button", name="Fork")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry")).to_have_count(0)
+
+
+UNDONE = """
+insert into atlas.jobs (id, tenant_id, job_type, status, input, error, started_at, finished_at, attempt_count)
+values ($1, $2, 'ENGINE_RUN', 'failed', '{"workflow": "ship", "input": {}}',
+  '{"type": "StepFailed", "message": "no seats", "compensated": ["book"]}', now(), now(), 1)"""
 
 
 @pytest.mark.long

@@ -9,17 +9,20 @@ from pydantic import BaseModel, Field
 
 from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.explain import explain
 from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.retry import retry_many, retry_now
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows import recorder
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
+from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.registry import registered_workflows, workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.engine.workflows.run_context import Run
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
+from atlas.models.explain import Remedy
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
@@ -99,6 +102,10 @@ async def test_what_was_undone_is_not_retried(kit):
     preview = await verb(kit, preview_bulk_action, "retry", JobFilter(job_type="ENGINE_RUN"))
     assert (preview.count, preview.left_out) == (0, {"compensated": 1})
     assert (await kit.get(run.id)).status == "failed"
+    async with kit.pool.acquire() as conn:
+        of_job, of_run = await explain(conn, run.id), await explain_run(conn, run.id)
+    assert (of_job.reason, of_run.reason, of_run.action) == ("compensated", "compensated", None)
+    assert of_job.action == Remedy(verb="open_run", target=str(run.id))
 
 
 async def test_an_undo_that_fails_stops_there_and_retry_goes_on_with_it(kit):
