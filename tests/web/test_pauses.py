@@ -65,6 +65,13 @@ def test_a_tenant_pauses_its_workflow_schedule_and_host_and_sees_their_state(vis
     row = page.get_by_role("row").filter(has_text="payout")
     expect(row.get_by_text("paused", exact=True)).to_be_visible(timeout=SLOW)
 
+    # It is no pause for all tenants, who may be paused beside it.
+    operator = visit("/workflows/payout")
+    expect(operator.get_by_text("paused for acme", exact=True)).to_be_visible(timeout=SLOW)
+    expect(operator.get_by_role("button", name="Resume")).to_have_count(0)
+    operator.get_by_role("button", name="Pause").click()
+    expect(operator.get_by_role("dialog", name="Pause the workflow payout?")).to_contain_text("of any tenant")
+
     page.goto("/workers")
     page.get_by_role("button", name="Add a host").first.click()
     dialog = page.get_by_role("dialog", name="Add a host")

@@ -4,15 +4,18 @@ import { Button, IconButton } from "@/components/Button";
 import { StatusChip } from "@/components/StatusChip";
 import { ClockTime, Time } from "@/components/Time";
 import { PauseDialog, ResumeDialog } from "./PauseDialog";
-import { nameOf, nounOf, type Pause, type Target, useMayPause, useMayResume, usePauseOf } from "./pauses";
+import { nameOf, nounOf, type Pause, type Target, useMayPause, useMayResume, usePauseOf, usePausesOf } from "./pauses";
 
 /** The chip "paused" for something that is, with who paused it and why on hover. */
 export function PausedChip(target: Target) {
-  const pause = usePauseOf(target);
+  const own = usePauseOf(target);
+  const pauses = usePausesOf(target);
+  const pause = own ?? pauses[0];
   if (pause === undefined) return null;
+  const label = own === undefined ? `paused for ${pauses.map((one) => one.tenant).join(", ")}` : "paused";
   return (
     <span title={`Paused by ${pause.by}${pause.reason === null ? "" : `: ${pause.reason}`}`}>
-      <StatusChip status="paused" />
+      <StatusChip status="paused" label={label} />
     </span>
   );
 }

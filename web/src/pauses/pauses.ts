@@ -1,6 +1,6 @@
 import { api, type Schemas } from "@/api/client";
 import { MAX_LISTED } from "@/api/pages";
-import { MANAGERS, OPERATORS, READERS, useCan, useSeesAll } from "@/session/session";
+import { MANAGERS, OPERATORS, READERS, useCan, useSeesAll, useSession } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 
 export type Pause = Schemas["Pause"];
@@ -36,10 +36,20 @@ export interface Target {
   target: string;
 }
 
-/** The pause of something. A job type is also held by the pause of its command; a workflow by those of one tenant and of all. */
-export function usePauseOf({ kind, target }: Target): Pause | undefined {
+/** What holds something. A job type is also held by the pause of its command; a workflow by those of one tenant and of all. */
+export function usePausesOf({ kind, target }: Target): readonly Pause[] {
   const kinds = kind === "type" ? ["type", "definition"] : [kind];
-  return usePauses()?.find((one) => kinds.includes(one.kind) && one.target === target);
+  return (usePauses() ?? []).filter((one) => kinds.includes(one.kind) && one.target === target);
+}
+
+/** The pause of something, for those whose the page shows: with all tenants, not that of a workflow of one tenant. */
+export function usePauseOf(target: Target): Pause | undefined {
+  const { tenant_id } = useSession();
+  const ofOne = useTenant() !== undefined || tenant_id !== null;
+  const pauses = usePausesOf(target);
+  if (target.kind !== "workflow") return pauses[0];
+  const ofAll = pauses.find((one) => one.tenant_id === null);
+  return ofOne ? (pauses.find((one) => one.tenant_id !== null) ?? ofAll) : ofAll;
 }
 
 /** Whether the signed-in person may pause things of a kind. */

@@ -5,7 +5,7 @@ import { ProblemView } from "@/components/ProblemView";
 import { Skeleton } from "@/components/Skeleton";
 import { Duration } from "@/components/Time";
 import { short } from "@/format/numbers";
-import { PausedChip } from "@/pauses/PauseControls";
+import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import styles from "./Overview.module.css";
 
 type Activity = Schemas["TenantActivity"];
@@ -62,6 +62,7 @@ function Row({ tenant }: { tenant: Activity }) {
           {tenant.slug}
         </Link>{" "}
         <PausedChip kind="tenant" target={tenant.id} />
+        <PauseButton kind="tenant" target={tenant.id} name={tenant.slug} small />
       </td>
       <td className={styles.figure}>
         {tenant.is_partial && "≈ "}
