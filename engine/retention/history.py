@@ -30,7 +30,7 @@ COUNT = statement("engine/retention/sql/count_unfiled.sql")
 MIN_KEEP_DAYS = 3
 # How often a sweep tries to drop a table that is being read, and for how long it lets others read it in between.
 MAX_TRIES = 10
-TRY_REST_SECONDS = 0.1
+TRY_REST_SECONDS = 0.5
 # Jobs that one transaction moves.
 MOVED_TOGETHER = 1_000
 # Of finished jobs that are yet to be moved; beyond it they are estimated.
@@ -111,20 +111,23 @@ async def drop_expired(pool: Pool, tenants: Sequence[Ages]) -> AsyncIterator[int
     """
     async with borrow(pool, within=BATCH_SECONDS) as conn:
         expired = await fetch(conn, EXPIRED)
-    for part in expired:
-        others = [ages.tenant_id for ages in tenants if keep_days(ages) != part["keep_days"]]
-        for _ in range(MAX_TRIES):
+    for tried in range(MAX_TRIES):
+        if tried and expired:
+            await asyncio.sleep(TRY_REST_SECONDS)
+        read = []
+        for part in expired:
+            others = [ages.tenant_id for ages in tenants if keep_days(ages) != part["keep_days"]]
             try:
                 async with borrow(pool, within=BATCH_SECONDS) as conn:
                     dropped = await fetch_value(conn, DROP, part=part["name"], others=others)
             except asyncpg.LockNotAvailableError:
-                await asyncio.sleep(TRY_REST_SECONDS)
-            else:
-                if dropped is not None:
-                    yield dropped
-                break
-        else:
-            log.info("a table of history is being read, and is dropped later", table=part["name"])
+                read.append(part)
+                continue
+            if dropped is not None:
+                yield dropped
+        expired = read
+    for part in expired:
+        log.info("a table of history is being read, and is dropped later", table=part["name"])
 
 
 async def count_unfiled(conn: Queryable) -> UnfiledJobs:
