@@ -178,3 +178,59 @@ def manage_webhooks(page: Page) -> None:
 def confirm(page: Page, title: str, action: str) -> None:
     page.get_by_role("dialog", name=title).get_by_role("button", name=action).click()
     expect(page.get_by_role("dialog", name=title)).to_have_count(0, timeout=SLOW)
+
+
+def test_what_an_operator_of_all_tenants_makes_is_of_the_tenant_that_they_choose(site: Site, visit: Visit):
+    host = site.world.hosts["other"]
+    page = visit("/schedules")
+    page.get_by_role("button", name="New trigger").first.click()
+    dialog = page.get_by_role("dialog", name="New trigger")
+    dialog.get_by_label("Name", exact=False).first.fill("Chosen")
+    dialog.get_by_label("Fires").select_option("on an event")
+    dialog.get_by_label("Event").fill("order.chosen")
+    dialog.get_by_label("Name of the job").fill("report.build")
+    expect(dialog.get_by_role("button", name="Add trigger")).to_be_disabled()
+    dialog.get_by_label("Tenant").select_option("other")
+    with page.expect_request(lambda request: request.method == "POST" and "/triggers?" in request.url) as sent:
+        dialog.get_by_role("button", name="Add trigger").click()
+    assert sent.value.url.endswith("?tenant=other")
+
+    for address, button in (
+        ("/schedules?tab=events", "Publish an event"),
+        ("/settings?tab=webhooks", "New webhook"),
+        ("/settings?tab=webhooks", "New inbound hook"),
+        ("/workers?tab=hosts", "Add a host"),
+    ):
+        page.goto(address)
+        page.get_by_role("button", name=button).first.click(timeout=SLOW)
+        dialog = page.get_by_role("dialog", name=button)
+        expect(dialog.get_by_label("Tenant")).to_have_value("")
+        for field in dialog.get_by_role("textbox").all():
+            if field.input_value() in ("", "https://"):
+                field.fill("https://shop.example/x" if field.input_value() else "some.thing")
+        expect(dialog.locator("[type=submit]")).to_be_disabled()
+        dialog.get_by_label("Tenant").select_option("acme")
+        expect(dialog.locator("[type=submit]")).to_be_enabled()
+
+    # The token of a host is for that host alone, and goes with what was created with it.
+    page.goto("/settings?tab=tokens")
+    page.get_by_role("button", name="New token").click(timeout=SLOW)
+    dialog = page.get_by_role("dialog", name="New token")
+    dialog.get_by_label("Subject").fill("the agent of a box")
+    dialog.get_by_label("Role").select_option("host")
+    dialog.get_by_label("Tenant").select_option("other")
+    expect(dialog.get_by_role("button", name="Create the token")).to_be_disabled()
+    dialog.get_by_label("Host", exact=False).last.select_option(host.name)
+    dialog.get_by_role("button", name="Create the token").click()
+    page.get_by_role("dialog", name="Copy the token now").get_by_role("button", name="I have copied it").click()
+    scopes = "select scopes->>'host_id' from atlas.api_tokens where subject = 'the agent of a box'"
+    assert site.run(site.pool.fetchval(scopes)) == str(host.id)
+    page.get_by_role("row").filter(has_text="the agent of a box").get_by_role("button", name="Revoke").click()
+    dialog = page.get_by_role("dialog", name="Revoke the token of the agent of a box?")
+    dialog.get_by_label("Also revoke the tokens created with it").check()
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(dialog).to_have_count(0, timeout=SLOW)
+
+    page.goto("/settings?tab=tenants")
+    page.get_by_role("row").filter(has_text="other").get_by_role("button", name="Move", exact=True).click(timeout=SLOW)
+    expect(page.get_by_role("dialog", name="Move the tenant other")).to_contain_text("tenant export other other.zip")

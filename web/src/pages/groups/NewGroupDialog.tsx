@@ -4,17 +4,13 @@ import { ChangeDialog } from "@/components/Dialog";
 import { Field, TextArea, TextField } from "@/components/Form";
 import { plural } from "@/format/numbers";
 import { useChange } from "@/components/useChange";
-import { useSeesAll } from "@/session/session";
-import { useTenant } from "@/session/tenant";
-import { TenantField } from "@/session/TenantField";
+import { useTenantField } from "@/session/useTenantField";
 
 const GROUPS = "/api/v1/groups";
 
 /** Enqueues jobs of one type as a group, one for each input, and the job that follows them. */
 export function NewGroupDialog({ onClose, onCreated }: { onClose: () => void; onCreated: (id: string) => void }) {
-  const chosen = useTenant();
-  const [tenant, setTenant] = useState(chosen);
-  const needsTenant = useSeesAll();
+  const { tenant, isMissing, field } = useTenantField();
   const [name, setName] = useState("");
   const [type, setType] = useState("");
   const [text, setText] = useState('[\n  {"n": 1},\n  {"n": 2}\n]');
@@ -37,9 +33,9 @@ export function NewGroupDialog({ onClose, onCreated }: { onClose: () => void; on
       description="All of its jobs are enqueued, or none."
       action={inputs === null ? "Enqueue" : `Enqueue ${plural(inputs.length, "job")}`}
       change={add}
-      disabled={inputs === null || type.trim() === "" || (needsTenant && tenant === undefined)}
+      disabled={inputs === null || type.trim() === "" || isMissing}
     >
-      <TenantField value={tenant} onChange={setTenant} none="(choose one)" />
+      {field}
       <TextField label="Name" name="name" maxLength={200} value={name} onChange={setName} />
       <TextField label="Job type" name="jobs.0.job_type" required value={type} onChange={setType} />
       <Field

@@ -9,9 +9,7 @@ import { SchemaForm } from "@/components/SchemaForm";
 import { initialValue, type JsonObject, type Schema } from "@/components/schema";
 import { useToast } from "@/components/Toast";
 import { nameCommand } from "@/format/command";
-import { useSeesAll } from "@/session/session";
-import { useTenant } from "@/session/tenant";
-import { TenantField } from "@/session/TenantField";
+import { useTenantField } from "@/session/useTenantField";
 import styles from "./Jobs.module.css";
 
 /** Runs are requested where workflows are. */
@@ -54,9 +52,7 @@ interface JobFormProps {
 }
 
 function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
-  const chosenTenant = useTenant();
-  const [tenant, setTenant] = useState(chosenTenant);
-  const needsTenant = useSeesAll();
+  const { tenant, isMissing, field } = useTenantField();
   const schema = type.input_schema as Schema;
   const hasForm = schema.properties !== undefined;
   const [payload, setPayload] = useState<JsonObject>(() => (hasForm ? (initialValue(schema) as JsonObject) : {}));
@@ -94,7 +90,7 @@ function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
       description={type.description}
       action="Enqueue"
       change={make}
-      disabled={wrongJson || (needsTenant && tenant === undefined)}
+      disabled={wrongJson || isMissing}
     >
       <div className={styles.two}>
         <Field label="Type">
@@ -108,7 +104,7 @@ function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
             </Select>
           )}
         </Field>
-        <TenantField value={tenant} onChange={setTenant} none="(choose one)" />
+        {field}
       </div>
       {hasForm ? (
         <SchemaForm schema={schema} value={payload} onChange={setPayload} reasonOf={reasonOf} />

@@ -16,6 +16,7 @@ import { plural } from "@/format/numbers";
 import { useChange } from "@/components/useChange";
 import { JOB_MAKERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useTenantField } from "@/session/useTenantField";
 import { useWithTenant } from "@/session/tenantColumn";
 import { readObject } from "./json";
 import styles from "./schedules.module.css";
@@ -121,7 +122,7 @@ function EventPanel({ event, onClose }: { event: Event; onClose: () => void }) {
 }
 
 function PublishDialog({ onClose }: { onClose: () => void }) {
-  const tenant = useTenant();
+  const { tenant, isMissing, field } = useTenantField();
   const [name, setName] = useState("");
   const [text, setText] = useState("{}");
   const context = readObject(text);
@@ -141,8 +142,9 @@ function PublishDialog({ onClose }: { onClose: () => void }) {
       description="Wakes waiting runs and fires matching triggers."
       action="Publish"
       change={publish}
-      disabled={name.trim() === "" || context === null}
+      disabled={name.trim() === "" || context === null || isMissing}
     >
+      {field}
       <TextField label="Name" required className="mono" value={name} placeholder="invoice.paid" onChange={setName} />
       <Field label="Context" hint="A JSON object." error={context === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} className="mono" value={text} onChange={(event) => setText(event.target.value)} />}

@@ -7,7 +7,7 @@ import { ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, TextArea } from "@/components/Form";
 import { Skeleton } from "@/components/Skeleton";
 import { useToast } from "@/components/Toast";
-import { useTenant } from "@/session/tenant";
+import { useTenantField } from "@/session/useTenantField";
 import { draftOf, readDraft, type Draft } from "./draft";
 import { NextTimes } from "./NextTimes";
 import styles from "./schedules.module.css";
@@ -23,7 +23,9 @@ interface TriggerDialogProps {
 /** Adds or changes a trigger, and shows its next times while they are typed. */
 export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps) {
   const [draft, setDraft] = useState<Draft>(() => draftOf(trigger));
-  const save = useSaveTrigger(trigger);
+  const { tenant: chosen, isMissing, field } = useTenantField();
+  const tenant = trigger?.tenant_id ?? chosen;
+  const save = useSaveTrigger(trigger, tenant);
   const toast = useToast();
   const set = (change: Partial<Draft>): void => setDraft((before) => ({ ...before, ...change }));
   const body = readDraft(draft);
@@ -47,9 +49,10 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
       action={trigger === undefined ? "Add trigger" : "Save"}
       busy={save.isPending}
       error={save.error}
-      disabled={body === null || draft.label.trim() === "" || draft.target.trim() === ""}
+      disabled={body === null || draft.label.trim() === "" || draft.target.trim() === "" || (trigger === undefined && isMissing)}
       onConfirm={submit}
     >
+      {trigger === undefined && field}
       <Field label="Name" required error={reasonOf("label")}>
         {(control) => (
           <Input
@@ -70,11 +73,11 @@ export function TriggerDialog({ trigger, onClose, onSaved }: TriggerDialogProps)
         )}
       </Field>
       {draft.type === "schedule" ? (
-        <ScheduleFields draft={draft} set={set} reasonOf={reasonOf} />
+        <ScheduleFields draft={draft} set={set} reasonOf={reasonOf} tenant={tenant} />
       ) : (
         <EventFields draft={draft} set={set} reasonOf={reasonOf} />
       )}
-      <TargetFields draft={draft} set={set} reasonOf={reasonOf} />
+      <TargetFields draft={draft} set={set} reasonOf={reasonOf} tenant={tenant} />
       <Field
         label="Input"
         hint="A JSON object. {{ event.… }} and {{ fire.due_at }} are filled in."
@@ -94,7 +97,7 @@ interface FieldsProps {
   reasonOf: (field: string) => string | undefined;
 }
 
-function ScheduleFields({ draft, set, reasonOf }: FieldsProps) {
+function ScheduleFields({ draft, set, reasonOf, tenant }: FieldsProps & { tenant: string | undefined }) {
   const zones = useId();
   return (
     <>
@@ -127,7 +130,7 @@ function ScheduleFields({ draft, set, reasonOf }: FieldsProps) {
           ))}
         </datalist>
       </div>
-      <Preview cron={draft.cron} zone={draft.zone} />
+      <Preview cron={draft.cron} zone={draft.zone} tenant={tenant} />
       <Field label="Misfire policy" hint="For times missed while Atlas was offline or no scheduler ran.">
         {(control) => (
           <Select {...control} value={draft.misfire} onChange={(event) => set({ misfire: event.target.value as Draft["misfire"] })}>
@@ -142,8 +145,7 @@ function ScheduleFields({ draft, set, reasonOf }: FieldsProps) {
 }
 
 /** The next times of the schedule as it is typed; the server computes them, as it will when it is saved. */
-function Preview({ cron, zone }: { cron: string; zone: string }) {
-  const tenant = useTenant();
+function Preview({ cron, zone, tenant }: { cron: string; zone: string; tenant: string | undefined }) {
   const typed = useDeferredValue(cron.trim());
   const query = useQuery({
     queryKey: ["preview", tenant, typed, zone.trim()],
@@ -210,10 +212,9 @@ function EventFields({ draft, set, reasonOf }: FieldsProps) {
 
 const KINDS = { job_type: "job", definition_key: "command", workflow: "workflow" } as const;
 
-function TargetFields({ draft, set, reasonOf }: FieldsProps) {
+function TargetFields({ draft, set, reasonOf, tenant }: FieldsProps & { tenant: string | undefined }) {
   const names = useId();
-  const tenant = useTenant();
-  const query = { tenant, limit: MAX_LISTED };
+  const query = { limit: MAX_LISTED };
   const types = api
     .useQuery("get", "/api/v1/job-types", { params: { query } }, { enabled: draft.kind === "job_type" })
     .data?.items.map((one) => one.key);
@@ -221,7 +222,7 @@ function TargetFields({ draft, set, reasonOf }: FieldsProps) {
     .useQuery("get", "/api/v1/admin/jobs/definitions", { params: { query } }, { enabled: draft.kind === "definition_key", retry: false })
     .data?.items.map((one) => one.key);
   const workflows = api
-    .useQuery("get", "/api/v1/workflows", { params: { query } }, { enabled: draft.kind === "workflow" })
+    .useQuery("get", "/api/v1/workflows", { params: { query: { tenant, ...query } } }, { enabled: draft.kind === "workflow" })
     .data?.items.map((one) => one.key);
   const known = { job_type: types, definition_key: keys, workflow: workflows }[draft.kind] ?? [];
   return (

@@ -45,13 +45,13 @@ export function editOf(id: string) {
   };
 }
 
-/** Adds a trigger, or changes one. */
-export function useSaveTrigger(trigger: Trigger | undefined) {
+/** Adds a trigger of a tenant, or changes one. */
+export function useSaveTrigger(trigger: Trigger | undefined, tenant: string | undefined) {
   const refresh = useRefresh();
   const edit = useEdit(trigger);
   return useMutation({
     mutationFn: async (body: NewTrigger): Promise<Trigger | undefined> => {
-      if (trigger === undefined) return (await client.POST("/api/v1/jobs/triggers", { body })).data;
+      if (trigger === undefined) return (await client.POST("/api/v1/jobs/triggers", { params: { query: { tenant } }, body })).data;
       return edit({ body, ...editOf(trigger.id) });
     },
     onSuccess: refresh,

@@ -12,6 +12,7 @@ import { Time } from "@/components/Time";
 import { useFields } from "@/components/useFields";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useTenantField } from "@/session/useTenantField";
 import { useWithTenant } from "@/session/tenantColumn";
 import { RotateSecret } from "./RotateSecret";
 import { SecretDialog } from "./SecretDialog";
@@ -112,7 +113,7 @@ export function InboundHooks() {
 }
 
 function NewHook({ onClose }: { onClose: () => void }) {
-  const tenant = useTenant();
+  const { tenant, isMissing, field: tenantField } = useTenantField();
   const { values, field } = useFields({ event_name: "", description: "" });
   const [created, setCreated] = useState<Schemas["CreatedInboundHook"] | null>(null);
   const add = useChange(
@@ -136,8 +137,9 @@ function NewHook({ onClose }: { onClose: () => void }) {
       description="Each message that is posted to it, and signed with its secret, becomes an event of this name."
       action="Add the hook"
       change={add}
-      disabled={values.event_name.trim() === ""}
+      disabled={values.event_name.trim() === "" || isMissing}
     >
+      {tenantField}
       <TextField label="Event" required placeholder="payment.received" {...field("event_name")} />
       <TextField label="Description" maxLength={200} {...field("description")} />
     </ChangeDialog>

@@ -1,19 +1,21 @@
 import { KeyRound } from "lucide-react";
 import { useState } from "react";
-import { client, type Schemas } from "@/api/client";
-import { useList } from "@/api/pages";
+import { api, client, type Schemas } from "@/api/client";
+import { MAX_LISTED, useList } from "@/api/pages";
 import { Action, Button } from "@/components/Button";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ChangeDialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
-import { Field, Select, TextField } from "@/components/Form";
+import { Checkbox, Field, Select, TextField } from "@/components/Form";
 import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { Time } from "@/components/Time";
 import { useFields } from "@/components/useFields";
 import { serverNow } from "@/format/clock";
-import { OPERATORS, useCan } from "@/session/session";
+import { plural } from "@/format/numbers";
+import { OPERATORS, useCan, useSeesAll } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { TenantField } from "@/session/TenantField";
 import { useWithTenant } from "@/session/tenantColumn";
 import { SecretDialog } from "./SecretDialog";
 import { useChange } from "@/components/useChange";
@@ -32,20 +34,15 @@ const ROLES: Record<Role, string> = {
   worker: "claim jobs of its tenant",
 };
 
+/** Roles whose tokens may belong to no tenant. */
+const FOR_ALL_TENANTS: readonly Role[] = ["operator", "auditor"];
+
 /** The credentials of people and programs. */
 export function TokensTab() {
   const tenant = useTenant();
   const [adding, setAdding] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
   const { rows, ...query } = useList(LIST, { tenant });
-  const revoke = useChange(
-    (token: Token) => client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id }, query: { tenant } } }),
-    {
-      done: (token) => `The token ${token.prefix} is revoked`,
-      lists: [LIST],
-      onDone: () => setRevoking(null),
-    },
-  );
   const own: Column<Token>[] = [
     { key: "subject", header: "Subject", width: "minmax(140px, 1.4fr)", text: (one) => one.subject },
     { key: "role", header: "Role", width: "120px", cell: (one) => one.role },
@@ -97,18 +94,43 @@ export function TokensTab() {
         }
       />
       {adding && <NewToken onClose={() => setAdding(false)} />}
-      {revoking !== null && (
-        <ChangeDialog
-          danger
-          onClose={() => setRevoking(null)}
-          title={`Revoke the token of ${revoking.subject}?`}
-          description="The token is refused within seconds, and its sessions end. This cannot be undone."
-          action="Revoke"
-          change={revoke}
-          input={revoking}
-        />
-      )}
+      {revoking !== null && <RevokeToken token={revoking} onClose={() => setRevoking(null)} />}
     </Section>
+  );
+}
+
+function RevokeToken({ token, onClose }: { token: Token; onClose: () => void }) {
+  const tenant = useTenant();
+  const [withCreated, setWithCreated] = useState(false);
+  const revoke = useChange(
+    async () => {
+      const params = { path: { token_id: token.id }, query: { tenant, with_created: withCreated } };
+      return (await client.DELETE("/api/v1/tokens/{token_id}", { params })).data;
+    },
+    {
+      done: (_, revoked) => {
+        const others = revoked?.created.length ?? 0;
+        return `The token ${token.prefix} is revoked${others === 0 ? "" : `, with ${plural(others, "token")} created with it`}`;
+      },
+      lists: [LIST],
+      onDone: onClose,
+    },
+  );
+  return (
+    <ChangeDialog
+      danger
+      onClose={onClose}
+      title={`Revoke the token of ${token.subject}?`}
+      description="The token is refused within seconds, and its sessions end. This cannot be undone."
+      action="Revoke"
+      change={revoke}
+    >
+      <Checkbox
+        label="Also revoke the tokens created with it, and the secrets of hooks that they know"
+        checked={withCreated}
+        onChange={(event) => setWithCreated(event.target.checked)}
+      />
+    </ChangeDialog>
   );
 }
 
@@ -118,9 +140,12 @@ function stateOf(token: Token): string {
 }
 
 function NewToken({ onClose }: { onClose: () => void }) {
-  const tenant = useTenant();
+  const shown = useTenant();
+  const [tenant, setTenant] = useState(shown);
+  const [host, setHost] = useState("");
   const isOperator = useCan(OPERATORS);
-  const roles = (Object.keys(ROLES) as Role[]).filter((role) => role !== "host" && (isOperator || role !== "operator"));
+  const seesAll = useSeesAll();
+  const roles = (Object.keys(ROLES) as Role[]).filter((role) => isOperator || role !== "operator");
   const { values, field } = useFields({ subject: "", expires_at: "" });
   const { subject, expires_at: days } = values;
   const [role, setRole] = useState<Role>("enqueuer");
@@ -130,7 +155,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
       const expires_at = days === "" ? null : new Date(serverNow() + Number(days) * 86_400_000).toISOString();
       const { data } = await client.POST("/api/v1/tokens", {
         params: { query: { tenant } },
-        body: { subject, role, scopes: {}, expires_at },
+        body: { subject, role, scopes: role === "host" ? { host_id: host } : {}, expires_at },
       });
       setCreated(data ?? null);
     },
@@ -143,8 +168,10 @@ function NewToken({ onClose }: { onClose: () => void }) {
       </SecretDialog>
     );
   }
+  const mayBeForAll = FOR_ALL_TENANTS.includes(role);
+  const isMissing = (seesAll && tenant === undefined && !mayBeForAll) || (role === "host" && host === "");
   return (
-    <ChangeDialog onClose={onClose} title="New token" action="Create the token" change={add} disabled={subject.trim() === ""}>
+    <ChangeDialog onClose={onClose} title="New token" action="Create the token" change={add} disabled={subject.trim() === "" || isMissing}>
       <TextField
         label="Subject"
         hint="The person or program that acts with it. The audit log shows this name."
@@ -163,7 +190,37 @@ function NewToken({ onClose }: { onClose: () => void }) {
           </Select>
         )}
       </Field>
+      {role !== "operator" && (
+        <TenantField
+          value={tenant}
+          onChange={(next) => {
+            setTenant(next);
+            setHost("");
+          }}
+          none={mayBeForAll ? "All tenants" : "(choose one)"}
+        />
+      )}
+      {role === "host" && <HostField tenant={tenant} value={host} onChange={setHost} />}
       <TextField label="Valid for days" hint="Empty: until it is revoked." type="number" min={1} max={3650} {...field("expires_at")} />
     </ChangeDialog>
+  );
+}
+
+/** The host that a token is for: it fetches the jobs of no other. */
+function HostField({ tenant, value, onChange }: { tenant: string | undefined; value: string; onChange: (hostId: string) => void }) {
+  const hosts = api.useQuery("get", "/api/v1/hosts", { params: { query: { tenant, limit: MAX_LISTED } } }).data?.items;
+  return (
+    <Field label="Host" name="scopes.host_id" required>
+      {(control) => (
+        <Select {...control} value={value} onChange={(event) => onChange(event.target.value)}>
+          <option value="">(choose one)</option>
+          {hosts?.map((host) => (
+            <option key={host.id} value={host.id}>
+              {host.name}
+            </option>
+          ))}
+        </Select>
+      )}
+    </Field>
   );
 }

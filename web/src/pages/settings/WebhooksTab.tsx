@@ -15,6 +15,7 @@ import { useEdit } from "@/components/useEdit";
 import { useFields } from "@/components/useFields";
 import { MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
+import { useTenantField } from "@/session/useTenantField";
 import { useWithTenant } from "@/session/tenantColumn";
 import { InboundHooks } from "./InboundHooks";
 import { listOf } from "./lists";
@@ -168,7 +169,7 @@ function Deliveries({ webhook }: { webhook: Webhook }) {
 }
 
 function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: () => void }) {
-  const tenant = useTenant();
+  const { tenant, isMissing, field: tenantField } = useTenantField();
   const { values, field } = useFields({
     url: webhook?.url ?? "https://",
     events: webhook?.events.join(", ") ?? "job.failed, run.*",
@@ -197,8 +198,9 @@ function EditWebhook({ webhook, onClose }: { webhook: Webhook | null; onClose: (
       description="Receives events from now on, signed with its secret."
       action="Save"
       change={save}
-      disabled={values.url === "" || values.events.trim() === ""}
+      disabled={values.url === "" || values.events.trim() === "" || (webhook === null && isMissing)}
     >
+      {webhook === null && tenantField}
       <TextField label="Address" required {...field("url")} />
       <TextField label="Events" hint="Separated by commas, such as job.failed, run.*, approval.requested." required {...field("events")} />
       <TextField label="Description" maxLength={200} {...field("description")} />

@@ -24,6 +24,7 @@ import { usePauseOf } from "@/pauses/pauses";
 import { MANAGERS, useCan } from "@/session/session";
 import { useWithTenant } from "@/session/tenantColumn";
 import { useTenant } from "@/session/tenant";
+import { useTenantField } from "@/session/useTenantField";
 import { NameDialog, useRefresh } from "./NameDialog";
 import { HOST_SENTENCES, hostState, type Host } from "./state";
 import { Servers } from "./Servers";
@@ -78,19 +79,32 @@ export function HostList({ open, onOpen }: { open: string | undefined; onOpen: (
       />
       {open !== undefined && <HostPanel key={open} id={open} onClose={() => onOpen(undefined)} />}
       {adding && (
-        <NameDialog
-          title="Add a host"
-          description="A machine that fetches its own jobs. Then create a token with the role host for it, in Settings."
-          action="Add host"
-          save={async (name) => (await client.POST("/api/v1/hosts", { params: { query: { tenant } }, body: { name } })).data?.id}
+        <AddHost
           onClose={() => setAdding(false)}
-          onSaved={(id) => {
+          onAdded={(id) => {
             setAdding(false);
             onOpen(id);
           }}
         />
       )}
     </>
+  );
+}
+
+function AddHost({ onClose, onAdded }: { onClose: () => void; onAdded: (id: string | undefined) => void }) {
+  const { tenant, isMissing, field } = useTenantField();
+  return (
+    <NameDialog
+      title="Add a host"
+      description="A machine that fetches its own jobs. Then create a token with the role host for it, in Settings."
+      action="Add host"
+      isMissing={isMissing}
+      save={async (name) => (await client.POST("/api/v1/hosts", { params: { query: { tenant } }, body: { name } })).data?.id}
+      onClose={onClose}
+      onSaved={onAdded}
+    >
+      {field}
+    </NameDialog>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { ChangeDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
 
@@ -14,13 +14,26 @@ interface NameDialogProps {
   description?: string;
   action: string;
   name?: string;
+  /** What else must be chosen before it can be saved. */
+  isMissing?: boolean;
+  children?: ReactNode;
   save: (name: string) => Promise<string | undefined>;
   onClose: () => void;
   onSaved: (id: string | undefined) => void;
 }
 
 /** Asks for a name: of a host, or of a server on it. */
-export function NameDialog({ title, description, action, name: before = "", save, onClose, onSaved }: NameDialogProps) {
+export function NameDialog({
+  title,
+  description,
+  action,
+  name: before = "",
+  isMissing = false,
+  children,
+  save,
+  onClose,
+  onSaved,
+}: NameDialogProps) {
   const [name, setName] = useState(before);
   const refresh = useRefresh();
   const change = useMutation({
@@ -37,8 +50,9 @@ export function NameDialog({ title, description, action, name: before = "", save
       description={description}
       action={action}
       change={change}
-      disabled={name.trim() === "" || name.trim() === before}
+      disabled={name.trim() === "" || name.trim() === before || isMissing}
     >
+      {children}
       <TextField label="Name" required value={name} maxLength={200} placeholder="backup-box" onChange={setName} />
     </ChangeDialog>
   );
