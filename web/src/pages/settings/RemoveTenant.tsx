@@ -1,7 +1,6 @@
 import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
-import { Command } from "@/components/EmptyState";
 import { Checkbox, TextField } from "@/components/Form";
 import { useChange } from "@/components/useChange";
 
@@ -22,12 +21,11 @@ export function RemoveTenant({ tenant, onClose }: { tenant: Schemas["Tenant"]; o
       danger
       onClose={onClose}
       title={`Remove the tenant ${tenant.slug}?`}
-      description="Its jobs, runs, schedules, hosts and tokens are deleted. This cannot be undone; the audit log keeps what happened. To move it to another installation instead, export it first:"
+      description="Its jobs, runs, schedules, hosts and tokens are deleted. This cannot be undone; the audit log keeps what happened."
       action="Remove the tenant"
       change={remove}
       disabled={typed !== tenant.slug}
     >
-      <Command text={`atlas tenant export ${tenant.slug} ${tenant.slug}.zip`} />
       <TextField label={`Type ${tenant.slug} to confirm`} required value={typed} onChange={setTyped} />
       <TextField label="Reason" hint="Recorded in the audit log." value={reason} maxLength={200} onChange={setReason} />
       <Checkbox label="Cancel its work that has not finished" checked={cancel} onChange={(event) => setCancel(event.target.checked)} />

@@ -17,6 +17,7 @@ import { PauseButton, PausedChip } from "@/pauses/PauseControls";
 import { usePauseOf } from "@/pauses/pauses";
 import { OPERATORS, useCan } from "@/session/session";
 import { RemoveTenant } from "./RemoveTenant";
+import { MoveTenant } from "./MoveTenant";
 import { LimitFields } from "./LimitFields";
 import { limitsOf, textsOf } from "./limits";
 import { useChange } from "@/components/useChange";
@@ -37,7 +38,7 @@ export function TenantsTab() {
   const { query, rows } = useTenants();
   const isOperator = useCan(OPERATORS);
   const [adding, setAdding] = useState(false);
-  const [removing, setRemoving] = useState<Tenant | null>(null);
+  const [asked, setAsked] = useState<{ what: "move" | "remove"; tenant: Tenant } | null>(null);
   const { edit } = useSearch({ from: "/settings" });
   const navigate = useNavigate({ from: "/settings" });
   const setEditing = (slug: string | undefined): void => void navigate({ search: (before) => ({ ...before, edit: slug }), replace: true });
@@ -58,16 +59,20 @@ export function TenantsTab() {
     {
       key: "edit",
       header: "",
-      width: "184px",
+      width: "236px",
       align: "end",
       cell: (one) =>
         isOperator &&
-        one.removing_at === null &&
-        one.moving_at === null && (
+        one.removing_at === null && (
           <>
-            <PauseButton kind="tenant" target={one.id} name={one.slug} small />
-            <Action onClick={() => setEditing(one.slug)}>Edit</Action>
-            <Action onClick={() => setRemoving(one)}>Remove</Action>
+            {one.moving_at === null && (
+              <>
+                <PauseButton kind="tenant" target={one.id} name={one.slug} small />
+                <Action onClick={() => setEditing(one.slug)}>Edit</Action>
+              </>
+            )}
+            <Action onClick={() => setAsked({ what: "move", tenant: one })}>Move</Action>
+            <Action onClick={() => setAsked({ what: "remove", tenant: one })}>Remove</Action>
           </>
         ),
     },
@@ -97,7 +102,8 @@ export function TenantsTab() {
         }
       />
       {adding && <NewTenant onClose={() => setAdding(false)} />}
-      {removing !== null && <RemoveTenant tenant={removing} onClose={() => setRemoving(null)} />}
+      {asked?.what === "move" && <MoveTenant tenant={asked.tenant} onClose={() => setAsked(null)} />}
+      {asked?.what === "remove" && <RemoveTenant tenant={asked.tenant} onClose={() => setAsked(null)} />}
       {edit !== undefined && isOperator && <EditBySlug slug={edit} onClose={() => setEditing(undefined)} />}
     </Section>
   );
