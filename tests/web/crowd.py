@@ -88,17 +88,18 @@ async def _fill_database(site: Site, dead_letters: int) -> dict[str, str]:
 def _fill_over_http(client: httpx.Client) -> dict[str, str]:
     made: dict[str, Any] = {}
     for to in (HIDING, f"{ARABIC} <guji@roasters.example>", LONG):
-        made["run"] = _post(client, "/intents", {"workflow": "payout", "input": {"to": to, "amount_cents": 999_900}})
+        made["run"] = post(client, "/intents", {"workflow": "payout", "input": {"to": to, "amount_cents": 999_900}})
     schedule = {"trigger_type": "schedule", "timezone": "Europe/Berlin", "cron_expr": "*/15 * * * *"}
     event = {"trigger_type": "event", "event_name": "order.paid"}
     for label, kind in ((f"Stock {LONG}"[:100], schedule), ("On an order", event)):
         body = {**kind, "label": label, "job_type": "report.build", "payload_template": {"name": "night"}}
-        made["trigger"] = _post(client, "/jobs/triggers", body)
-    _post(client, "/events", {"name": "order.paid", "context": {"order": HIDING}})
+        made["trigger"] = post(client, "/jobs/triggers", body)
+    post(client, "/events", {"name": "order.paid", "context": {"order": HIDING}})
     return {name: str(one["id"]) for name, one in made.items()}
 
 
-def _post(client: httpx.Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
+def post(client: httpx.Client, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Post it, again while the API is busy, and return what came of it."""
     # A busy machine may need more time for a check than the API gives it.
     for _ in range(TRIES):
         answer = client.post(path, json=body)

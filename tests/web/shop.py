@@ -15,6 +15,7 @@ from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from tests.support import DANA, until
+from tests.web.crowd import post
 from tests.web.site import Site
 
 CUSTOMERS = ("ada@lovelace.example", "grace@hopper.example", "alan@turing.example", "edsger@dijkstra.example")
@@ -96,9 +97,13 @@ async def check_limits(to: str) -> dict[str, Any]:
 def open_shop(site: Site) -> None:
     """A morning: jobs in every state, payouts, schedules, a verification, and the minutes before."""
     site.run(_make_jobs(site))
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin")) as client:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin"), timeout=60
+    ) as client:
         _set_up(client)
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as client:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator"), timeout=60
+    ) as client:
         _decide(site, client)
     site.run(until(lambda: _has_settled(site)))
     site.run(_make_history(site))
@@ -135,7 +140,7 @@ def _set_up(client: httpx.Client) -> None:
         ("yirga@roasters.example", 96_500),
         ("huila@roasters.example", 23_900),
     ):
-        _made(client.post("/intents", json={"workflow": "payout", "input": {"to": to, "amount_cents": cents}}))
+        post(client, "/intents", {"workflow": "payout", "input": {"to": to, "amount_cents": cents}})
     berlin = {"trigger_type": "schedule", "timezone": "Europe/Berlin"}
     triggers: tuple[dict[str, Any], ...] = (
         {**berlin, "label": "Stock of all suppliers", "cron_expr": "*/15 * * * *", "job_type": SUPPLIER},
@@ -155,9 +160,9 @@ def _set_up(client: httpx.Client) -> None:
         {"order": "{{ event.order }}"},
     )
     for trigger, template in zip(triggers, templates, strict=True):
-        _made(client.post("/jobs/triggers", json={**trigger, "payload_template": template}))
+        post(client, "/jobs/triggers", {**trigger, "payload_template": template})
     for order in (10_468, 10_469, 10_470):
-        _made(client.post("/events", json={"name": "order.paid", "context": {"order": order, "total_cents": 2780}}))
+        post(client, "/events", {"name": "order.paid", "context": {"order": order, "total_cents": 2780}})
 
 
 def _decide(site: Site, client: httpx.Client) -> None:
@@ -172,11 +177,7 @@ def _decide(site: Site, client: httpx.Client) -> None:
     decision = {"approve": True, "input_hash": small["input_hash"], "comment": "Checked against the invoice."}
     answer = client.post(f"/approvals/{small['id']}/decision", params={"tenant": "acme"}, json=decision)
     assert answer.is_success, answer.text
-    _made(client.post("/audit/verifications"))
-
-
-def _made(answer: httpx.Response) -> None:
-    assert answer.is_success, answer.text
+    post(client, "/audit/verifications")
 
 
 async def _has_settled(site: Site) -> bool:

@@ -101,7 +101,7 @@ def test_a_workflow_is_written_mended_tried_and_published(visit: Visit):
 
 @pytest.mark.long
 def test_versions_are_compared_rolled_back_and_run(site: Site, visit: Visit):
-    with httpx.Client(base_url=site.address, headers=site.world.headers("acme", "tenant_admin")) as client:
+    with httpx.Client(base_url=site.address, headers=site.world.headers("acme", "tenant_admin"), timeout=60) as client:
         first = json.loads(MENDED)
         assert client.post("/api/v1/workflows", json={"document": first}).status_code == 201
         page = visit("/workflows/proof/edit", role="tenant_admin", tenant="acme", axe=True)
@@ -132,7 +132,7 @@ def test_versions_are_compared_rolled_back_and_run(site: Site, visit: Visit):
     assert serious_violations(page) == []
     page.get_by_role("button", name="Roll back to version 1").click()
     page.get_by_role("dialog").get_by_role("button", name="Roll back to version 1").click()
-    expect(page.get_by_text("proof is what version 1 was", exact=True)).to_be_visible()
+    expect(page.get_by_text("proof is rolled back to version 1", exact=True)).to_be_visible()
     expect(page.get_by_role("list", name="Versions").get_by_role("listitem").first).to_contain_text("Version 4newest")
 
     page.get_by_role("button", name="Start a run").click()

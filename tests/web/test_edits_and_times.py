@@ -55,7 +55,9 @@ def test_an_edit_of_what_was_changed_elsewhere_shows_both_values_and_keeps_what_
 
 def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, visit: Visit):
     theirs = {"kind": "type", "target": "report.once", "reason": "the disk is full", "for_seconds": 7200}
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as other:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator"), timeout=60
+    ) as other:
         page = visit("/pauses?new=pause")
         dialog = page.get_by_role("dialog", name="Pause")
         dialog.get_by_label("Which").fill("report.once")
@@ -95,7 +97,9 @@ def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, vis
 
 
 def test_a_refused_change_is_said_where_no_dialog_asked_and_not_again_of_the_next_row(site: Site, visit: Visit):
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin")) as client:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1", headers=site.world.headers("acme", "tenant_admin"), timeout=60
+    ) as client:
         for name in ("one", "two"):
             hook = {"url": f"https://{name}.example/atlas", "events": ["job.failed"]}
             client.post("/webhooks", json=hook).raise_for_status()
@@ -147,7 +151,9 @@ def test_a_host_is_renamed_twice_in_its_panel(site: Site, visit: Visit):
 
 
 def test_amounts_are_exact_and_have_their_currency(site: Site, visit: Visit):
-    with httpx.Client(base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator")) as client:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1", headers=site.world.headers("all", "operator"), timeout=60
+    ) as client:
         rule = {"label": "dear", "effect": "review", "workflow": "no.such", "spend_above_cents": 1_234_567}
         client.post("/policies", json=rule).raise_for_status()
         page = visit("/settings?tab=policies")

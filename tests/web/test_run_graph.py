@@ -27,7 +27,9 @@ DOCUMENT = {
 
 @pytest.fixture
 def admin(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{site.address}/api/v1/", headers=site.world.headers("acme", "tenant_admin")) as client:
+    with httpx.Client(
+        base_url=f"{site.address}/api/v1/", headers=site.world.headers("acme", "tenant_admin"), timeout=60
+    ) as client:
         yield client
 
 
@@ -40,7 +42,7 @@ def ask_for(admin: httpx.Client, workflow: str, input: dict[str, Any]) -> str:
 
 def decide(site: Site, admin: httpx.Client, run_id: str) -> None:
     [approval] = admin.get("approvals", params={"run_id": run_id, "status": "pending"}).json()["items"]
-    with httpx.Client(base_url=site.address, headers=site.world.headers("all", "operator")) as operator:
+    with httpx.Client(base_url=site.address, headers=site.world.headers("all", "operator"), timeout=60) as operator:
         answer = operator.post(f"/api/v1/approvals/{approval['id']}/decision", json={"approve": True})
         assert answer.status_code == 200, answer.text
 
