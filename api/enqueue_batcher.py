@@ -30,7 +30,7 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import canonical
 from atlas.errors import AtlasError, Conflict
 
-MADE = statement("api/sql/made.sql")
+ENQUEUED = statement("api/sql/enqueued_jobs.sql")
 
 # More than one, so that a slow commit does not hold up the next group; few, so that groups form. While one is at work,
 # a second transaction is worth its cost from SECOND_LANE_AT jobs on.
@@ -169,7 +169,9 @@ async def make(conn: Connection, jobs: Sequence[NewJob], actor: Actor) -> list[A
     enqueued = await enqueue_many(conn, jobs, actor=actor, times=times)
     if times:
         return [_new(job, created_at) for job, created_at in zip(jobs, times, strict=True)]
-    rows: dict[UUID, Any] = {row["id"]: row for row in await fetch(conn, MADE, ids=[entry.id for entry in enqueued])}
+    rows: dict[UUID, Any] = {
+        row["id"]: row for row in await fetch(conn, ENQUEUED, ids=[entry.id for entry in enqueued])
+    }
     if any(entry.id not in rows for entry in enqueued):
         raise Conflict("The job that held the dedupe key was just deleted.", remedy="Try again.")
     return [_accepted(rows[entry.id], deduplicated=entry.deduplicated) for entry in enqueued]

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from atlas.api.models.common import Id
 from atlas.api.request_context import RequestContext
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.errors import FieldError, InvalidInput
 from atlas.models import Page
 
@@ -22,7 +22,7 @@ PIECE = 8
 
 _NEXT = "The `next_cursor` of the page before."
 
-Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Maximum number of items.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items.")]
 # Lists are ordered by ids, by names, or by several columns, whose values are in the cursor.
 IdCursor = Annotated[Id | None, Query(description=_NEXT)]
 NameCursor = Annotated[str | None, Query(min_length=1, max_length=200, description=_NEXT)]

@@ -1,13 +1,13 @@
 """Bounds that several folders share. A bound of one module is defined there."""
 
 # The largest value of Postgres's integer.
-LARGEST_INTEGER = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 # The most rows of one page of a list.
-LARGEST_PAGE = 200
+MAX_PAGE_SIZE = 200
 # In bytes of JSON: the input of a job, and the output that a command, a host or a remote worker reports.
-LARGEST_INPUT = 256 * 1024
+MAX_INPUT = 256 * 1024
 # The output of a handler, unless its type says otherwise, and the result of a workflow's step.
-LARGEST_OUTPUT = 1024 * 1024
+DEFAULT_MAX_OUTPUT = 1024 * 1024
 # The most retries of a job and of a job type.
 MAX_RETRIES = 1000
 # The most values in the JSON of one request that enqueues jobs.

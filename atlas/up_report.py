@@ -6,9 +6,8 @@ written in place, which a full disk does not prevent.
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,41 +15,14 @@ from typing import Any
 import orjson
 
 from atlas.logs import get_logger
+from atlas.models.system import ProgramStatus
 from atlas.private_folder import make_private
 
 FILE = "programs.json"
 # The token that `atlas up` prints, beside it.
 OPERATOR_TOKEN = "operator-token"
-# A program that has lived for so long has recovered from what ended it before.
-STEADY_SECONDS = 30.0
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramState:
-    """One program of `atlas up`. `ends` counts how often in a row it ended soon after its start."""
-
-    name: str
-    pid: int | None = None
-    started_at: datetime | None = None
-    ends: int = 0
-    last_end: str | None = None
-
-    @property
-    def warning(self) -> str | None:
-        """What a person should know of it. None: it runs."""
-        if not self.ends or self._is_steady:
-            return None
-        times = "once" if self.ends == 1 else f"{self.ends} times in a row"
-        now = "is not running now" if self.pid is None else "has just been started again"
-        return f"The program {self.name} ended {times}, the last time {self.last_end}, and {now}."
-
-    @property
-    def _is_steady(self) -> bool:
-        if self.pid is None or self.started_at is None:
-            return False
-        return (datetime.now(UTC) - self.started_at).total_seconds() >= STEADY_SECONDS
 
 
 class UpReport:
@@ -59,20 +31,23 @@ class UpReport:
     def __init__(self, file: int | None, names: Sequence[str], address: str | None) -> None:
         self._file = file
         self._address = address
-        self._states = {name: ProgramState(name) for name in names}
+        self._states = {
+            name: ProgramStatus(name=name, pid=None, started_at=None, ends=0, last_end=None) for name in names
+        }
 
     def started(self, name: str, pid: int) -> None:
         """A program was started."""
-        self._set(replace(self._states[name], pid=pid, started_at=datetime.now(UTC)))
+        self._set(name, pid=pid, started_at=datetime.now(UTC))
 
     def ended(self, name: str, how: str, *, ends: int) -> None:
-        """A program ended by itself, for the so-manieth time in a row."""
-        self._set(replace(self._states[name], pid=None, ends=ends, last_end=how))
+        """A program ended by itself, `ends` times in a row now."""
+        self._set(name, pid=None, ends=ends, last_end=how)
 
-    def _set(self, state: ProgramState) -> None:
-        self._states[state.name] = state
+    def _set(self, name: str, **values: Any) -> None:
+        self._states[name] = self._states[name].model_copy(update=values)
         if self._file is not None:
-            text = orjson.dumps({"address": self._address, "programs": list(self._states.values())})
+            programs = [state.model_dump() for state in self._states.values()]
+            text = orjson.dumps({"address": self._address, "programs": programs})
             try:
                 os.pwrite(self._file, text, 0)
                 os.ftruncate(self._file, len(text))
@@ -98,9 +73,9 @@ def reporting(home: Path, names: Sequence[str], *, address: str | None = None) -
             os.close(file)
 
 
-def read_programs(home: Path) -> list[ProgramState]:
+def read_programs(home: Path) -> list[ProgramStatus]:
     """The programs of the `atlas up` that runs with this home, if one does."""
-    return [_state_of(program) for program in _read(home).get("programs", [])]
+    return [ProgramStatus.model_validate(program) for program in _read(home).get("programs", [])]
 
 
 def api_address(home: Path) -> str | None:
@@ -120,9 +95,3 @@ def _read(home: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         pass  # No `atlas up` was ever started here, or it has written nothing yet.
     return {}
-
-
-def _state_of(state: Mapping[str, object]) -> ProgramState:
-    started_at = state["started_at"]
-    fields = {**state, "started_at": None if started_at is None else datetime.fromisoformat(str(started_at))}
-    return ProgramState(**fields)  # type: ignore[arg-type]  # written by the class above

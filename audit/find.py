@@ -1,16 +1,15 @@
 """Reads the audit log: pages of events, newest first, one by its id, and new events as they are committed."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import orjson
 
 from atlas.actors import ActorType
-from atlas.db.pool import Connection, Pool
+from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import FieldError, InvalidInput, NotFound
@@ -26,7 +25,7 @@ HORIZON = statement("audit/sql/find_horizon.sql")
 WINDOW_SIZE = statement("audit/sql/window_size.sql")
 NEW = statement("audit/sql/find_new.sql")
 
-LARGEST_PAGE = 1000
+MAX_PAGE_SIZE = 1000
 _NEWEST = (2**31 - 1, 2**63 - 1, 2**63 - 1)
 
 
@@ -105,7 +104,7 @@ async def find(
     """One page. A page costs what it holds, however far back it lies."""
     filters = query or Query()
     before = _NEWEST if cursor is None else _read_cursor(cursor)
-    size = max(1, min(limit, LARGEST_PAGE))
+    size = max(1, min(limit, MAX_PAGE_SIZE))
     if filters.entity_id is None and filters.tenant_id is None:
         return await _find_all(conn, filters, before, size)
     rows = await prisma_on(conn).auditentry.find_many(
@@ -177,18 +176,6 @@ async def find_new(
     epochs = range(since.epoch, now.epoch + 1)
     rows = [row for epoch in epochs for row in await fetch(conn, NEW, epoch=epoch, **window, **about)]
     return now, tuple(_entry(row) for row in rows)
-
-
-async def follow(
-    pool: Pool, query: Query | None = None, *, since: LogPosition, every: timedelta
-) -> AsyncIterator[AuditRow]:
-    """Entries as they are committed after a position, none left out and none twice."""
-    while True:
-        async with pool.acquire() as conn:
-            since, rows = await find_new(conn, query or Query(), since=since)
-        for row in rows or ():
-            yield row
-        await asyncio.sleep(every.total_seconds())
 
 
 def _filter(filters: Query, before_id: int) -> "AuditEntryWhereInput":

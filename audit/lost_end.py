@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
@@ -60,12 +60,6 @@ async def save_lost_end(conn: Connection, lost: LostEnd, *, by: str) -> None:
 async def clear_lost_end(conn: Connection) -> None:
     """The log was signed again."""
     await prisma_on(conn).systemstate.delete_many({"key": STATE})
-
-
-async def read_lost_end(conn: Connection) -> str | None:
-    """What the log lacks, as the signer found it last; None if nothing."""
-    row = await prisma_on(conn).systemstate.find_unique({"key": STATE})
-    return None if row is None else str(cast("dict[str, Any]", row.value)["message"])
 
 
 def _text(at: datetime) -> str:

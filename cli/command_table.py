@@ -16,7 +16,7 @@ COMMANDS = {
     "up": ("programs.up:up", "Run everything in the foreground. Stop it with Ctrl-C."),
     "api": ("programs.api:api", "Serve the API until stopped."),
     "worker": ("programs.worker:worker", "Run jobs until stopped."),
-    "worker list": ("steering.workers:show_list", "List the workers that run, the oldest first."),
+    "worker list": ("steering.workers:show_list", "List the workers that run, the newest first."),
     "worker drain": ("steering.workers:drain", "Let a worker finish the jobs that it runs, and stop."),
     "scheduler": ("programs.scheduler:scheduler", "Run the scheduler until stopped."),
     "agent": (

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor, as_actor
-from atlas.bounds import LARGEST_OUTPUT
+from atlas.bounds import DEFAULT_MAX_OUTPUT
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.admission import admit
@@ -111,7 +111,7 @@ class JobsRepository:
         """running → succeeded."""
         job = self._held_job(job_id)
         registered_type = registered().get(canonical(job.job_type))
-        text = dump_output(output, limit=LARGEST_OUTPUT if registered_type is None else registered_type.max_output)
+        text = dump_output(output, limit=DEFAULT_MAX_OUTPUT if registered_type is None else registered_type.max_output)
         action = "JOB_SUCCEEDED" if registered_type is None else registered_type.success_action
         await self._finish(conn, job, succeed(job, self.claimant.id, text, action))
 

@@ -15,7 +15,7 @@ from atlas.engine.triggers.fire_schedules import Polled, Unfired
 from atlas.logs import get_logger
 
 # The first one is shorter than the age at which a due time counts as missed.
-SHORTEST_SECONDS = 10.0
+MIN_SECONDS = 10.0
 MAX_SECONDS = 600.0
 SINGLE_FIRINGS = 100
 
@@ -66,7 +66,7 @@ class Quarantine:
         blamed = held if len(held) == 1 else before
         self._singly = 0 if blamed else len(held)
         for id in blamed:
-            _, last = self._out.get(id, (0.0, SHORTEST_SECONDS / 2))
+            _, last = self._out.get(id, (0.0, MIN_SECONDS / 2))
             seconds = min(2 * last, MAX_SECONDS)
             self._out[id] = now + seconds, seconds
             log.error("it cannot be fired and is left out for a while", id=str(id), seconds=seconds)

@@ -13,9 +13,9 @@ from atlas.engine.jobs.finish import WorkerTime
 from atlas.workers.slot import Slot
 
 # Less is reported later: a tenant's jobs may be shorter than the statement that reports them.
-LEAST_SECONDS = 0.001
-# But after so many jobs, however short: each counts for something (charge_tenants.sql).
-MOST_JOBS = 20
+MIN_SECONDS = 0.001
+# But at the latest after this many jobs, however short: each counts for something (charge_tenants.sql).
+MAX_UNREPORTED_JOBS = 20
 # How often it is reported while a transaction holds the xmin horizon: every version of a tenant's row stays meanwhile.
 HELD_SECONDS = 1.0
 
@@ -70,7 +70,7 @@ class TenantUsage:
         tenants = [
             tenant_id
             for tenant_id, used in self._used.items()
-            if used.seconds >= LEAST_SECONDS or used.jobs >= MOST_JOBS
+            if used.seconds >= MIN_SECONDS or used.jobs >= MAX_UNREPORTED_JOBS
         ]
         if not tenants:
             return None

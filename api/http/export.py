@@ -13,7 +13,7 @@ from atlas.logs import get_logger
 # An export ends when its reader takes nothing for so long, or falls so far behind the least rate, in bytes a second.
 # Few can export at the same time.
 READ_SECONDS = 60.0
-LEAST_RATE = 64 * 1024
+MIN_RATE = 64 * 1024
 
 log = get_logger("api")
 
@@ -48,7 +48,7 @@ class Export(StreamingResponse):
                     await send(message)
             except TimeoutError as error:
                 raise _ReaderTooSlow from error
-            earned = len(message.get("body", b"")) / LEAST_RATE
+            earned = len(message.get("body", b"")) / MIN_RATE
             allowance = min(READ_SECONDS, allowance - (time.monotonic() - began) + earned)
 
         try:

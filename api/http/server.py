@@ -11,7 +11,7 @@ from atlas.api.limits.client_connections import ClientConnections
 
 # Clients that watch or wait for a job reconnect by themselves; no other request takes longer.
 SHUTDOWN_SECONDS = 3
-LARGEST_FRAME = 64 * 1024
+MAX_FRAME = 64 * 1024
 # In tenths of a second, as uvicorn ticks.
 SWEEP_TICKS = 5
 
@@ -30,7 +30,7 @@ def http_server(app: ASGIApp, clients: ClientConnections, *, host: str = "127.0.
         server_header=False,
         proxy_headers=False,  # api/http/client_address.py reads them
         lifespan="on",
-        ws_max_size=LARGEST_FRAME,
+        ws_max_size=MAX_FRAME,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     config.clients = clients

@@ -7,7 +7,7 @@ import orjson
 
 # Events of one kind in one frame; the rest are counted. A screen shows no more.
 MAX_OF_A_KIND = 60
-LARGEST_FRAME = 64 * 1024
+MAX_FRAME = 64 * 1024
 MAX_ERROR_LENGTH = 200
 
 EVENTS = {
@@ -95,7 +95,7 @@ def refetch(place: str | None = None) -> dict[str, Any]:
 def write(frame: Mapping[str, Any]) -> str:
     """A frame as text; a refetch instead of one that would be too large."""
     text = orjson.dumps(frame, default=str, option=orjson.OPT_UTC_Z)
-    if len(text) > LARGEST_FRAME:
+    if len(text) > MAX_FRAME:
         text = orjson.dumps(refetch(frame.get("place")))
     return text.decode()
 

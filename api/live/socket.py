@@ -46,7 +46,7 @@ QUERY = frozenset(("since", "tenant"))
 WATCHERS = frozenset(ROLES) - {"host", "worker"}
 CHECK_SECONDS = 10.0
 # Between two checks of a credential that is about to expire.
-SHORTEST_SLEEP = 0.05
+MIN_SLEEP = 0.05
 SEND_SECONDS = 10.0
 # A connection that reads no frames does not complete a close handshake either.
 CLOSE_SECONDS = 1.0
@@ -164,7 +164,7 @@ async def _recheck(caller: Caller) -> None:
     """Ends when the credential is no longer valid."""
     while True:
         left = caller.valid_until - time.monotonic()
-        await asyncio.sleep(min(CHECK_SECONDS, max(left, SHORTEST_SLEEP)))
+        await asyncio.sleep(min(CHECK_SECONDS, max(left, MIN_SLEEP)))
         assert caller.again is not None
         try:
             caller = await caller.again()

@@ -75,7 +75,7 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
     if is_cause(job_filter) and write is not None:
         await update_counts(write)
     async with call.transaction() as conn:
-        found = await preview_bulk_action(
+        stored = await preview_bulk_action(
             conn,
             body.action,
             job_filter,
@@ -83,8 +83,8 @@ async def preview(body: NewBulkPreview, call: Calling) -> BulkActionPreview:
             tenant_id=call.tenant_id,
             limit=body.limit or MAX_PREVIEWED,
         )
-    values = {name: getattr(found, name) for name in BulkActionPreview.model_fields if name != "filter"}
-    return BulkActionPreview(**values, filter=bulk_filter(found.filter))
+    values = {name: getattr(stored, name) for name in BulkActionPreview.model_fields if name != "filter"}
+    return BulkActionPreview(**values, filter=bulk_filter(stored.filter))
 
 
 @router.post(

@@ -26,7 +26,6 @@ from atlas.models.hosts import CommandDefinition
 
 router = APIRouter(prefix=f"{PREFIX}/admin/jobs/definitions", route_class=GuardedRoute, tags=["definitions"])
 
-READERS = ("operator", "auditor")
 Key = Annotated[str, Path(min_length=1, max_length=100)]
 
 
@@ -105,7 +104,7 @@ class NewDefinition(DefinitionChange):
 
 
 @router.get("", operation_id="list_definitions", summary="List the definitions, by key")
-@requires(*READERS, whole=True)
+@requires("operator", "auditor", whole=True)
 async def show_list(
     call: Calling, active_only: Annotated[bool, Query()] = False, limit: Limit = 50, cursor: NameCursor = None
 ) -> Page[CommandDefinition]:
@@ -132,7 +131,7 @@ async def create(body: NewDefinition, call: Calling, response: Response) -> Comm
 
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
-@requires(*READERS, whole=True, etag=True)
+@requires("operator", "auditor", whole=True, etag=True)
 async def show_one(key: Key, call: Calling, response: Response) -> CommandDefinition:
     """By its key, which is the job type of its jobs, or by its id."""
     async with call.transaction(read_only=True) as conn:

@@ -15,7 +15,7 @@ from atlas.api.models.jobs import SynonymBody
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.hosts.hosts import list_hosts, require_host, unknown_host
 from atlas.engine.hosts.leased_jobs import (
     Failure,
@@ -67,7 +67,7 @@ LogRef = Annotated[str | None, Field(max_length=1000)]
 class LeaseBody(SynonymBody):
     """The attempt that a report is about."""
 
-    lease: Annotated[Whole, Field(ge=1, le=LARGEST_INTEGER)]
+    lease: Annotated[Whole, Field(ge=1, le=MAX_INTEGER)]
 
 
 class ProgressBody(LeaseBody):
@@ -85,7 +85,7 @@ class ResultBody(LeaseBody):
     )
 
     status: Literal["succeeded", "success", "failed"]
-    duration_ms: Annotated[Whole | None, Field(ge=0, le=LARGEST_INTEGER)] = None
+    duration_ms: Annotated[Whole | None, Field(ge=0, le=MAX_INTEGER)] = None
     output: Any = Field(default_factory=dict, description="Any JSON value; null is an empty object.")
     error: Annotated[str | None, Field(max_length=20_000)] = None
     log_ref: LogRef = None

@@ -15,7 +15,7 @@ from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.resources.webhooks import Rotation
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
-from atlas.bounds import LARGEST_INPUT
+from atlas.bounds import MAX_INPUT
 from atlas.engine.webhooks.inbound import (
     MAX_ID_LENGTH,
     accept_message,
@@ -119,7 +119,7 @@ async def receive(
     api: AppState = request.app.state.api
     address = address_of(request)
     hook = await api.inbound_hooks.find(key, address)
-    body = await read_bytes(request, LARGEST_INPUT)
+    body = await read_bytes(request, MAX_INPUT)
     headers = {ID: webhook_id, TIMESTAMP: webhook_timestamp, SIGNATURE: webhook_signature}
     try:
         check_signature(hook, headers, body)

@@ -12,7 +12,7 @@ from atlas.api.models.common import Body, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.policy.rules import add_rule, edit_rule, find_rule, list_rules, remove_rule
 from atlas.engine.workflows.find_workflows import list_workflows
@@ -22,7 +22,7 @@ from atlas.models.approvals import PolicyRule, PolicyVerdict, RuleAdded
 router = APIRouter(prefix=f"{PREFIX}/policies", route_class=GuardedRoute, tags=["policies"])
 
 Effect = Literal["allow", "review", "block"]
-Count = Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)]
+Count = Annotated[Whole, Field(ge=0, le=MAX_INTEGER)]
 Label = Annotated[str, Path(min_length=1, max_length=200)]
 
 

@@ -13,7 +13,7 @@ from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.hosts import leased_jobs
 from atlas.engine.hosts.leased_jobs import (
     MAX_JOBS,
@@ -32,7 +32,7 @@ from atlas.models import ApiModel, Listed
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])
 
 RUNS = "ENGINE_RUN"
-Attempt = Annotated[Whole, Field(ge=1, le=LARGEST_INTEGER)]
+Attempt = Annotated[Whole, Field(ge=1, le=MAX_INTEGER)]
 
 
 class ClaimBody(Body):

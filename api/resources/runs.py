@@ -15,7 +15,7 @@ from atlas.api.newest_window import read_in_window
 from atlas.api.paging import Cursor, IdCursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.db.pool import Connection
 from atlas.engine.workflows.events import signal_run
 from atlas.engine.workflows.explain import explain_run
@@ -41,7 +41,7 @@ router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["runs"])
 
 WorkflowKey = Annotated[str | None, Query(max_length=200)]
 StepKey = Annotated[str | None, Query(max_length=1000, description="The one step of this key.")]
-Position = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
+Position = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 S = TypeVar("S", bound=ListedStep)
 STEP_POSITION: TypeAdapter[StepPosition] = TypeAdapter(tuple[AwareDatetime, str, Position])
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, StringConstraints
 from atlas.actors import Actor
 from atlas.api.access.authentication import Caller, address_of, cookie_name, own_origin
 from atlas.api.access.browsers import browser_name
+from atlas.api.access.roles import PEOPLE
 from atlas.api.app_state import AppState
 from atlas.api.models.common import Body
 from atlas.api.problems import Forbidden, Unauthenticated
@@ -19,9 +20,6 @@ from atlas.errors import FieldError, InvalidInput
 from atlas.models.tenants import CurrentSession
 
 router = APIRouter(prefix=f"{PREFIX}/session", route_class=GuardedRoute, tags=["session"])
-
-PEOPLES_ROLES = ("operator", "tenant_admin", "enqueuer", "auditor")
-
 
 Secret = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
@@ -52,7 +50,7 @@ async def sign_in(body: SignIn, request: Request, response: Response) -> Current
     caller = await _identify(api, body, address)
     request.scope["atlas.caller"] = caller
     await api.rate_limiter.check(caller.token.id, caller.tenant_id, is_agent=caller.is_agent)
-    if caller.role not in PEOPLES_ROLES:
+    if caller.role not in PEOPLE:
         raise Forbidden(f"The role {caller.role} is for programs.", remedy="Sign in with a person's token.")
     commitment = await api.addresses.commitment(caller.tenant_id, address)
     actor = Actor("user", caller.subject, commitment, request.scope["atlas.request_id"], caller.token.prefix)

@@ -1,6 +1,5 @@
 """Routes for the gate, the queue, the workers, the job types and usage."""
 
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -18,41 +17,24 @@ from atlas.api.models.common import Body, Flag, Number, Text, Timestamp
 from atlas.api.paging import Cursor, Limit, NameCursor, list_page, page_of, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, requires
-from atlas.audit.lost_end import read_lost_end
-from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
-from atlas.db.versions import running_versions
 from atlas.engine.alerts import read_findings
 from atlas.engine.effects.reports import list_reports
-from atlas.engine.jobs.find import queue_depth
+from atlas.engine.jobs.find_workers import list_workers
 from atlas.engine.jobs.gate import MAX_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
-from atlas.engine.jobs.pauses import list_pauses
 from atlas.engine.jobs.types import input_limit
 from atlas.engine.metering.usage import UsagePosition, read_usage
-from atlas.engine.workflows.engine_state import read_engine
+from atlas.engine.status import read_status
 from atlas.models import Page
 from atlas.models.effect_reports import EffectReport
 from atlas.models.jobs import PublishedJobType
-from atlas.models.rows import from_row, from_rows
-from atlas.models.system import (
-    Alert,
-    EngineStatus,
-    Gate,
-    ProgramStatus,
-    SystemStatus,
-    Usage,
-    VersionStatus,
-    WorkerStatus,
-)
-from atlas.up_report import read_programs
+from atlas.models.rows import from_row
+from atlas.models.system import Alert, Gate, SystemStatus, Usage, WorkerStatus
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
-WORKERS = statement("api/resources/sql/workers.sql")
 JOB_TYPES = statement("api/resources/sql/job_types.sql")
 
-# The most workers in the status; `/workers` lists the others.
-MAX_SHOWN = 200
 WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
 FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])
 USAGE_POSITION: TypeAdapter[UsagePosition] = TypeAdapter(tuple[AwareDatetime | None, UUID, str])
@@ -153,20 +135,7 @@ async def change_engine(
 async def show_status(call: Calling) -> SystemStatus:
     """What `atlas status` shows, of all tenants."""
     async with call.transaction(read_only=True) as conn:
-        gate, queue = await read_gate(conn), await queue_depth(conn)
-        workers = await _read_workers(conn, after=None, limit=MAX_SHOWN, alive_only=True)
-        engine, pauses = await read_engine(conn), await list_pauses(conn)
-        lost, versions = await read_lost_end(conn), await running_versions(conn)
-    return SystemStatus(
-        gate=gate,
-        pauses=pauses,
-        queue=queue,
-        workers=from_rows(WorkerStatus, workers),
-        engine=EngineStatus.model_validate(engine),
-        programs=[ProgramStatus.model_validate(program) for program in read_programs(call.api.settings.home)],
-        audit_lost_end=lost,
-        versions=[VersionStatus(**asdict(version)) for version in versions],
-    )
+        return await read_status(conn, home=call.api.settings.home)
 
 
 @router.get(
@@ -205,12 +174,11 @@ async def show_workers(
     """The dead are listed for a day."""
     return await list_page(
         call,
-        _read_workers,
+        list_workers,
         read_cursor(cursor, WORKER_POSITION),
         limit,
-        show=partial(from_row, WorkerStatus),
-        key=itemgetter("started_at", "worker_id"),
-        contents=itemgetter("job_types"),
+        key=attrgetter("started_at", "worker_id"),
+        contents=attrgetter("job_types"),
         alive_only=alive_only,
     )
 
@@ -253,13 +221,6 @@ async def show_usage(
         return usage.model_copy(update=currency)
 
     return await list_page(call, read_usage, after, limit, show=show, key=position, **filters)
-
-
-async def _read_workers(
-    conn: Connection, *, after: tuple[datetime, str] | None, limit: int, alive_only: bool
-) -> list[Any]:
-    started_at, worker_id = after or (None, None)
-    return await fetch(conn, WORKERS, alive_only=alive_only, started_at=started_at, worker_id=worker_id, limit=limit)
 
 
 def _job_type(row: Any) -> PublishedJobType:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path
 
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.explain_worker import explain_worker
@@ -58,5 +58,5 @@ async def _details(conn: Connection, worker_id: str) -> WorkerDetails:
     row = await fetch_row(conn, FIND, worker_id=worker_id)
     if row is None:
         raise NotFound("worker", worker_id)
-    jobs = await fetch(conn, JOBS, worker_id=worker_id, limit=LARGEST_PAGE)
+    jobs = await fetch(conn, JOBS, worker_id=worker_id, limit=MAX_PAGE_SIZE)
     return from_row(WorkerDetails, row, jobs=from_rows(WorkerJob, jobs))

@@ -13,7 +13,7 @@ from atlas.api.models.common import Body, Document, Flag, Whole
 from atlas.api.paging import IdCursor, Limit, NumberCursor, list_page, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.templates import template_names
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.dry_run import dry_run
@@ -33,7 +33,7 @@ router = APIRouter(prefix=f"{PREFIX}/workflows", route_class=GuardedRoute, tags=
 schema_router = APIRouter(prefix=f"{PREFIX}/workflow-schema", route_class=GuardedRoute, tags=["workflows"])
 
 Key = Annotated[str, Path(min_length=1, max_length=200)]
-Version = Annotated[Whole, Field(ge=0, le=LARGEST_INTEGER)]
+Version = Annotated[Whole, Field(ge=0, le=MAX_INTEGER)]
 
 
 class WorkflowDocument(Body):
@@ -165,7 +165,7 @@ async def show_versions(key: Key, call: Calling, limit: Limit = 50, cursor: Numb
 
 @router.get("/{key}/versions/{version}", operation_id="get_workflow_version", summary="One version of a workflow")
 @requires(*PEOPLE)
-async def show_version(key: Key, version: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)], call: Calling) -> Workflow:
+async def show_version(key: Key, version: Annotated[int, Path(ge=0, le=MAX_INTEGER)], call: Calling) -> Workflow:
     """Runs keep the version they started with, so every version stays."""
     async with call.transaction(read_only=True) as conn:
         return await get_version(conn, key, version, tenant_id=call.tenant_id)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, overload
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.client.errors import ApiNotFound
 from atlas.client.request import ApiRequest
 from atlas.client.route import ApiCaller, Route, read
@@ -73,7 +73,7 @@ class AsyncPages(Generic[T]):
             for item in page.items:
                 yield item
 
-    async def pages(self, *, limit: int = LARGEST_PAGE, cursor: str | None = None) -> AsyncGenerator[Page[T]]:
+    async def pages(self, *, limit: int = MAX_PAGE_SIZE, cursor: str | None = None) -> AsyncGenerator[Page[T]]:
         """Page after page, from a `next_cursor` on."""
         while True:
             page = await self.page(limit=limit, cursor=cursor)
@@ -99,7 +99,7 @@ class Pages(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return drain(aiter(self._listing))
 
-    def pages(self, *, limit: int = LARGEST_PAGE, cursor: str | None = None) -> Iterator[Page[T]]:
+    def pages(self, *, limit: int = MAX_PAGE_SIZE, cursor: str | None = None) -> Iterator[Page[T]]:
         """Page after page, from a `next_cursor` on."""
         return drain(self._listing.pages(limit=limit, cursor=cursor))
 

@@ -13,6 +13,8 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.schema import schema_name
 from atlas.errors import MigrationError
+from atlas.models.rows import from_rows
+from atlas.models.system import VersionStatus
 from atlas.version import __version__
 
 # The oldest version whose programs work with the tables and functions of this one. It is raised in the release that
@@ -44,22 +46,6 @@ class SchemaVersion:
 
     version: str
     oldest: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunningVersion:
-    """A version of which programs run: how many of each kind, and for how long the first of them has."""
-
-    version: str
-    workers: int
-    schedulers: int
-    apis: int
-    seconds: float
-
-    def __str__(self) -> str:
-        counted = (("worker", self.workers), ("scheduler", self.schedulers), ("API", self.apis))
-        counts = [f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counted if count]
-        return f"{self.version} ({', '.join(counts)})"
 
 
 def is_older(version: str, than: str) -> bool:
@@ -102,11 +88,11 @@ async def is_ahead(conn: Connection, unknown: Sequence[str]) -> bool:
     return bool(unknown) or is_older(__version__, recorded.version)
 
 
-async def running_versions(conn: Connection) -> list[RunningVersion]:
+async def running_versions(conn: Connection) -> list[VersionStatus]:
     """The versions of the programs that run, the newest first."""
     if not await _exists(conn, "job_workers") or not await _exists(conn, "running_programs"):
         return []
-    versions = [RunningVersion(*row) for row in await conn.fetch(_RUNNING.format(schema=schema_name()))]
+    versions = from_rows(VersionStatus, await conn.fetch(_RUNNING.format(schema=schema_name())))
     return sorted(versions, key=lambda version: _numbers(version.version), reverse=True)
 
 

@@ -1,7 +1,7 @@
 """The state of the installation: the gate, the queue, the workers, findings and usage."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from uuid import UUID
 
@@ -18,8 +18,10 @@ FindingKind: TypeAlias = Annotated[
     ),
 ]
 
-
 PauseKind: TypeAlias = Literal["tenant", "type", "definition", "workflow", "host", "trigger"]
+
+# A program that has lived for so long has recovered from what ended it before.
+STEADY_SECONDS = 30.0
 
 
 class Gate(EditableModel):
@@ -206,8 +208,24 @@ class ProgramStatus(ApiModel):
     name: str
     pid: int | None
     started_at: datetime | None
+    # How often in a row it ended soon after its start.
     ends: int
     last_end: str | None
+
+    @property
+    def warning(self) -> str | None:
+        """What a person should know of it. None: it runs."""
+        if not self.ends or self._is_steady:
+            return None
+        times = "once" if self.ends == 1 else f"{self.ends} times in a row"
+        now = "is not running now" if self.pid is None else "has just been started again"
+        return f"The program {self.name} ended {times}, the last time {self.last_end}, and {now}."
+
+    @property
+    def _is_steady(self) -> bool:
+        if self.pid is None or self.started_at is None:
+            return False
+        return (datetime.now(UTC) - self.started_at).total_seconds() >= STEADY_SECONDS
 
 
 class VersionStatus(ApiModel):
@@ -218,6 +236,11 @@ class VersionStatus(ApiModel):
     schedulers: int = Field(description="How many schedulers run it.")
     apis: int = Field(description="How many processes of the API run it.")
     seconds: float = Field(description="For how long the first of them has run.")
+
+    def __str__(self) -> str:
+        counted = (("worker", self.workers), ("scheduler", self.schedulers), ("API", self.apis))
+        counts = [f"{count} {kind}" if count == 1 else f"{count} {kind}s" for kind, count in counted if count]
+        return f"{self.version} ({', '.join(counts)})"
 
 
 class SystemStatus(ApiModel):

@@ -3,12 +3,12 @@
 The supervisor uses this in a process that has only the standard library.
 """
 
-from atlas.bounds import LARGEST_INPUT
+from atlas.bounds import MAX_INPUT
 
 HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 48 * 1024
 # An `::output` line may hold the largest output of a job.
-MAX_LINE_LENGTH = LARGEST_INPUT + 64
+MAX_LINE_LENGTH = MAX_INPUT + 64
 
 
 class Capture:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.connection.client_lists import tenant_names, with_names
 from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import tenant_names, with_names
 from atlas.cli.runtime import caller, open_atlas
 from atlas.cli.terminal.output import Json, say, table
 from atlas.db.pool import Connection, connect

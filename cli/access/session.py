@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connection.over_http_rows import all_of, find_named, with_names
+from atlas.cli.connection.client_lists import all_of, find_named, with_names
 from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.models.tenants import OpenSession

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atlas.cli.access.tenant_move import export_tenant, import_tenant
+from atlas.cli.connection.client_lists import all_of
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of
 from atlas.cli.terminal.output import Json, dump_json, say, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.errors import FieldError, InvalidInput, Refused

@@ -7,7 +7,7 @@ __all__ = ["app"]
 app = ModuleGroup(
     "atlas.cli.audit",
     {
-        "tail": "export:tail",
+        "tail": "tail:tail",
         "export": "export:export_log",
         "verify": "verify:verify_log",
         "proof": "verify:proof",

@@ -1,121 +1,34 @@
-"""`atlas audit tail` and `atlas audit export`."""
+"""`atlas audit export`: the audit log as a file that verifies without a database."""
 
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from atlas.audit.export import Extract, export
-from atlas.audit.find import AuditRow, LogPosition, Query, find, follow, log_position
-from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
+from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import find_entity_over_http, tenant_names
-from atlas.cli.runtime import Atlas, caller, open_atlas
-from atlas.cli.terminal.ids import find_entity
-from atlas.cli.terminal.output import Json, dump_json, say
+from atlas.cli.runtime import caller, open_atlas
+from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import AGO, read_time
-from atlas.cli.terminal.stdio import discard_stdout, written_out
-from atlas.db.pool import Connection
+from atlas.cli.terminal.stdio import discard_stdout
 from atlas.db.replica import caught_up
 from atlas.errors import SettingsError
 from atlas.settings import Settings
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from atlas.client import AtlasClient
-
-FOLLOW_EVERY = timedelta(seconds=0.5)
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant, by slug or id.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"From this time on, {AGO}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Before this time.")]
-
-
-@dataclass(frozen=True, slots=True)
-class TailOptions:
-    """Which events to show, how many of them first, and whether to go on with new ones."""
-
-    query: Query
-    tenant: str | None
-    lines: int
-    is_followed: bool
-    json: bool
-
-
-def tail(
-    follow_on: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new events.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many events to show first.")] = 20,
-    tenant: Tenant = None,
-    actor: Annotated[str | None, typer.Option(help="Only events of this actor.")] = None,
-    people: Annotated[bool, typer.Option("--people", help="Only what people did.")] = False,
-    action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
-    entity: Annotated[
-        str | None, typer.Option(help="Only events of what has this id, or key, or the only id that begins so.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Only events that contain this text.")] = None,
-    since: Since = None,
-    json: Json = False,
-) -> None:
-    """Show the newest events, the last one at the bottom. With --follow and --json, one JSON document a line."""
-    query = Query(
-        actor_id=actor,
-        actions=tuple(action) if action else None,
-        entity_id=entity,
-        since=_since(since),
-        text=text,
-        actor_type="user" if people else None,
-    )
-
-    options = TailOptions(query, tenant, lines, is_followed=follow_on, json=json)
-    try:
-        entries, names = either(partial(_tail, options), partial(_tail_over_http, options), tenant=tenant)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    if not follow_on:
-        text_lines = "" if json else _lines(entries)
-        say({"events": [_document(entry, names) for entry in entries]}, text_lines, json=json)
-
-
-async def _tail(options: TailOptions, settings: Settings) -> tuple[list[AuditRow], TenantNames]:
-    query, lines = options.query, options.lines
-    async with open_atlas(settings) as atlas:
-        async with atlas.pool.acquire() as conn:
-            query = await _for_tenant(conn, query, options.tenant)
-            if query.entity_id is not None:
-                query = replace(query, entity_id=await find_entity(conn, query.entity_id))
-            since = await log_position(conn)
-            page = await find(conn, query, limit=max(lines, 1))
-            newest = list(reversed(page.entries))[-lines:] if lines else []
-            names = await names_of(conn, newest)
-        if options.is_followed:
-            await _follow(atlas, query, newest, since, json=options.json)
-        return newest, names
-
-
-async def _tail_over_http(options: TailOptions, atlas: "AtlasClient") -> tuple[list[AuditRow], TenantNames]:
-    from atlas.cli.audit import over_http as log
-
-    query = options.query
-    if query.entity_id is not None:
-        query = replace(query, entity_id=await find_entity_over_http(atlas, query.entity_id))
-    place = await log.place(atlas) if options.is_followed else None
-    newest, names = await log.newest(atlas, query, options.lines), await tenant_names(atlas)
-    if place is not None:
-        for entry in newest:
-            _print(entry, names, json=options.json)
-        printed = {entry.id for entry in newest}
-        async for entry in log.follow(atlas, query, place):
-            if entry.id not in printed:
-                _print(entry, names, json=options.json)
-    return newest, names
 
 
 def export_log(
@@ -218,56 +131,6 @@ def _opened(path: Path) -> BinaryIO:
 
 def _unwritable(error: OSError) -> SettingsError:
     return SettingsError(f"The export cannot be written: {error}.", remedy="Name another file with --out.")
-
-
-async def _for_tenant(conn: Connection, query: Query, tenant: str | None) -> Query:
-    return query if tenant is None else replace(query, tenant_id=await tenant_id(conn, tenant))
-
-
-async def _follow(atlas: Atlas, query: Query, newest: list[AuditRow], since: LogPosition, *, json: bool) -> None:
-    for entry in newest:
-        await _show(atlas, entry, json=json)
-    printed = {entry.id for entry in newest}
-    async for entry in follow(atlas.pool, query, since=since, every=FOLLOW_EVERY):
-        if entry.id not in printed:
-            await _show(atlas, entry, json=json)
-
-
-async def _show(atlas: Atlas, entry: AuditRow, *, json: bool) -> None:
-    async with atlas.pool.acquire() as conn:
-        names = await names_of(conn, [entry] if json else [])
-    _print(entry, names, json=json)
-
-
-def _print(entry: AuditRow, names: TenantNames, *, json: bool) -> None:
-    if json:
-        with written_out():
-            sys.stdout.write(dump_json(_document(entry, names)) + "\n")
-    else:
-        say(None, _lines([entry]), json=False)
-
-
-def _document(entry: AuditRow, names: TenantNames) -> dict[str, Any]:
-    """A row without the transaction that wrote it, which only the order of the rows needs."""
-    return {name: value for name, value in names.document(entry).items() if name not in ("epoch", "xid")}
-
-
-def _lines(entries: list[AuditRow]) -> "Text":
-    # Imported here: --json needs none of it.
-    from rich.text import Text
-
-    return Text("\n").join(_line(entry, Text()) for entry in entries)
-
-
-def _line(entry: AuditRow, line: "Text") -> "Text":
-    styles = {"warn": "yellow", "error": "red"}
-    line.append(f"{entry.created_at:%Y-%m-%d %H:%M:%S.%f} ", style="dim")
-    line.append(f"{entry.id:>8} ", style="dim")
-    line.append(f"{entry.action:<24}", style=styles.get(entry.level, "bold"))
-    line.append(f" {entry.entity_type} {entry.entity_id} by {entry.actor_id}")
-    if entry.message:
-        line.append(f": {entry.message}")
-    return line
 
 
 def _since(since: str | None) -> datetime | None:

@@ -9,7 +9,7 @@ import typer
 from atlas.audit.verifier.format import counted
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.audit.export import Tenant
-from atlas.cli.connection.over_http_rows import with_names
+from atlas.cli.connection.client_lists import with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.engine.access.access_report import report_csv
 from atlas.models.access import AccessCredential, AccessReport

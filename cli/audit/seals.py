@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 
-Limit = Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)]
+Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)]
 
 
 def show_status(tenant: TenantFilter = None, json: Json = False) -> None:
@@ -43,7 +43,7 @@ def show_key(json: Json = False) -> None:
 
 def show_verifications(tenant: TenantFilter = None, json: Json = False) -> None:
     """List the last verifications that the pages or the API started, newest first."""
-    verifications = on_atlas(lambda atlas: atlas.list_verifications().page(limit=LARGEST_PAGE), tenant=tenant).items
+    verifications = on_atlas(lambda atlas: atlas.list_verifications().page(limit=MAX_PAGE_SIZE), tenant=tenant).items
     rows = [
         (run.status, f"{run.done} of {run.total}", len(run.findings), run.started_by, format_age(run.updated_at))
         for run in verifications

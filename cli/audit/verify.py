@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +18,11 @@ from atlas.audit.keys import key_file, read_keys
 from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.sealer import seal_first
 from atlas.audit.verdict import record_verdict
-from atlas.audit.verifier.format import Report, counted
+from atlas.audit.verifier.format import Finding, Report, counted
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
-from atlas.cli.audit.over_http import verify as verify_over_http
 from atlas.cli.connection.connect import either
 from atlas.cli.connection.needs_database import NotOverHttp
 from atlas.cli.runtime import Atlas, caller, open_atlas
@@ -183,9 +182,19 @@ async def _record(conn: Connection, report: Report, **options: bool) -> None:
 
 
 async def _verify_over_http(atlas: "AtlasClient", *, has_options: bool) -> Report:
+    """Verify the whole audit log where it is, and return what was found."""
     if has_options:
         raise NotOverHttp
-    return await verify_over_http(atlas)
+    ended = await atlas.wait_for_verification(await atlas.start_verification())
+    if ended.status in ("failed", "lost"):
+        why = " ".join(ended.notices) or "The process that ran it is gone."
+        raise AtlasError(f"The verification has not ended: {why}", remedy="Start it again.")
+    figures = {field.name for field in fields(Report)} - {"findings", "notices"}
+    return Report(
+        **{name: value for name, value in ended.report.items() if name in figures},
+        findings=[Finding(**finding) for finding in ended.findings],
+        notices=list(ended.notices),
+    )
 
 
 def _mark(path: Path) -> LastVerified | None:

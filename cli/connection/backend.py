@@ -3,24 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
     from atlas.cli.access.tenant_names import TenantNames
-    from atlas.db.versions import RunningVersion
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.find import JobRow
     from atlas.engine.jobs.job_list import JobPage
     from atlas.engine.jobs.new_job import NewJob
-    from atlas.engine.workflows.engine_state import EngineState
     from atlas.models.explain import Explanation
-    from atlas.models.system import Gate, Pause, PauseKind, QueueDepth
-    from atlas.up_report import ProgramState
-
-
-# A worker that runs, by the names of its fields.
-Worker: TypeAlias = Mapping[str, Any]
+    from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +53,6 @@ class JobDetails:
         return {**asdict(self.job), "tenant": self.tenant}
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReport:
-    """The gate, engine, queue, workers, programs of `atlas up`, pauses, what the audit log lacks, and the versions."""
-
-    gate: "Gate"
-    engine: "EngineState"
-    queue: "list[QueueDepth]"
-    workers: list[Worker]
-    programs: "list[ProgramState]"
-    pauses: "list[Pause]"
-    audit_lost_end: str | None
-    versions: "list[RunningVersion]"
-
-
 class Backend(Protocol):
     """An installation of Atlas."""
 
@@ -95,9 +74,9 @@ class Backend(Protocol):
 
     async def delete(self, job_id: UUID) -> None: ...
 
-    async def status(self) -> StatusReport: ...
+    async def status(self) -> "SystemStatus": ...
 
-    async def list_workers(self) -> list[Worker]: ...
+    async def list_workers(self) -> "list[WorkerStatus]": ...
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
 

@@ -7,29 +7,24 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from atlas.cli.access.tenant_names import TenantNames, names_of, tenant_id
-from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
+from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions
 from atlas.cli.runtime import caller
 from atlas.cli.terminal.ids import find_id
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
-from atlas.db.statements import fetch, fetch_value, statement
-from atlas.db.versions import running_versions
-from atlas.engine.jobs.find import JobRow, get_job, list_attempts, queue_depth
-from atlas.engine.jobs.gate import read_gate, switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.find import JobRow, get_job, list_attempts
+from atlas.engine.jobs.find_workers import list_workers
+from atlas.engine.jobs.gate import switch, switch_engine, wait_until_closed
 from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
-from atlas.engine.workflows.engine_state import read_engine
+from atlas.engine.status import read_status
 from atlas.errors import NotFound
-from atlas.models.system import Gate, Pause, PauseKind
+from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
 from atlas.settings import Settings
-from atlas.up_report import read_programs
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
     from atlas.engine.jobs.job_list import JobPage
     from atlas.models.explain import Explanation
-
-LIVE_WORKERS = statement("cli/connection/sql/live_workers.sql")
-LOST_END = statement("cli/connection/sql/lost_end.sql")
 
 
 class OnDatabase:
@@ -87,21 +82,11 @@ class OnDatabase:
 
         await delete(self._conn, job_id, actor=caller())
 
-    async def list_workers(self) -> list[Worker]:
-        return [dict(row) for row in await fetch(self._conn, LIVE_WORKERS)]
+    async def list_workers(self) -> list[WorkerStatus]:
+        return await list_workers(self._conn, alive_only=True)
 
-    async def status(self) -> StatusReport:
-        gate, engine = await read_gate(self._conn), await read_engine(self._conn)
-        return StatusReport(
-            gate,
-            engine,
-            await queue_depth(self._conn),
-            await self.list_workers(),
-            read_programs(self._settings.home),
-            await list_pauses(self._conn),
-            await fetch_value(self._conn, LOST_END),
-            await running_versions(self._conn),
-        )
+    async def status(self) -> SystemStatus:
+        return await read_status(self._conn, home=self._settings.home)
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         gate = await switch(self._conn, online=online, actor=caller(), reason=reason, until=until)

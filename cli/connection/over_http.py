@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from atlas.cli.access.tenant_names import TenantNames
-from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions, StatusReport, Worker
-from atlas.cli.connection.over_http_rows import find_id_over_http, find_named
+from atlas.cli.connection.backend import EnqueueOptions, JobDetails, ListOptions
+from atlas.cli.connection.client_lists import find_named, resolve_id
 from atlas.client import (
     ApiError,
     ApiForbidden,
@@ -21,27 +21,22 @@ from atlas.client import (
     JobRequest,
     RetryBudget,
     Unreachable,
-    WorkerStatus,
 )
-from atlas.db.versions import RunningVersion
 from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.find import JobRow
 from atlas.engine.jobs.job_list import JobPage
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.pauses import named_pause
-from atlas.engine.workflows.engine_state import EngineState
 from atlas.errors import SettingsError
 from atlas.models.explain import Explanation
-from atlas.models.system import Gate, Pause, PauseKind
+from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
 from atlas.settings import Settings
-from atlas.up_report import ProgramState
 
 # A person waits at the terminal.
 RETRY = RetryBudget(tries=4, seconds=15.0)
 # The fields of a job that have another name in the API.
 _RENAMED = {"created_at": "queued_at", "shown_status": "status"}
 _STORED = {"waiting": "queued", "dead_letter": "failed"}
-_WORKER_FIELDS = {"worker_id", "hostname", "version", "job_types", "running_count", "started_at", "last_seen_at"}
 
 
 class OverHttp:
@@ -69,7 +64,7 @@ class OverHttp:
 
     async def find_job_id(self, text: str, *, option: str = "ID") -> UUID:
         async with self._atlas() as atlas:
-            return await find_id_over_http(atlas, "job", text, option=option)
+            return await resolve_id(atlas, "job", text, option=option)
 
     async def tenant_names(self, jobs: Sequence[JobRow]) -> TenantNames:
         """The slugs of those tenants that the token may read."""
@@ -112,21 +107,13 @@ class OverHttp:
         async with self._atlas() as atlas:
             await atlas.delete_job(job_id)
 
-    async def list_workers(self) -> list[Worker]:
+    async def list_workers(self) -> list[WorkerStatus]:
         async with self._atlas() as atlas:
-            return _oldest_first([worker async for worker in atlas.list_workers(alive_only=True)])
+            return [worker async for worker in atlas.list_workers(alive_only=True)]
 
-    async def status(self) -> StatusReport:
+    async def status(self) -> SystemStatus:
         async with self._atlas() as atlas:
-            report = await atlas.get_status()
-        engine = EngineState(**report.engine.model_dump(exclude={"is_silent"}))
-        workers = _oldest_first(report.workers)
-        queue = report.queue
-        pauses = report.pauses
-        programs = [ProgramState(**program.model_dump()) for program in report.programs]
-        gate = report.gate
-        versions = [RunningVersion(**version.model_dump()) for version in report.versions]
-        return StatusReport(gate, engine, queue, workers, programs, pauses, report.audit_lost_end, versions)
+            return await atlas.get_status()
 
     async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
         async with self._atlas() as atlas:
@@ -183,12 +170,6 @@ async def reach_api(settings: Settings, tenant: str | None = None) -> AsyncItera
         if not error.problem:
             error.remedy = "Check that ATLAS_URL is the address of an Atlas."
         raise
-
-
-def _oldest_first(workers: Sequence[WorkerStatus]) -> list[Worker]:
-    return [
-        worker.model_dump(include=_WORKER_FIELDS) for worker in sorted(workers, key=lambda worker: worker.started_at)
-    ]
 
 
 def _row(job: Job) -> JobRow:

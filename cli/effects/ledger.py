@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
+from atlas.cli.connection.client_lists import all_of, find_row, read_page, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, read_page, with_names
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.errors import FieldError, InvalidInput
 
@@ -23,14 +23,14 @@ def list_effects(
     provider: Annotated[str | None, typer.Option(help="Only this provider's: `stripe` of `stripe.charge`.")] = None,
     job: Annotated[str | None, typer.Option(metavar="ID", help="Only those of this job or run.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Show those that are older than this one.")] = None,
     json: Json = False,
 ) -> None:
     """List effects, newest first. Those that are unknown wait for a person."""
 
     async def work(atlas: "AtlasClient") -> "Page[Effect]":
-        job_id = None if job is None else await find_id_over_http(atlas, "job", job, option="--job")
+        job_id = None if job is None else await resolve_id(atlas, "job", job, option="--job")
         listing = atlas.list_effects(state=state, provider=provider, job_id=job_id)
         return await read_page(atlas, "effect", listing, before=before, limit=limit)
 
@@ -70,7 +70,7 @@ def settle_effect(
     outcome: Literal["done", "not_done"] = "done" if done else "not_done"
 
     async def work(atlas: "AtlasClient") -> "tuple[Effect, bool]":
-        effect = await atlas.get_effect(await find_id_over_http(atlas, "effect", effect_id))
+        effect = await atlas.get_effect(await resolve_id(atlas, "effect", effect_id))
         settled = await atlas.settle_effect(effect.id, outcome=outcome, reference=reference)
         return effect, settled.woken
 

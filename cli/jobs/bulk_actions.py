@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -22,11 +22,11 @@ app = typer.Typer(help="Actions on many jobs: list and cancel them.", no_args_is
 @app.command("list")
 def show_list(
     tenant: TenantFilter = None,
-    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
     json: Json = False,
 ) -> None:
     """List the actions on many jobs, newest first, and how far each is."""
-    from atlas.cli.connection.over_http_rows import with_names
+    from atlas.cli.connection.client_lists import with_names
 
     page, names = with_names(lambda atlas: atlas.list_bulk_actions().page(limit=limit), tenant=tenant)
     rows = [
@@ -49,7 +49,7 @@ def cancel(
     """Stop an action on many jobs. The jobs that it has changed stay changed."""
 
     async def work(atlas: "AtlasClient") -> "BulkAction":
-        from atlas.cli.connection.over_http_rows import find_named
+        from atlas.cli.connection.client_lists import find_named
 
         action = await find_named("bulk action", action_id, atlas.list_bulk_actions(), name=None)
         return await atlas.cancel_bulk_action(action.id)

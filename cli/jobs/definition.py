@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from atlas.cli.connection.client_lists import all_of
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import UnreadableFile, read_json_file

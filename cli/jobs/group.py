@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
+from atlas.cli.connection.client_lists import find_row, read_page, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, find_row, read_page, with_names
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -25,7 +25,7 @@ GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or i
 @app.command("list")
 def show_list(
     tenant: TenantFilter = None,
-    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Show the groups that are older than this one.")
     ] = None,
@@ -69,7 +69,7 @@ def retry(group_id: GroupId, preview: Preview = False, digest: Digest = None, js
 
 def _filter_of(group_id: str) -> "Callable[[AtlasClient], Awaitable[dict[str, Any]]]":
     async def read(atlas: "AtlasClient") -> dict[str, Any]:
-        return {"group_id": str(await find_id_over_http(atlas, "group", group_id))}
+        return {"group_id": str(await resolve_id(atlas, "group", group_id))}
 
     return read
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.backend import Backend, ListOptions
 from atlas.cli.connection.connect import on_backend
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
@@ -40,7 +40,7 @@ def show_list(
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs enqueued since then, {AGO}.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
     before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
     json: Json = False,
 ) -> None:

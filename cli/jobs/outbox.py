@@ -9,10 +9,10 @@ from uuid import UUID
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.access.tenant_names import names_of
+from atlas.cli.connection.client_lists import row_of
 from atlas.cli.connection.connect import either
-from atlas.cli.connection.over_http_rows import row_of
 from atlas.cli.runtime import connected
 from atlas.cli.terminal.ids import id_range, is_beginning, only_one
 from atlas.cli.terminal.output import Json, say, table
@@ -47,7 +47,7 @@ def show_list(
 
     async def over_http(atlas: "AtlasClient") -> tuple[list[OutboxMail], str]:
         mails: list[OutboxMail] = []
-        async for page in atlas.list_mails().pages(limit=min(limit, LARGEST_PAGE)):
+        async for page in atlas.list_mails().pages(limit=min(limit, MAX_PAGE_SIZE)):
             mails += page.items
             if len(mails) >= limit:
                 break

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import all_of, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, tenant_names, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.engine.workflows.registry import near
@@ -79,7 +79,7 @@ async def _runs(atlas: "AtlasClient", id: str, limit: int, ids: list[str]) -> "l
     """The newest runs of a function. NotFound, with the ids that are near it, if there never was one."""
     runs: list[RecurringRun] = []
     try:
-        async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, LARGEST_PAGE)):
+        async for page in atlas.list_recurring_runs(id).pages(limit=min(limit, MAX_PAGE_SIZE)):
             runs += page.items
             if len(runs) >= limit:
                 break

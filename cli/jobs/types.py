@@ -37,7 +37,7 @@ def show_dead_letters(tenant: TenantFilter = None, json: Json = False) -> None:
     """Count the dead letters by cause, the newest first."""
 
     async def work(atlas: "AtlasClient") -> "tuple[DeadLetterGroups, TenantNames]":
-        from atlas.cli.connection.over_http_rows import tenant_names
+        from atlas.cli.connection.client_lists import tenant_names
 
         return await atlas.group_dead_letters(), await tenant_names(atlas)
 
@@ -61,9 +61,9 @@ def enqueue_again(
     """Enqueue a new job like this one, with its secrets."""
 
     async def work(atlas: "AtlasClient") -> "EnqueuedJob":
-        from atlas.cli.connection.over_http_rows import find_id_over_http
+        from atlas.cli.connection.client_lists import resolve_id
 
-        return await atlas.enqueue_job_again(await find_id_over_http(atlas, "job", job_id))
+        return await atlas.enqueue_job_again(await resolve_id(atlas, "job", job_id))
 
     job = on_atlas(work)
     say(dict(job), f"Job {job.id} is enqueued.", json=json)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.backend import Backend, JobDetails, ListOptions
 from atlas.cli.connection.connect import on_backend
 from atlas.cli.terminal.output import Json, dump_json, say
@@ -36,7 +36,7 @@ def watch(
         raise InvalidInput("The command", [FieldError("ID", "--type and --tenant only go without an id")])
     try:
         if job_id is None:
-            on_backend(lambda atlas: _follow_all(atlas, ListOptions(None, job_type, tenant, None, LARGEST_PAGE), json))
+            on_backend(lambda atlas: _follow_all(atlas, ListOptions(None, job_type, tenant, None, MAX_PAGE_SIZE), json))
         else:
             show_end(on_backend(lambda atlas: _follow_one(atlas, job_id)), json=json)
     except KeyboardInterrupt:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from atlas.logs import get_logger
-from atlas.up_report import STEADY_SECONDS, UpReport
+from atlas.models.system import STEADY_SECONDS
+from atlas.up_report import UpReport
 from atlas.waiting import wait_for
 
 PARENT_FD = "ATLAS_PARENT_FD"

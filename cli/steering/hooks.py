@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from atlas.cli.connection.over_http_rows import all_of, find_row, remove_row, with_names
+from atlas.cli.connection.client_lists import all_of, find_row, remove_row, with_names
 from atlas.cli.steering.webhooks import OverlapHours, rotate_secret
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, table

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connection.backend import StatusReport
 from atlas.cli.connection.connect import on_backend
 from atlas.cli.steering.pause_table import pauses_text
 from atlas.cli.terminal.durations import parse_duration
@@ -13,8 +12,7 @@ from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.text_table import TextTable
 
 if TYPE_CHECKING:
-    from atlas.engine.workflows.engine_state import EngineState
-    from atlas.models.system import Gate
+    from atlas.models.system import EngineStatus, Gate, SystemStatus
 
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
 For = Annotated[
@@ -66,7 +64,7 @@ def _confirmations(gate: "Gate") -> str:
     return f"{text}." if gate.confirmed == gate.workers else f"{text}; the right of the others to start has lapsed."
 
 
-def _engine_text(gate: "Gate", engine: "EngineState") -> str:
+def _engine_text(gate: "Gate", engine: "EngineStatus") -> str:
     waiting = f"; {engine.waiting} requests wait" if engine.waiting else ""
     if not (gate.online and gate.engine_enabled):
         why = gate.engine_off_because.removesuffix(".") if gate.online else "The engine is off"
@@ -79,7 +77,7 @@ def _engine_text(gate: "Gate", engine: "EngineState") -> str:
     return f"The engine turns requests into runs{waiting}."
 
 
-def _text(report: StatusReport) -> list[str | TextTable]:
+def _text(report: "SystemStatus") -> list[str | TextTable]:
     parts: list[str | TextTable] = [_gate_text(report.gate), _engine_text(report.gate, report.engine)]
     if report.audit_lost_end is not None:
         parts.append(f"Warning: {report.audit_lost_end} Nothing is signed until `atlas audit new-epoch --accept-loss`.")
@@ -95,7 +93,7 @@ def _text(report: StatusReport) -> list[str | TextTable]:
         parts += ["No job is queued or running.", ""]
     if report.workers:
         rows_of_workers = [
-            (worker["worker_id"], worker["running_count"], ", ".join(worker["job_types"])) for worker in report.workers
+            (worker.worker_id, worker.running_count, ", ".join(worker.job_types)) for worker in report.workers
         ]
         parts += [table(("WORKER", "RUNNING", "JOB TYPES"), rows_of_workers), ""]
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from atlas.cli.connection.over_http_rows import all_of, with_names
+from atlas.cli.connection.client_lists import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.models.system import Usage

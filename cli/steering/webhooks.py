@@ -7,8 +7,8 @@ from uuid import UUID
 
 import typer
 
+from atlas.cli.connection.client_lists import all_of, find_row, remove_row, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, remove_row, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import TenantFilter
 from atlas.models.webhooks import Webhook
@@ -99,7 +99,7 @@ def send(webhook_id: WebhookId, json: Json = False) -> None:
     """Send the event webhook.test once."""
 
     async def work(atlas: "AtlasClient") -> UUID:
-        return (await atlas.test_webhook(await find_id_over_http(atlas, "webhook", webhook_id))).job_id
+        return (await atlas.test_webhook(await resolve_id(atlas, "webhook", webhook_id))).job_id
 
     job_id = on_atlas(work)
     say({"job_id": job_id}, f"Job {job_id} delivers it; `atlas jobs show {job_id}` shows the response.", json=json)

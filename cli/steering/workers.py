@@ -8,25 +8,26 @@ from atlas.cli.connection.connect import on_atlas, on_backend
 from atlas.cli.terminal.output import Json, format_age, say, table
 
 if TYPE_CHECKING:
-    from atlas.cli.connection.backend import Backend, Worker
+    from atlas.cli.connection.backend import Backend
+    from atlas.models.system import WorkerStatus
 
 NONE_RUN = "No worker is running. Start one with `atlas worker --all`, or everything with `atlas up`."
 
 
 def show_list(json: Json = False) -> None:
-    """List the workers that run, the oldest first.
+    """List the workers that run, the newest first.
 
     With their job types, and how many jobs each runs.
     """
 
-    async def work(atlas: "Backend") -> "list[Worker]":
+    async def work(atlas: "Backend") -> "list[WorkerStatus]":
         return await atlas.list_workers()
 
     workers = on_backend(work)
     rows = [
         (
-            *(worker["worker_id"], worker["hostname"], worker["version"], worker["running_count"]),
-            *(format_age(worker["started_at"]), format_age(worker["last_seen_at"]), ", ".join(worker["job_types"])),
+            *(worker.worker_id, worker.hostname, worker.version, worker.running_count),
+            *(format_age(worker.started_at), format_age(worker.last_seen_at), ", ".join(worker.job_types)),
         )
         for worker in workers
     ]

@@ -24,13 +24,6 @@ async def find_id(conn: Connection, kind: IdKind, text: str, *, option: str = "I
     return only_one(kind, text, await ids_between(conn, kind, *id_range(option, text)))
 
 
-async def find_entity(conn: Connection, text: str) -> str:
-    """What the audit log calls what a person typed: the only id that begins so, or else the text as it is."""
-    if not is_beginning(text):
-        return text
-    return entity_of(text, await ids_between(conn, "any", *prefix_bounds(text)))
-
-
 def entity_of(text: str, ids: Sequence[UUID]) -> str:
     """The only one of the ids that begin with a text. None: what it names is gone, or has no id, and is named whole."""
     return str(only_one("thing", text, ids)) if ids else text

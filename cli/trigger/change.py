@@ -9,8 +9,8 @@ from uuid import UUID
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import remove_row, resolve_id, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_id_over_http, remove_row, tenant_names, with_names
 from atlas.cli.terminal.durations import parse_duration_or_zero
 from atlas.cli.terminal.output import Json, say
 from atlas.cli.terminal.parameters import OBJECT, read_object
@@ -107,7 +107,7 @@ def edit(
         raise typer.BadParameter("give at least one option to change")
 
     async def work(atlas: "AtlasClient") -> "tuple[Trigger, TenantNames]":
-        id = await find_id_over_http(atlas, "trigger", trigger_id)
+        id = await resolve_id(atlas, "trigger", trigger_id)
         return await atlas.edit_trigger(id, **changes), await tenant_names(atlas)
 
     with _errors_by_option():
@@ -131,7 +131,7 @@ def fire(
     """Fire a trigger once, now. Its schedule stays as it is."""
 
     async def work(atlas: "AtlasClient") -> tuple[UUID, UUID]:
-        id = await find_id_over_http(atlas, "trigger", trigger_id)
+        id = await resolve_id(atlas, "trigger", trigger_id)
         return id, (await atlas.fire_trigger(id, context=read_object("--context", context))).job_id
 
     id, started = on_atlas(work)

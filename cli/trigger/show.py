@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import all_of, find_row, own_tenant, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, find_id_over_http, find_row, own_tenant, with_names
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, say_page, table
 from atlas.cli.terminal.parameters import TenantFilter
@@ -43,14 +43,14 @@ def show_one(trigger_id: TriggerId, json: Json = False) -> None:
 
 def show_fires(
     trigger_id: TriggerId,
-    limit: Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Show the firings before this one.")] = None,
     json: Json = False,
 ) -> None:
     """List the firings of a trigger, newest first: what each started, or why it started nothing."""
 
     async def work(atlas: "AtlasClient") -> "Page[Fire]":
-        id = await find_id_over_http(atlas, "trigger", trigger_id)
+        id = await resolve_id(atlas, "trigger", trigger_id)
         return await atlas.list_trigger_fires(id).page(limit=limit, cursor=before)
 
     page = on_atlas(work)
@@ -82,7 +82,7 @@ def show_times(
 
     async def work(atlas: "AtlasClient") -> tuple[Cron, list[Occurrence]]:
         if trigger_id is not None:
-            id = await find_id_over_http(atlas, "trigger", trigger_id)
+            id = await resolve_id(atlas, "trigger", trigger_id)
             trigger = await atlas.get_trigger(id)
             if trigger.cron_expr is None:
                 raise typer.BadParameter("that trigger fires on events and has no schedule")

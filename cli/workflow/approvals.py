@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import read_page, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import read_page, tenant_names, with_names
 from atlas.cli.terminal.ids import id_range, only_one
 from atlas.cli.terminal.output import Json, say, say_page, table
 from atlas.cli.workflow.arguments import Before, Limit, Tenant

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import typer
 
-from atlas.bounds import LARGEST_PAGE
-from atlas.cli.connection.over_http_rows import find_id_over_http
+from atlas.bounds import MAX_PAGE_SIZE
+from atlas.cli.connection.client_lists import resolve_id
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id, which is that of its request, or its beginning.")
 ]
-Limit = Annotated[int, typer.Option(min=1, max=LARGEST_PAGE)]
+Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)]
 Before = Annotated[str | None, typer.Option(metavar="ID", help="Show those that are older than this one.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]
 
 
 async def find_run(atlas: "AtlasClient", text: str) -> UUID:
     """The id of the run that was named."""
-    return await find_id_over_http(atlas, "run", text, option="RUN")
+    return await resolve_id(atlas, "run", text, option="RUN")

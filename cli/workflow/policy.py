@@ -5,8 +5,8 @@ from uuid import UUID
 
 import typer
 
+from atlas.cli.connection.client_lists import all_of, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.workflow.arguments import Tenant
 

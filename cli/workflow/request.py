@@ -9,8 +9,8 @@ from uuid import UUID
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import read_page, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import read_page, tenant_names, with_names
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.terminal.parameters import OBJECT, read_object
 from atlas.cli.terminal.waiting import looks

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.cli.connection.over_http_rows import read_page, with_names
+from atlas.cli.connection.client_lists import read_page, with_names
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
 from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, find_run
 from atlas.cli.workflow.render_run import as_document, draw

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atlas.cli.connection.client_lists import all_of, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import read_json_file
 from atlas.engine.workflows.declared.check import check_document

@@ -48,7 +48,7 @@ TOUCH = statement("engine/access/sql/touch_token.sql")
 # What a role may be narrowed to.
 SCOPES: dict[str, tuple[str, ...]] = {"host": ("host_id",), "worker": ("job_types",)}
 MAX_JOB_TYPES = 200
-SHORTEST_CHOSEN = 16
+MIN_CHOSEN_LENGTH = 16
 _MADE_HERE = re.compile(r"atl_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 _PREFIX = re.compile(r"[a-z2-7]{8}")
 _NO_HASH = bytes(32)
@@ -76,9 +76,9 @@ async def add_token(
 
 async def ensure_operator_token(conn: Connection, clear: str, *, actor: Actor) -> Token:
     """Create the token that an installation chose for its first operator, or find it if it exists."""
-    if len(clear) < SHORTEST_CHOSEN:
+    if len(clear) < MIN_CHOSEN_LENGTH:
         raise SettingsError(
-            f"ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than {SHORTEST_CHOSEN} characters.",
+            f"ATLAS_OPERATOR_TOKEN cannot be used: it is shorter than {MIN_CHOSEN_LENGTH} characters.",
             remedy="Choose a longer one, or unset it and let Atlas make one.",
         )
     token = await authenticate(conn, clear)

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.bounds import LARGEST_INPUT
+from atlas.bounds import MAX_INPUT
 from atlas.db.pg_json import byte_size, is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
@@ -196,8 +196,8 @@ async def complete(conn: Connection, lease: JobLease, output: Any, notes: Notes)
     if lease.holder.cuts_output and isinstance(tail, str):
         output = {**output, STDOUT_TAIL: held.redactor.cut(tail, at_start=True, at_end=True)}
     text = dump_output(held.redactor.value(output))
-    if text is not None and is_larger(text, LARGEST_INPUT):
-        reason = f"has {byte_size(text):,} bytes as JSON, which is larger than {LARGEST_INPUT // 1024} KiB"
+    if text is not None and is_larger(text, MAX_INPUT):
+        reason = f"has {byte_size(text):,} bytes as JSON, which is larger than {MAX_INPUT // 1024} KiB"
         raise InvalidInput("The result", [FieldError("output", reason)])
     if held.is_audited:
         notes.audit_meta[OUTPUT_DIGEST] = None

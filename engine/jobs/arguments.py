@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.jobs.verdicts import PermanentError
 
 MAX_SHOWN = 100
@@ -34,7 +34,7 @@ def require_mapping(call: str, name: str, value: Any) -> None:
 
 def require_whole(call: str, name: str, value: Any, *, least: int | None = None) -> None:
     """A whole number that the database can store."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER
     if not is_whole or (least is not None and value < least):
         raise WrongArgument(call, name, "a whole number" + (" of zero or more" if least == 0 else ""), value)
 

@@ -21,7 +21,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import as_json, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
@@ -173,17 +173,17 @@ async def list_bulk_actions(
     tenant_id: UUID | None = None,
     id: UUID | None = None,
     after: UUID | None = None,
-    limit: int = LARGEST_PAGE,
+    limit: int = MAX_PAGE_SIZE,
 ) -> list[BulkAction]:
     """The newest first. Without a tenant those of all, and of operators over all."""
     where: BulkActionWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after)
-    rows = await prisma_on(conn).bulkaction.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    rows = await prisma_on(conn).bulkaction.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "desc"})
     return [_bulk_action(row) for row in rows]
 
 
 async def due_bulk_actions(conn: Queryable) -> list[UUID]:
     """The actions whose next step is due."""
-    return [row["id"] for row in await conn.fetch(DUE.sql, *DUE.bind({"limit": LARGEST_PAGE}))]
+    return [row["id"] for row in await conn.fetch(DUE.sql, *DUE.bind({"limit": MAX_PAGE_SIZE}))]
 
 
 async def forget_bulk_actions(conn: Connection) -> None:

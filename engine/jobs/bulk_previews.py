@@ -16,7 +16,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from atlas.actors import Actor
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.job_list import BY_END, JobFilter, list_ended, list_ids
@@ -130,14 +130,14 @@ async def count_arrived(conn: Connection, preview: BulkPreview) -> int:
     """How many jobs match now that did not when the set was read; no more than a page of them are counted."""
     since = preview.as_of - OPEN_TRANSACTIONS
     job_filter = preview.filter
-    bounds: dict[str, Any] = {"limit": LARGEST_PAGE, "max_examined": MAX_ARRIVED_EXAMINED}
+    bounds: dict[str, Any] = {"limit": MAX_PAGE_SIZE, "max_examined": MAX_ARRIVED_EXAMINED}
     if set(job_filter.statuses or ()) <= set(BY_END):
         job_filter = replace(job_filter, finished_after=max(filter(None, (job_filter.finished_after, since))))
-        found = [job.id for job in (await list_ended(conn, job_filter, **bounds, whole=False)).jobs]
+        ids = [job.id for job in (await list_ended(conn, job_filter, **bounds, whole=False)).jobs]
     else:
         job_filter = replace(job_filter, created_after=max(filter(None, (job_filter.created_after, since))))
-        found = (await list_ids(conn, job_filter, before=None, **bounds)).ids
-    arrived: int = await fetch_value(conn, ARRIVED, digest=preview.digest, ids=found)
+        ids = (await list_ids(conn, job_filter, before=None, **bounds)).ids
+    arrived: int = await fetch_value(conn, ARRIVED, digest=preview.digest, ids=ids)
     return arrived
 
 

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import NotFound
@@ -21,8 +21,8 @@ async def find_group(conn: Connection, group_id: UUID, *, tenant_id: UUID | None
 
 
 async def list_groups(
-    conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = LARGEST_PAGE
+    conn: Connection, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = MAX_PAGE_SIZE
 ) -> list[JobGroup]:
     """The newest first. The members of a group that has ended are those of its end."""
-    rows = await fetch(conn, LIST, id=None, tenant_id=tenant_id, before=after, limit=min(limit, LARGEST_PAGE))
+    rows = await fetch(conn, LIST, id=None, tenant_id=tenant_id, before=after, limit=min(limit, MAX_PAGE_SIZE))
     return from_rows(JobGroup, rows)

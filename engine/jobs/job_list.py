@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.id_prefixes import prefix_bounds
@@ -176,7 +176,7 @@ async def list_jobs(
     offset: int = 0,
 ) -> list[JobRow]:
     """Newest first, after the job `before` of the page before: stable while new jobs arrive, unlike an `offset`."""
-    limit = min(limit, LARGEST_PAGE)
+    limit = min(limit, MAX_PAGE_SIZE)
     rows: list[JobRow] = []
     while len(rows) < limit + offset:
         page = await list_page(conn, job_filter, before=before, limit=limit + offset - len(rows))
@@ -207,7 +207,7 @@ async def list_page(
     of a tenant that are older than the newest of all are left to the next page.
     """
     chosen = job_filter or JobFilter()
-    bounds: dict[str, Any] = {"limit": min(limit, LARGEST_PAGE), "offset": offset, "max_examined": max_examined}
+    bounds: dict[str, Any] = {"limit": min(limit, MAX_PAGE_SIZE), "offset": offset, "max_examined": max_examined}
     keys = await list_ids(conn, chosen, before=before, max_bytes=max_bytes if whole else None, window=window, **bounds)
     jobs = await _read(conn, keys.ids, chosen, whole=whole)
     return JobPage(jobs, keys.next_before, keys.searched_back_to, keys.next_offset)
@@ -273,7 +273,7 @@ async def list_ended(
     if not set(statuses) <= set(BY_END):
         reason = f"of jobs in the order of their ends is one of {', '.join(BY_END)}"
         raise InvalidInput("The filter", [FieldError("status", reason)])
-    limit = min(limit, LARGEST_PAGE)
+    limit = min(limit, MAX_PAGE_SIZE)
     is_exact = set(statuses) == set(BY_END) and job_filter.given <= {"statuses", "finished_after", "finished_before"}
     before_at, before_id = before or (None, LAST_ID)
     if job_filter.finished_before is not None and (before_at is None or before_at >= job_filter.finished_before):

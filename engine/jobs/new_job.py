@@ -13,7 +13,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import event_body
-from atlas.bounds import LARGEST_INTEGER, MAX_RETRIES
+from atlas.bounds import MAX_INTEGER, MAX_RETRIES
 from atlas.db.pg_json import holds_nul, stored_text
 from atlas.engine.jobs.types import canonical, check_input, input_limit, registered
 from atlas.engine.secrets.store import Secret
@@ -164,8 +164,8 @@ def _check_limits(job: NewJob) -> None:
     if job.delay is not None and job.delay > MAX_DELAY:
         raise _out_of_range("delay", f"is longer than {MAX_DELAY.days:,} days")
     seconds = job.timeout_seconds
-    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= LARGEST_INTEGER):
-        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {LARGEST_INTEGER:,}")
+    if seconds is not None and not (type(seconds) is int and 1 <= seconds <= MAX_INTEGER):
+        raise _out_of_range("timeout_seconds", f"is not a whole number between 1 and {MAX_INTEGER:,}")
     if job.has_deadline:
         _check_deadlines(job)
     if job.dedupe_key is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT, MAX_RETRIES
+from atlas.bounds import DEFAULT_MAX_OUTPUT, MAX_INPUT, MAX_RETRIES
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.limits import check_key
 from atlas.engine.jobs.signature import PLAIN, HandlerSignature, read_signature
@@ -56,7 +56,7 @@ class JobType:
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     has_secrets: bool = False
     is_command: bool = False
-    max_output: int = LARGEST_OUTPUT
+    max_output: int = DEFAULT_MAX_OUTPUT
     # Its events carry digests of input and output.
     audit_content: bool = False
     signature: HandlerSignature = PLAIN
@@ -150,7 +150,7 @@ def canonical(job_type: str) -> str:
 
 def input_limit(job_type: str) -> int:
     """How many bytes the input of this type may have."""
-    return INPUT_LIMITS.get(job_type, LARGEST_INPUT)
+    return INPUT_LIMITS.get(job_type, MAX_INPUT)
 
 
 def job(
@@ -164,7 +164,7 @@ def job(
     rate: str | None = None,
     burst: int | None = None,
     success_action: str = "JOB_SUCCEEDED",
-    max_output: int = LARGEST_OUTPUT,
+    max_output: int = DEFAULT_MAX_OUTPUT,
     audit_content: bool = False,
     batch_size: int | None = None,
     transactional: bool = False,

@@ -9,7 +9,7 @@ import asyncpg
 from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
@@ -170,7 +170,7 @@ def _check(
     wrong += [
         FieldError(name, "is not a whole number of zero or more")
         for name, value in numbers.items()
-        if value is not None and not 0 <= value <= LARGEST_INTEGER
+        if value is not None and not 0 <= value <= MAX_INTEGER
     ]
     if wrong:
         raise InvalidInput("The rule", wrong)

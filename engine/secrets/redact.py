@@ -16,8 +16,8 @@ import orjson
 from atlas.engine.secrets.unquoted import MAX_ESCAPE_LENGTH, Unquoted, forms, unquote
 
 # Shorter values occur in harmless texts, and are not secrets.
-SHORTEST_SECRET = 4
-SHORTEST_LINE = 6
+MIN_SECRET_LENGTH = 4
+MIN_LINE_LENGTH = 6
 # Without one of these a text quotes nothing.
 _QUOTING = re.compile(r"[\\'\"$%]")
 
@@ -37,7 +37,7 @@ class Redactor:
             for shape in _shapes(value):
                 self._replacements.setdefault(shape, f"[secret {fingerprint}]")
             for form in (form for line in (value, *_lines(value)) for form in forms(line)):
-                if len(form) >= SHORTEST_SECRET:
+                if len(form) >= MIN_SECRET_LENGTH:
                     self._unquoted.setdefault(form, f"[secret {fingerprint}]")
         self._pattern = _any_of(self._replacements, "|")
         self._unquoted_pattern = _any_of(self._unquoted, b"|")
@@ -124,7 +124,7 @@ def needles(value: Any) -> Iterable[str]:
     """The texts within a secret value that must be redacted."""
     match value:
         case str():
-            if len(value) >= SHORTEST_SECRET:
+            if len(value) >= MIN_SECRET_LENGTH:
                 yield value
         case dict():
             for item in value.values():
@@ -153,7 +153,7 @@ def _shapes(value: str) -> set[str]:
     if not value.isascii():
         # What is left of it where a program or a decoder does not know the letters, or `cat -v` names their bytes.
         marked = {re.sub(r"[^\0-\x7f]", mark, text) for mark in "?\ufffd" for text in (value, raw.decode("latin-1"))}
-        shapes |= {shape for shape in marked if sum(map(str.isalnum, shape)) >= SHORTEST_SECRET}
+        shapes |= {shape for shape in marked if sum(map(str.isalnum, shape)) >= MIN_SECRET_LENGTH}
         shapes.add("".join(map(_caret, raw)))
     for offset in range(3):
         inside = _inside_base64(raw, offset)
@@ -161,7 +161,7 @@ def _shapes(value: str) -> set[str]:
     shapes |= _lines(value)
     # A shape inside another text, such as a repr inside JSON, is escaped once more.
     shapes |= {escaped[1:-1] for shape in list(shapes) for escaped in (orjson.dumps(shape).decode(), json.dumps(shape))}
-    return {shape for shape in shapes if len(shape) >= SHORTEST_SECRET}
+    return {shape for shape in shapes if len(shape) >= MIN_SECRET_LENGTH}
 
 
 def _caret(byte: int) -> str:
@@ -172,7 +172,7 @@ def _caret(byte: int) -> str:
 
 
 def _lines(value: str) -> set[str]:
-    return {line for line in value.splitlines() if len(line) >= SHORTEST_LINE}
+    return {line for line in value.splitlines() if len(line) >= MIN_LINE_LENGTH}
 
 
 def _any_of(values: Iterable[AnyStr], bar: AnyStr) -> re.Pattern[AnyStr] | None:
@@ -189,12 +189,12 @@ def _inside_base64(raw: bytes, offset: int) -> str:
 
 
 def _overlap(left: AnyStr, right: AnyStr) -> int:
-    """How much of the end of `left` is the beginning of `right`; fewer than SHORTEST_SECRET letters count as none."""
+    """How much of the end of `left` is the beginning of `right`; fewer than MIN_SECRET_LENGTH letters count as none."""
     probe = right[:16]
     at = left.find(probe, max(0, len(left) - len(right)))
     while at >= 0:
         if right.startswith(left[at:]):
             return len(left) - at
         at = left.find(probe, at + 1)
-    sizes = range(min(len(left), len(probe)), SHORTEST_SECRET - 1, -1)
+    sizes = range(min(len(left), len(probe)), MIN_SECRET_LENGTH - 1, -1)
     return next((size for size in sizes if left.endswith(right[:size])), 0)

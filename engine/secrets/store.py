@@ -17,7 +17,7 @@ from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.secrets.fields import MARK, secret_values, steps
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, secret_key
-from atlas.engine.secrets.redact import SHORTEST_SECRET, Redactor, needles
+from atlas.engine.secrets.redact import MIN_SECRET_LENGTH, Redactor, needles
 from atlas.errors import FieldError, InvalidInput
 
 STORE = statement("engine/secrets/sql/store_secrets.sql")
@@ -106,7 +106,7 @@ def _context(tenant_id: UUID, job_id: UUID, field: str) -> bytes:
 
 
 def _check(secrets: list[Secret]) -> None:
-    reason = f"has fewer than {SHORTEST_SECRET} characters, too few for a secret"
+    reason = f"has fewer than {MIN_SECRET_LENGTH} characters, too few for a secret"
     short = [
         FieldError(".".join(steps(secret.field)), reason)
         for secret in secrets

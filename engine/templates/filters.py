@@ -16,7 +16,7 @@ MAX_WORK = 4 * 1024 * 1024
 # The work of an item of a list or object, in characters.
 ITEM_WORK = 64
 # A larger value is not a payload.
-LARGEST_RESULT = 256 * 1024
+MAX_RESULT = 256 * 1024
 MAX_DIGITS = 20
 MAX_FIELDS = 4
 
@@ -137,14 +137,14 @@ def _join(value: Any, separator: str = "") -> str:
     if isinstance(value, str):
         raise TypeError("takes a list, not a text")
     parts = [as_text(item) for item in value]
-    if sum(map(len, parts)) + len(parts) * len(str(separator)) > LARGEST_RESULT:
+    if sum(map(len, parts)) + len(parts) * len(str(separator)) > MAX_RESULT:
         raise ValueError("the joined text is too large")
     return str(separator).join(parts)
 
 
 def _replace(value: Any, old: str, new: str) -> str:
     text = as_text(value)
-    if len(text) + text.count(str(old)) * len(str(new)) > LARGEST_RESULT:
+    if len(text) + text.count(str(old)) * len(str(new)) > MAX_RESULT:
         raise ValueError("the text with its replacements is too large")
     return text.replace(str(old), str(new))
 

@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 
 from atlas.engine.templates.expressions import Expression, TemplateError, is_plain, references, split
-from atlas.engine.templates.filters import LARGEST_RESULT, Budget, as_json, as_text, measure, within_budget
+from atlas.engine.templates.filters import MAX_RESULT, Budget, as_json, as_text, measure, within_budget
 from atlas.errors import FieldError
 
 DEEPEST = 32
 TOO_DEEP = f"is nested deeper than {DEEPEST}"
-TOO_LARGE = f"makes more than {LARGEST_RESULT // 1024} KiB"
+TOO_LARGE = f"makes more than {MAX_RESULT // 1024} KiB"
 
 
 def render(template: Any, scope: Mapping[str, Any], *, path: str = "", budget: Budget | None = None) -> Any:
@@ -25,7 +25,7 @@ def render(template: Any, scope: Mapping[str, Any], *, path: str = "", budget: B
         size = len(orjson.dumps(rendered))
     except TypeError as error:
         raise TemplateError(path, f"makes what is not JSON: {error}") from error
-    if size > LARGEST_RESULT:
+    if size > MAX_RESULT:
         raise TemplateError(path, TOO_LARGE)
     return rendered
 
@@ -79,7 +79,7 @@ def _render_text(text: str, scope: Mapping[str, Any], path: str) -> Any:
         parts = [piece if isinstance(piece, str) else as_text(_value(piece, scope)) for piece in pieces]
     except TemplateError as error:
         raise TemplateError(path, error.reason) from error
-    if sum(map(len, parts)) > LARGEST_RESULT:
+    if sum(map(len, parts)) > MAX_RESULT:
         raise TemplateError(path, TOO_LARGE)
     return "".join(parts)
 

@@ -35,8 +35,8 @@ HOLD = statement("engine/tenants/sql/hold_tenant.sql")
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 LIMITS = ("weight", "in_flight", "rate", "burst", "requests_per_second", "email", "quotas")
-LARGEST = 1_000_000
-LEAST_WEIGHT, MAX_WEIGHT = 0.01, 1000
+MAX_VALUE = 1_000_000
+MIN_WEIGHT, MAX_WEIGHT = 0.01, 1000
 
 
 # Models of the limits that other parts of Atlas define and the engine only stores, by name.
@@ -155,9 +155,9 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
     errors = [FieldError(f"limits.{name}", "is not a limit that Atlas knows") for name in limits if name not in LIMITS]
     for name in ("in_flight", "requests_per_second"):
         if name in limits and not _is_count(limits[name]):
-            errors.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {LARGEST:,}"))
+            errors.append(FieldError(f"limits.{name}", f"must be a whole number from 1 to {MAX_VALUE:,}"))
     if "weight" in limits and not _is_weight(limits["weight"]):
-        errors.append(FieldError("limits.weight", f"must be a number from {LEAST_WEIGHT} to {MAX_WEIGHT}"))
+        errors.append(FieldError("limits.weight", f"must be a number from {MIN_WEIGHT} to {MAX_WEIGHT}"))
     errors += check_rate(limits.get("rate"), limits.get("burst"), path="limits.")
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
@@ -166,7 +166,7 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
         if thing not in QUOTAS:
             errors.append(FieldError(f"limits.quotas.{thing}", f"is none of {', '.join(QUOTAS)}"))
         elif not _is_count(most):
-            errors.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {LARGEST:,}"))
+            errors.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {MAX_VALUE:,}"))
     for name in sorted(_models.keys() & limits.keys()):
         try:
             _models[name].validate_json(orjson.dumps(limits[name]))
@@ -178,7 +178,7 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
 def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
     kinds = ", ".join(DEFAULT_DAYS)
     errors = [FieldError(f"retention.{name}", f"is none of {kinds}") for name in retention if name not in DEFAULT_DAYS]
-    reason = f"must be a whole number of days from 1 to {LARGEST:,}, or null to keep them for ever"
+    reason = f"must be a whole number of days from 1 to {MAX_VALUE:,}, or null to keep them for ever"
     return errors + [
         FieldError(f"retention.{name}", reason)
         for name, days in retention.items()
@@ -187,8 +187,8 @@ def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_VALUE
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and LEAST_WEIGHT <= value <= MAX_WEIGHT
+    return isinstance(value, int | float) and not isinstance(value, bool) and MIN_WEIGHT <= value <= MAX_WEIGHT

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import older_than, page_filter, prisma_on
 from atlas.db.statements import statement
@@ -44,11 +44,11 @@ async def find_row(conn: Queryable, trigger_id: UUID, *, tenant_id: UUID | None 
 
 
 async def list_triggers(
-    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = LARGEST_PAGE
+    conn: Queryable, *, tenant_id: UUID | None = None, after: UUID | None = None, limit: int = MAX_PAGE_SIZE
 ) -> list[Trigger]:
     """A page of triggers, oldest first."""
     where: JobTriggerWhereInput = page_filter(tenant_id=tenant_id, after=after) | {"deletedAt": None}
-    rows = await prisma_on(conn).jobtrigger.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
+    rows = await prisma_on(conn).jobtrigger.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "asc"})
     return await describe(conn, rows)
 
 

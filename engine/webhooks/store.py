@@ -7,7 +7,7 @@ from uuid import UUID
 from atlas.actors import Actor
 from atlas.audit.changes import bare_url, values_of
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
@@ -118,11 +118,11 @@ async def list_webhooks(
     tenant_id: UUID | None = None,
     id: UUID | None = None,
     after: UUID | None = None,
-    limit: int = LARGEST_PAGE,
+    limit: int = MAX_PAGE_SIZE,
 ) -> list[Webhook]:
     """A page of webhooks, oldest first."""
     where: WebhookWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
-    rows = await prisma_on(conn).webhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
+    rows = await prisma_on(conn).webhook.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "asc"})
     return from_rows(Webhook, rows)
 
 

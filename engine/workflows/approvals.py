@@ -13,7 +13,7 @@ import orjson
 
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
@@ -132,7 +132,7 @@ async def list_approvals(
 ) -> list[Approval]:
     """Approvals, newest first. `may_decide` of them says whether the subject `decider` may."""
     where: ApprovalWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after, run_id=run_id, status=status)
-    rows = await prisma_on(conn).approval.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    rows = await prisma_on(conn).approval.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "desc"})
     # The very input that the hash was made of; null once it was deleted.
     about = await read_rows(conn, SUBJECTS, {"ids": [row.id for row in rows], "decider": decider}, "input")
     subjects = {str(subject.pop("id")): subject for subject in about}

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.engine.workflows.rows import check_status
@@ -30,7 +30,7 @@ async def list_intents(
     """Intents, newest first."""
     check_status(status, INTENT_STATUSES)
     where: IntentWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after, workflow=workflow, status=status)
-    rows = await prisma_on(conn).intent.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    rows = await prisma_on(conn).intent.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "desc"})
     return [_intent(row) for row in rows]
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Queryable
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import fetch, statement
@@ -49,7 +49,9 @@ async def list_runs(
     check_status(status, RUN_STATUSES)
     columns: dict[str, Any] = {"workflow": workflow, "status": status, "parent_run_id": parent_run_id}
     where: WorkflowRunStateWhereInput = page_filter(tenant_id=tenant_id, id=id, before=after, **columns)
-    rows = await prisma_on(conn).workflowrunstate.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "desc"})
+    rows = await prisma_on(conn).workflowrunstate.find_many(
+        min(limit, MAX_PAGE_SIZE), where=where, order={"id": "desc"}
+    )
     runs = from_rows(WorkflowRun, rows)
     waiting = [run.id for run in runs if run.status == "waiting"]
     if not waiting:

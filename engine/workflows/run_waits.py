@@ -7,7 +7,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.bounds import LARGEST_INTEGER
+from atlas.bounds import MAX_INTEGER
 from atlas.engine.jobs.arguments import WrongArgument, require_text, require_whole
 from atlas.engine.jobs.backoff import seconds_within
 from atlas.engine.jobs.enqueue_call import job_key, plain_input
@@ -118,7 +118,7 @@ class RunWaits:
                     self.tenant_id,
                     priority=priority,
                     max_retries=retries,
-                    timeout_seconds=None if seconds is None else min(max(1, round(seconds)), LARGEST_INTEGER),
+                    timeout_seconds=None if seconds is None else min(max(1, round(seconds)), MAX_INTEGER),
                     correlation_id=self._recorder.correlation_id,
                     source="workflow",
                     source_ref=str(self.id),

@@ -12,13 +12,13 @@ import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from atlas.bounds import LARGEST_INPUT, LARGEST_OUTPUT
+from atlas.bounds import DEFAULT_MAX_OUTPUT, MAX_INPUT
 from atlas.db.pg_json import TooLarge, holds_nul, is_larger, stored_json, without_nul
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.errors import FieldError, InvalidInput
 
 # A run's input travels inside its job's input, which has the limit of every job.
-INPUT_BYTES = LARGEST_INPUT - 2048
+INPUT_BYTES = MAX_INPUT - 2048
 # The output of a job whose handler returned None.
 NO_OUTPUT = "{}"
 # What `show` keeps of a step's arguments.
@@ -57,13 +57,13 @@ class StepFunction:
         """The stored form of a result."""
         try:
             if self.adapter is None:
-                return stored_json(value, default=_plain, limit=LARGEST_OUTPUT)
+                return stored_json(value, default=_plain, limit=DEFAULT_MAX_OUTPUT)
             return _typed_json(self.adapter, value)
         except (TypeError, ValueError) as error:
             raise PermanentError(f"The step's result is not JSON: {error}.") from error
         except TooLarge as error:
             raise PermanentError(
-                f"The step's result has {error} bytes as JSON; {LARGEST_OUTPUT:,} are allowed.",
+                f"The step's result has {error} bytes as JSON; {DEFAULT_MAX_OUTPUT:,} are allowed.",
                 remedy="Store the data elsewhere and return where to find it.",
             ) from None
 
@@ -161,8 +161,8 @@ def _typed_json(adapter: TypeAdapter[Any], value: Any) -> str:
     try:
         text = adapter.dump_json(value, by_alias=False)
     except PydanticSerializationError:
-        return stored_json(adapter.dump_python(value, mode="json", by_alias=False), limit=LARGEST_OUTPUT)
-    if len(text) > LARGEST_OUTPUT:
+        return stored_json(adapter.dump_python(value, mode="json", by_alias=False), limit=DEFAULT_MAX_OUTPUT)
+    if len(text) > DEFAULT_MAX_OUTPUT:
         raise TooLarge(len(text))
     return without_nul(text.decode())
 

@@ -297,7 +297,7 @@ async def test_readers_that_stop_reading_hold_no_connection(server, pool, settin
 @pytest.mark.slow
 async def test_a_reader_that_reads_too_slowly_is_disconnected(server, pool, settings, monkeypatch, opened):
     monkeypatch.setattr(atlas.api.http.export, "READ_SECONDS", 3.0)
-    monkeypatch.setattr(atlas.api.http.export, "LEAST_RATE", 1024 * 1024)
+    monkeypatch.setattr(atlas.api.http.export, "MIN_RATE", 1024 * 1024)
     token = server.world.tokens["acme", "auditor"]
     await grow_account(server, pool, settings, seals=40)
     slow = ask_and_read_nothing(server, token, room=16 * 1024)

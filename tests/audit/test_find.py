@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.find import FIND_ALL, NEW, Query, find, follow, log_position
+from atlas.audit.find import FIND_ALL, NEW, AuditRow, LogPosition, Query, find, find_new, log_position
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
 from atlas.audit.seal import seal
 from atlas.audit.seal_status import seal_lag
-from atlas.db.pool import connect
+from atlas.db.pool import Pool, connect
 from atlas.db.statements import fetch
 from atlas.errors import InvalidInput
 from tests.audit.given import CALLER, TENANTS, event, write, write_many
@@ -183,7 +183,7 @@ async def test_what_was_written_since_a_restore_waits_for_its_seal(conn, owner, 
 async def test_following_shows_nothing_old_after_a_restore(pool, conn, restored):
     seen: list[str] = []
     since = await log_position(conn)
-    async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
+    async with aclosing(follow(pool, since=since)) as entries:
         following = asyncio.ensure_future(_collect(entries, seen, 9))
         for _ in range(9):
             await record(conn, event(1, action="NEW"))
@@ -200,7 +200,7 @@ async def test_following_shows_each_event_once_although_it_commits_late(pool, co
 
     seen: list[str] = []
     since = await log_position(conn)
-    async with aclosing(follow(pool, since=since, every=timedelta(milliseconds=20))) as entries:
+    async with aclosing(follow(pool, since=since)) as entries:
         following = asyncio.ensure_future(_collect(entries, seen, 3))
         await record(conn, event(3, action="FIRST"))
         while seen != ["FIRST"]:
@@ -254,3 +254,13 @@ async def _collect(entries, seen: list[str], count: int) -> None:
         seen.append(entry.action)
         if len(seen) == count:
             return
+
+
+async def follow(pool: Pool, *, since: LogPosition) -> AsyncIterator[AuditRow]:
+    """Entries as they are committed after a position."""
+    while True:
+        async with pool.acquire() as conn:
+            since, rows = await find_new(conn, Query(), since=since)
+        for row in rows or ():
+            yield row
+        await asyncio.sleep(0.02)

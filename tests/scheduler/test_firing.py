@@ -286,7 +286,7 @@ async def test_what_cannot_be_fired_is_left_out_and_fires_when_its_cause_is_gone
         return whole(trigger, due)
 
     monkeypatch.setattr(f"atlas.engine.triggers.{kind}._firing", astray)
-    monkeypatch.setattr("atlas.scheduler.quarantine.SHORTEST_SECONDS", 2.0)
+    monkeypatch.setattr("atlas.scheduler.quarantine.MIN_SECONDS", 2.0)
     for tenant in (bad, *[acme] * 5):
         if kind == "fire_events":
             await given_event_trigger(conn, tenant, dedupe_window_seconds=0)

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from atlas.engine.secrets.fields import MARK
-from atlas.engine.secrets.redact import SHORTEST_SECRET
+from atlas.engine.secrets.redact import MIN_SECRET_LENGTH
 from atlas.engine.webhooks.address import MAX_ADDRESS_LENGTH, check_address
 
 MAX_VALUE_LENGTH = 8000
@@ -28,7 +28,7 @@ _PRINTABLE = re.compile(r"[\x20-\x7e\t]*")
 _NAME = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 
 SecretName = Annotated[str, Field(pattern=_NAME)]
-SecretValue = Annotated[str, Field(min_length=SHORTEST_SECRET, max_length=4000, json_schema_extra={MARK: True})]
+SecretValue = Annotated[str, Field(min_length=MIN_SECRET_LENGTH, max_length=4000, json_schema_extra={MARK: True})]
 
 
 class HttpCall(BaseModel):

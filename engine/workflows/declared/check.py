@@ -20,7 +20,7 @@ from atlas.engine.workflows.declared.document import KINDS, Document, Seconds, S
 from atlas.engine.workflows.registry import SECRETS_REFUSED, SECRETS_REMEDY
 from atlas.errors import FieldError, InvalidInput
 
-LARGEST = 256 * 1024
+MAX_DOCUMENT = 256 * 1024
 # Of a document in which everything is wrong, the first tell enough.
 MAX_ERRORS = 100
 NO_TIMEOUT = "is neither seconds nor a duration such as 90s, 10m or 1h30m, of up to 100 years"
@@ -58,8 +58,8 @@ def _check_text(value: Any) -> list[FieldError]:
         text = orjson.dumps(value)
     except TypeError as error:
         return [FieldError("", f"is not plain JSON: {error}")]
-    if len(text) > LARGEST:
-        return [FieldError("", f"is larger than {LARGEST // 1024} KiB")]
+    if len(text) > MAX_DOCUMENT:
+        return [FieldError("", f"is larger than {MAX_DOCUMENT // 1024} KiB")]
     if too_many := check_expressions(value, ""):
         return too_many
     if holds_nul(text.decode()):

@@ -60,14 +60,14 @@ async def all_of(listing: AsyncIterable[R]) -> list[R]:
 
 async def find_row(atlas: "AtlasClient", kind: IdKind, text: str, get: Callable[[UUID], Coroutine[Any, Any, R]]) -> R:
     """What `get` returns for the id that a person typed, whole or its beginning."""
-    return await get(await find_id_over_http(atlas, kind, text))
+    return await get(await resolve_id(atlas, kind, text))
 
 
 async def read_page(
     atlas: "AtlasClient", kind: IdKind, listing: "AsyncPages[R]", *, before: str | None, limit: int
 ) -> "Page[R]":
     """A page of a list: its beginning, or what follows the id that was given with --before."""
-    cursor = None if before is None else str(await find_id_over_http(atlas, kind, before, option="--before"))
+    cursor = None if before is None else str(await resolve_id(atlas, kind, before, option="--before"))
     return await listing.page(limit=limit, cursor=cursor)
 
 
@@ -90,7 +90,7 @@ async def own_tenant(atlas: "AtlasClient", named: str | None) -> "Tenant":
     return await atlas.get_tenant(named or (await atlas.get_session()).tenant or "system")
 
 
-async def find_id_over_http(atlas: "AtlasClient", kind: IdKind, text: str, *, option: str = "ID") -> UUID:
+async def resolve_id(atlas: "AtlasClient", kind: IdKind, text: str, *, option: str = "ID") -> UUID:
     """The id that a person typed: whole, whether it exists or not, or the only one that begins so."""
     whole = as_id(text)
     if whole is not None:
@@ -99,7 +99,7 @@ async def find_id_over_http(atlas: "AtlasClient", kind: IdKind, text: str, *, op
     return only_one(kind, text, (await atlas.find_ids(kind, text)).ids)
 
 
-async def find_entity_over_http(atlas: "AtlasClient", text: str) -> str:
+async def resolve_entity(atlas: "AtlasClient", text: str) -> str:
     """What the audit log calls what a person typed."""
     return entity_of(text, (await atlas.find_ids("any", text)).ids) if is_beginning(text) else text
 
