@@ -14,7 +14,7 @@ from uuid import UUID
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow
 from atlas.engine.jobs.lease import new_worker_id
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
-from atlas.engine.schedules.recurring import Key, RecurringRow, list_recurring, remove_recurring, save_recurring
+from atlas.engine.schedules.recurring import Key, ScheduledFunction, list_recurring, remove_recurring, save_recurring
 from atlas.engine.schedules.recurring_runs import ClaimedRecurringRun, Outcome, claim_runs, finish_run, renew_run
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.engine.validation import check_name
@@ -27,7 +27,7 @@ from atlas.scheduler.tasks import Task, TaskScheduler
 Starter = Callable[["Recurring"], Awaitable[None]]
 
 LEASE_SECONDS = 30.0
-SHORTEST_WAIT = 1.0
+MIN_WAIT = 1.0
 RELOAD_SECONDS = 60.0
 # A next run beyond the calendar could not be set, and the run that ended would start again and again.
 MAX_REPEAT = timedelta(days=36_525)
@@ -62,7 +62,7 @@ class Recurring:
         self._poll_task: Task | None = None
         self._polling: asyncio.Task[None] | None = None
         # All schedules, those of other processes too; read again every minute.
-        self.tracked: list[RecurringRow] = []
+        self.tracked: list[ScheduledFunction] = []
 
     @property
     def is_running(self) -> bool:
@@ -98,7 +98,7 @@ class Recurring:
             key = ((await find_tenant(conn, tenant)).id, id)
             if key in self._functions:
                 raise Conflict(f"{id!r} is registered in this process already.", remedy="Unregister it first.")
-            # Before it is stored: it may be due at once.
+            # Before it is stored: it may be due immediately.
             self._functions[key] = fn
             is_stored = False
             try:
@@ -142,8 +142,8 @@ class Recurring:
         except Exception as error:
             log_failure(log, "a poll failed and is repeated", error)
             # What is due is not known.
-            return SHORTEST_WAIT
-        return max(SHORTEST_WAIT, min([RELOAD_SECONDS, *(row.due_in for row in self.tracked if self._may_run(row))]))
+            return MIN_WAIT
+        return max(MIN_WAIT, min([RELOAD_SECONDS, *(row.due_in for row in self.tracked if self._may_run(row))]))
 
     def _poll_in(self, seconds: float) -> None:
         if self._poll_task is not None and self.is_running:
@@ -163,7 +163,7 @@ class Recurring:
             task = self._run(run, self._functions.get(run.key), asked, right)
             self._runs[run.key] = asyncio.create_task(task, name=f"recurring {run.key[1]}")
 
-    def _may_run(self, row: RecurringRow) -> bool:
+    def _may_run(self, row: ScheduledFunction) -> bool:
         return row.key in self._functions and row.key not in self._runs
 
     async def _run(self, run: ClaimedRecurringRun, function: Function | None, held: float, right: StartRight) -> None:
@@ -187,7 +187,7 @@ class Recurring:
                 raise
             finally:
                 self._runs.pop(run.key, None)
-                self._poll_in(max(0.0, self._polled_at + SHORTEST_WAIT - asyncio.get_running_loop().time()))
+                self._poll_in(max(0.0, self._polled_at + MIN_WAIT - asyncio.get_running_loop().time()))
 
     async def _keep(self, run: ClaimedRecurringRun, held: float, task: "asyncio.Task[Any] | None") -> None:
         """Renew the lease. When another process has claimed the run, or may have by now, cancel it here.

@@ -187,14 +187,7 @@ def _read_position(cursor: str | None, offset: int) -> tuple[UUID | None, int]:
 @requires(*JOB_READERS, replica=True)
 async def show_summary(call: Calling) -> JobSummary:
     """Of the caller's tenant; an operator who names none counts all."""
-    summary = await summarize(*call.summary_transactions(), tenant_id=call.tenant_id)
-    return JobSummary(
-        counts=summary.counts,
-        estimated=summary.estimated,
-        running=summary.counts["running"],
-        oldest_queued_seconds=summary.oldest_queued_seconds,
-        per_minute=summary.per_minute,
-    )
+    return await summarize(*call.summary_transactions(), tenant_id=call.tenant_id)
 
 
 def _body(value: Any) -> NewJobBody:

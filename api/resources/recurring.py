@@ -32,8 +32,7 @@ RUN_POSITION: TypeAdapter[tuple[datetime, UUID]] = TypeAdapter(tuple[AwareDateti
 async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> Page[RecurringFunction]:
     """Those that programs have registered and not removed. One that runs once is gone after its run."""
     after = read_cursor(cursor, FUNCTION_POSITION)
-    show, key = RecurringFunction.model_validate, attrgetter("key")
-    return await list_page(call, list_recurring, after, limit, show=show, key=key, tenant_id=call.tenant_id)
+    return await list_page(call, list_recurring, after, limit, key=attrgetter("key"), tenant_id=call.tenant_id)
 
 
 # An id may hold slashes. This address comes first: it would be an id of the next one.
@@ -63,4 +62,4 @@ async def show_one(recurring_id: RecurringId, call: Calling) -> RecurringFunctio
         functions = await list_recurring(conn, tenant_id=owner, id=recurring_id)
     if not functions:
         raise NotFound("recurring function", recurring_id, remedy="It is no longer registered; /runs has its history.")
-    return RecurringFunction.model_validate(functions[0])
+    return functions[0]

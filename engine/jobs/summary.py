@@ -5,7 +5,6 @@ from those that are kept from the audit log, brought up to now first. So they do
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.counts import Transaction, update_counts
 from atlas.engine.jobs.newest_active import find_newest_active, is_slowed, read_newest_active
+from atlas.models.jobs import JobSummary
 
 KEPT = statement("engine/jobs/sql/summary_kept.sql")
 COUNT = statement("engine/jobs/sql/summary_count.sql")
@@ -47,19 +47,9 @@ KINDS = {
 ENDED = ("succeeded", "failed", "canceled", "dead_letter")
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Counts by status as filters know them; those in `estimated` are not exact."""
-
-    counts: dict[str, int]
-    estimated: list[str]
-    oldest_queued_seconds: float | None
-    per_minute: dict[str, float]
-
-
 async def summarize(
     read: Transaction, read_all: Transaction, write: Transaction | None, *, tenant_id: UUID | None = None
-) -> Summary:
+) -> JobSummary:
     """The summary of one tenant, or of all.
 
     `read` opens a transaction under the caller's row-level security, `read_all` one without it, and `write` one for the
@@ -88,10 +78,10 @@ async def summarize(
         estimated += [] if is_exact and is_current else queued
     if row["running"] > COUNTED:
         estimated.append("running")
-    return Summary(counts, estimated, oldest, rates)
+    return _summary(counts, estimated, oldest, rates)
 
 
-async def _summarize_newest(read_all: Transaction, write: Transaction | None, tenant_id: UUID | None) -> Summary:
+async def _summarize_newest(read_all: Transaction, write: Transaction | None, tenant_id: UUID | None) -> JobSummary:
     """The summary while the horizon is held: from the counts that are kept, and from the newest jobs."""
     is_current = await _update(write)
     async with read_all() as conn:
@@ -104,7 +94,13 @@ async def _summarize_newest(read_all: Transaction, write: Transaction | None, te
     estimated += [] if is_current and missing == 0 else active
     # What is not among the newest has waited longest.
     counts |= {**active, "queued": active["queued"] + max(0, missing)}
-    return Summary(counts, estimated, newest.oldest.seconds if newest.oldest else None, rates)
+    return _summary(counts, estimated, newest.oldest.seconds if newest.oldest else None, rates)
+
+
+def _summary(counts: dict[str, int], estimated: list[str], oldest: float | None, rates: dict[str, float]) -> JobSummary:
+    return JobSummary(
+        counts=counts, estimated=estimated, running=counts["running"], oldest_queued_seconds=oldest, per_minute=rates
+    )
 
 
 async def oldest_due(conn: Connection, *, tenant_id: UUID | None = None) -> float | None:

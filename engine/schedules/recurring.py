@@ -3,7 +3,6 @@
 The function itself is in the memory of the processes that registered it. `recurring_runs.py` has its runs.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -15,6 +14,8 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.jobs.refusals import closed_tenant
 from atlas.errors import Conflict, NotFound
+from atlas.models.rows import from_rows
+from atlas.models.triggers import RecurringFunction
 
 HOLD = statement("engine/schedules/sql/hold_recurring.sql")
 SAVE = statement("engine/schedules/sql/save_recurring.sql")
@@ -27,24 +28,10 @@ SCHEDULER = system("scheduler")
 Key = tuple[UUID, str]
 
 
-@dataclass(frozen=True, slots=True)
-class RecurringRow:
-    """A recurring function's row, with its last run. `due_in` is negative when it is late."""
+class ScheduledFunction(RecurringFunction):
+    """A recurring function, and in how many seconds it is due: less than 0 when it is late."""
 
-    tenant_id: UUID
-    id: str
-    start_at: datetime
-    repeat_seconds: float
-    timeout_seconds: float | None
-    next_run_at: datetime
     due_in: float
-    run_count: int
-    # The process that runs it now.
-    worker_id: str | None
-    last_started_at: datetime | None
-    last_finished_at: datetime | None
-    last_outcome: str | None
-    last_error: str | None
 
     @property
     def key(self) -> Key:
@@ -98,11 +85,11 @@ async def list_recurring(
     id: str | None = None,
     after: Key | None = None,
     limit: int | None = None,
-) -> list[RecurringRow]:
+) -> list[ScheduledFunction]:
     """The functions of a tenant, or of all tenants, by tenant and id; with `limit`, one page of them."""
     after_tenant, after_id = after or (None, None)
     values = {"tenant_id": tenant_id, "id": id, "after_tenant": after_tenant, "after_id": after_id, "limit": limit}
-    return [RecurringRow(**row) for row in await conn.fetch(LIST.sql, *LIST.bind(values))]
+    return from_rows(ScheduledFunction, await conn.fetch(LIST.sql, *LIST.bind(values)))
 
 
 async def find_owner(conn: Connection, id: str, *, tenant_id: UUID | None = None) -> UUID:
