@@ -22,7 +22,9 @@ from atlas.api.db import Database
 from atlas.api.field_errors import fields_of
 from atlas.api.limits.helpers import HelperShares
 from atlas.api.limits.rates import Rates
+from atlas.api.replica.replica import Replica, ReplicaRead
 from atlas.db.pool import Connection, Pool
+from atlas.db.replica import caught_up
 from atlas.engine.helper_process import Run, run_here
 from atlas.errors import InvalidInput
 from atlas.models.tenants import Token
@@ -108,12 +110,12 @@ def modules_of(path: str) -> tuple[str, ...]:
 
 
 class LocalState(AppState):
-    """The state of such an application. It reads the primary, and checks documents in this process."""
+    """The state of such an application. It checks documents in this process."""
 
     def __init__(self, settings: Settings, pool: Pool, url: str, *, login: str) -> None:
         super().__init__(settings, pool, url, tick=None, rates=Rates())
         self.db = LocalDatabase(pool)
-        self.replica = None
+        self.replica = None if settings.atlas_read_database_url is None else LocalReplica(settings, pool)
         self.callers = LocalCallers(self.db, Rates(), login)
         self.helper_shares = LocalHelpers()
 
@@ -168,6 +170,40 @@ class LocalDatabase(Database):
     ) -> AsyncIterator[Connection]:
         """A connection without a transaction."""
         async with self.pool.acquire() as conn:
+            yield conn
+
+
+class LocalReplica(Replica):
+    """The replica of a command, which waits until it shows all that was committed before each read."""
+
+    def __init__(self, settings: Settings, primary: Pool) -> None:
+        self._settings = settings
+        self._primary = primary
+
+    def wrote(self, token_id: UUID) -> None:
+        """Every read sees what was written before it."""
+
+    def read(self, token_id: UUID, *, live: bool) -> ReplicaRead:
+        """The reads of a request."""
+        return LocalRead(self._settings, self._primary)
+
+
+class LocalRead(ReplicaRead):
+    """The transactions of one request, on the primary where the replica cannot be used."""
+
+    def __init__(self, settings: Settings, primary: Pool) -> None:
+        self.age = 0.0
+        self._settings = settings
+        self._primary = primary
+
+    @asynccontextmanager
+    async def transaction(self, tenant_id: UUID | None, *, share: Hashable) -> AsyncIterator[Connection]:
+        """A transaction that sees everything, and can only read."""
+        async with (
+            self._primary.acquire() as primary,
+            caught_up(self._settings, primary) as conn,
+            conn.transaction(readonly=True),
+        ):
             yield conn
 
 

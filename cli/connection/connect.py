@@ -43,9 +43,8 @@ def either(
     """Run a command on the database, or over HTTP if ATLAS_URL is set, for one tenant if it is named.
 
     For commands that do more where the database is than the API can: `audit verify`, `proof` and `export` use keys and
-    copies of this machine, and read a standby; `insights` reads a standby; `outbox` reads files
-    and needs no database; `grant enqueue` and `revoke` use the login of the owner of the tables. All others use
-    `on_atlas`.
+    copies of this machine; `outbox` reads files and needs no database; `grant enqueue` and `revoke` use the login of
+    the owner of the tables. All others use `on_atlas`.
     """
     from atlas.cli.runtime import execute
 

@@ -1,31 +1,22 @@
 """`atlas insights`: usage, outcomes, times and cost over days, by job type, tenant or step, as a table, JSON or CSV."""
 
 import sys
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from atlas.cli.access.tenant_names import tenant_id
-from atlas.cli.connection.connect import either
-from atlas.cli.runtime import connected
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, say, table
 from atlas.cli.terminal.parameters import AGO, read_time
 from atlas.cli.terminal.stdio import written_out
 from atlas.cli.terminal.text_table import TextTable
-from atlas.db.replica import caught_up, read_first
-from atlas.engine.metering.insights import InsightsQuery, read_insights
-from atlas.engine.metering.insights_csv import csv_lines
-from atlas.engine.metering.step_times import StepTimesQuery, read_step_times
-from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from atlas.client import AtlasClient
-    from atlas.db.pool import Connection
-    from atlas.models.insights import Insights, StepTime, StepTimes
+    from atlas.models.insights import Insights, StepTime
     from atlas.models.overview import Flow
 
 
@@ -54,37 +45,21 @@ def insights(
         _show_steps(start, tenant, workflow, job_type, json=json)
         return
 
-    async def work(settings: Settings) -> Any:
-        async with connected(settings) as conn:
-            query = InsightsQuery(
-                await tenant_id(conn, tenant), start, job_type=job_type, by=by, currency=settings.atlas_currency
-            )
-            if csv:
-                async with caught_up(settings, conn) as reading:
-                    return await _print_csv(csv_lines(lambda: _open(reading), query))
-            return await read_first(settings, conn, lambda reading: read_insights(reading, query))
-
-    async def over_http(atlas: "AtlasClient") -> Any:
+    async def work(atlas: "AtlasClient") -> Any:
         params: dict[str, Any] = {"start": start, "job_type": job_type, "by": by}
         if csv:
             return await _print_csv(atlas.export_insights(**params))
         return await atlas.get_insights(**params)
 
-    report = either(work, over_http, tenant=tenant)
+    report = on_atlas(work, tenant=tenant)
     if not csv:
         say(report, _text(report, by) if report.groups else "Nothing happened in that time.", json=json)
 
 
 def _show_steps(start: datetime, tenant: str | None, workflow: str | None, job_type: str | None, *, json: bool) -> None:
-    async def work(settings: Settings) -> "StepTimes":
-        async with connected(settings) as conn:
-            query = StepTimesQuery(await tenant_id(conn, tenant), start, workflow=workflow, job_type=job_type)
-            return await read_first(settings, conn, lambda reading: read_step_times(reading, query))
-
-    async def over_http(atlas: "AtlasClient") -> "StepTimes":
-        return await atlas.get_step_times(start=start, workflow=workflow, job_type=job_type)
-
-    page = either(work, over_http, tenant=tenant)
+    page = on_atlas(
+        lambda atlas: atlas.get_step_times(start=start, workflow=workflow, job_type=job_type), tenant=tenant
+    )
     columns = ["STEP", "WORKFLOW", "KIND", "FINISHED", "FAILED", "P50", "P95", "SHARE"]
     rows = [_step_row(step) for step in page.items]
     sampled = [f"Of the newest {page.runs:,} runs of this time."] if page.is_sampled else []
@@ -94,11 +69,6 @@ def _show_steps(start: datetime, tenant: str | None, workflow: str | None, job_t
 def _step_row(step: "StepTime") -> tuple[object, ...]:
     figures = (step.count, step.failed, _seconds(step.p50), _seconds(step.p95), f"{step.share:.1%}")
     return (step.step, step.workflow, step.kind, *figures)
-
-
-@asynccontextmanager
-async def _open(conn: "Connection") -> "AsyncIterator[Connection]":
-    yield conn
 
 
 async def _print_csv(lines: "AsyncIterator[bytes]") -> None:

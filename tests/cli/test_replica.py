@@ -31,6 +31,11 @@ async def test_lists_exports_and_verifications_read_there_what_was_just_written(
     assert [job["id"] for job in listed.document["jobs"]] == [made]
     assert "atlas.jobs" in standby.log
 
+    for command, read in (("insights", "sum_job_series"), ("usage", "usage_hourly")):
+        assert read not in standby.log
+        assert (await atlas(command, **where)).code == 0
+        assert read in standby.log
+
     assert "audit_seal" not in standby.log
     exported = await atlas("audit", "export", "--out", str(tmp_path / "log"), **where)
     assert exported.code == 0, exported
