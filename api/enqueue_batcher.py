@@ -1,6 +1,6 @@
 """Batches single enqueues: jobs that one caller posts at the same time are committed in one transaction.
 
-A request on its own is enqueued at once. While that is under way, the caller's next ones wait, and are enqueued
+A request on its own is enqueued immediately. While that is under way, the caller's next ones wait, and are enqueued
 together when it has ended: the busier the caller, the larger the groups, and the less each job costs. A request is
 answered when its job is committed, and its audit event names its own request. Where a group is refused because of one
 of its jobs, each is enqueued alone. Jobs with a dedupe key have groups of their own: they may have to wait for another

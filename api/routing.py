@@ -67,7 +67,7 @@ class RouteRules:
     no_key: str = ""
     # The function uses a helper process.
     helper: bool = False
-    # Its response names the state of a thing that is edited in an ETag.
+    # Its response has the state of an editable resource as its ETag.
     etag: bool = False
     # A GET that decides nothing and may show what was so seconds ago: it is read from the replica, if there is one.
     replica: bool = False

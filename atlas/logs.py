@@ -22,7 +22,7 @@ Redact = Callable[[str], str]
 # The names of what every line about a job says. `definition_key` is the job type, which is a command's key.
 JOB_FACTS = ("job_id", "tenant_id", "job_type", "definition_key", "attempt_no", "worker_id")
 JSON_HANDLER = "atlas-json"
-# How often a failure is logged that is tried again at once.
+# How often a failure is logged that is tried again immediately.
 REPEATED_SECONDS = 10.0
 # Where lines of `ctx.log` go.
 JOB_LOGGER = "job"
@@ -129,7 +129,7 @@ def get_logger(name: str, **bound: object) -> "structlog.stdlib.BoundLogger":
 
 
 class RepeatedWarning:
-    """Logs a failure that passes by itself and is tried again at once: the first, then one in ten seconds.
+    """Logs a failure that passes by itself and is tried again immediately: the first, then one in ten seconds.
 
     While a database starts again, every loop of every program would fail several times a second otherwise.
     """

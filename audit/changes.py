@@ -23,7 +23,7 @@ VALUES = statement("audit/sql/entity_values.sql")
 # A longer value is recorded by its digest and its length. Personal values are indexed, which bounds them further.
 MAX_VALUE = 4_000
 MAX_PERSONAL = 2_000
-# Beyond so many fields, their columns are compared as a whole.
+# With more fields than this, their columns are compared as a whole.
 MAX_CHANGES = 100
 # Never shown. A field is a column, or a path into a column of JSON.
 SECRET = {

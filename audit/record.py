@@ -25,7 +25,7 @@ RECORD = statement("audit/sql/record.sql")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Who did what to which thing. `meta` must be plain JSON; what is known of the actor's request is added to it."""
+    """Who did what to which entity. `meta` must be plain JSON; what is known of the actor's request is added to it."""
 
     action: str
     entity_type: str

@@ -40,7 +40,7 @@ INSERT = statement("audit/sql/seal_insert.sql")
 BATCH = 4096
 # With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.
 HEARTBEAT = timedelta(seconds=60)
-# Of the transactions that began while a batch was read, so many are named as running: a seal stays small.
+# At most this many of the transactions that began while a batch was read are named as running: a seal stays small.
 MAX_NAMED = 10_000
 _HEAD_AND_DIGEST = HEAD.size + HASH
 

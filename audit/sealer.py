@@ -134,7 +134,7 @@ def _read_again(key: SigningKey, settings: Settings) -> SigningKey:
 
 
 class _Alarms:
-    """Logs each kind of error at once, and again only after a while."""
+    """Logs each kind of error immediately, and again only after a while."""
 
     def __init__(self) -> None:
         self._reported: dict[type, float] = {}

@@ -50,7 +50,7 @@ async def enqueue_group(
     """Enqueue jobs of one tenant as a group, all or none, and return the group's id.
 
     When all of them have ended, `then` is enqueued, once, with their counts under `group` in its input. A group without
-    jobs ends at once. A job whose dedupe key is held by another is not a member. The tenant is that of the jobs.
+    jobs ends immediately. A job whose dedupe key is held by another is not a member. The tenant is that of the jobs.
     """
     owners = [tenant_id, *(job.tenant_id for job in jobs[:1]), None if then is None else then.tenant_id]
     owner = next((owner for owner in owners if owner is not None), SYSTEM_TENANT)

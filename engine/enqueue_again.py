@@ -20,9 +20,9 @@ async def read_again(
 ) -> tuple[UUID, NewJob | NewIntent]:
     """The tenant of a job, and a new job of the same type, input and options; of a run, a request for its workflow.
 
-    It is due at once, and has neither the dedupe key nor the counters of the first. Admission has to check it as any
-    other: the type may have changed since. The connection must be allowed to read secrets, so it is not a tenant's; a
-    tenant's caller names its tenant.
+    It is due immediately, without the dedupe key and the counters of the first. Admission has to check it like any
+    other job: the type may have changed since. The connection reads secrets, so it is not one under row-level security;
+    a tenant's caller names its tenant.
     """
     row = await get_job(conn, job_id, tenant_id=tenant_id)
     if row is None:

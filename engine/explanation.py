@@ -63,5 +63,5 @@ def paused(pause: Mapping[str, Any]) -> Why:
 
 def said(message: str | None) -> str:
     """A recorded message as the end of a sentence."""
-    shown = " ".join((message or "no message was recorded").split())
-    return shown if shown.endswith((".", "!", "?")) else f"{shown}."
+    text = " ".join((message or "no message was recorded").split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."

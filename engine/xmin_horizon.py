@@ -69,12 +69,12 @@ class HorizonHolder:
             f"login {self.login}" if self.login else None,
             "its state is hidden" if self.is_hidden else self.state,
         ]
-        known = ", ".join(filter(None, facts))
+        details = ", ".join(filter(None, facts))
         rows = f"about {rounded(self.dead_rows):,} dead rows of {'the catalogs' if self.catalogs_only else 'Atlas'}"
         kept = f"{rows} (an estimate)" if self.dead_rows else "dead rows"
         log = " and the write-ahead log" if self.kind == "slot" else ""
         name = f"{self.kind.capitalize()} {self.name}"
-        return f"{name}{f' ({known})' if known else ''} has kept {kept}{log}"
+        return f"{name}{f' ({details})' if details else ''} has kept {kept}{log}"
 
     @property
     def remedy(self) -> str:

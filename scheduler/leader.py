@@ -72,7 +72,7 @@ class Leader:
             self._set(bool(await conn.fetchval(in_schema(_LEAD), self._id, LEASE_SECONDS, GRACE.total_seconds())))
 
     async def _leave(self) -> None:
-        """Let another scheduler lead at once."""
+        """Let another scheduler lead immediately."""
         try:
             if self._conn is not None:
                 async with asyncio.timeout(LEASE_SECONDS):

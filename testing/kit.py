@@ -160,7 +160,7 @@ class AtlasKit:
     async def run_due_jobs(self, *, limit: int | None = None, concurrency: int = 10) -> TickCounts:
         """Run jobs, workflows and mails until nothing is due, or at most `limit` jobs.
 
-        Returns how many attempts there were, by outcome. A run counts each time it is taken up, its jobs count as well.
+        Returns how many attempts there were, by outcome. A run counts each time it continues, and so do its jobs.
         """
         await settle_intents(self.pool)
         if self._dies_after_claim:

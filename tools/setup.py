@@ -126,7 +126,7 @@ def ensure_client(python: str | Path | None = None) -> None:
 def ensure_node_packages(*, for_linting: bool = False) -> None:
     """The packages of npm in `web/node_modules`, exactly as the lock file says: what the pages are built with.
 
-    The linters and tests of the pages are left out unless they are wanted, or there already.
+    The linters and tests of the pages are left out unless they are requested, or installed already.
     """
     mark = WEB / "node_modules" / NODE_PACKAGES_MARK
     with_linters = for_linting or (_read(mark) or "").endswith(LINTERS)

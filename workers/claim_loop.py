@@ -1,7 +1,7 @@
 """The claim loop: one call records what has ended and claims what is next, over two connections.
 
 While one connection waits for the database, the executor runs what the other one claimed. Outcomes wait in an outbox
-only while both connections are busy, so an idle worker records an outcome at once and a busy one records batches,
+only while both connections are busy, so an idle worker records an outcome immediately and a busy one records batches,
 without a timer.
 
 A call that fails is repeated. This is safe: it is all or nothing, and fenced by worker, attempt and lease. If it was

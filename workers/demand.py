@@ -118,7 +118,7 @@ class Demand:
         self.solo.seen(waiting=solo_waits)
         if jobs:
             if len(self.held) < self._slots:
-                # Some begin at once. A job that was prefetched is no sign of progress.
+                # Some begin immediately. A job that was prefetched is no sign of progress.
                 self.prefetch.job_began()
             if jobs[0].must_run_alone:
                 self.solo.none_waits()

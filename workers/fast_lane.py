@@ -157,5 +157,5 @@ def read_new_job(payload: str) -> tuple[UUID, str, int] | None:
 
 def read_new_jobs(payload: str) -> list[tuple[UUID, str, int]]:
     """The same of all jobs that it names, of several one in a line. Empty if it names none, or not all."""
-    found = [read_new_job(line) for line in payload.removeprefix("\n").split("\n")]
-    return [] if None in found else [job for job in found if job is not None]
+    parsed = [read_new_job(line) for line in payload.removeprefix("\n").split("\n")]
+    return [] if None in parsed else [job for job in parsed if job is not None]

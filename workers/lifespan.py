@@ -42,7 +42,7 @@ def lifespan(function: F) -> F:
     """Open what the decorated async generator yields when a worker starts, and close it when the worker ends.
 
     Annotate it with what it yields, `AsyncIterator[Client]`: handlers and other lifespans get it for a parameter of
-    that type. It may yield several things as `AsyncIterator[tuple[Pool, Client]]`, or None.
+    that type. It may yield several values as `AsyncIterator[tuple[Pool, Client]]`, or None.
     """
     name = f"{function.__module__}.{function.__qualname__}"
     hints = get_type_hints(function)

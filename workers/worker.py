@@ -221,7 +221,7 @@ class Worker:
     async def _repeat(
         self, name: str, task: Callable[[], Awaitable[None]], every: float, now: asyncio.Event | None = None
     ) -> None:
-        """Repeat a task with some jitter, or at once when `now` is set. It goes on after a database error."""
+        """Repeat a task with some jitter, or immediately when `now` is set. It goes on after a database error."""
         now = now or asyncio.Event()
         failed = RepeatedWarning(log, "background task failed")
         while True:

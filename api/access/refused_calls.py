@@ -33,7 +33,7 @@ class _Call:
 
 
 class RefusedCalls:
-    """Counts calls that were answered with 403, by credential and route, until they are recorded."""
+    """Counts calls that were refused with 403, by credential and route, until they are recorded."""
 
     def __init__(self) -> None:
         self._counts: Counter[_Call] = Counter()

@@ -79,7 +79,7 @@ class ClientConnections:
         return connection
 
     def remove(self, connection: ClientConnection) -> None:
-        """The connection is closed, or will be at once."""
+        """The connection is closed, or will be immediately."""
         if connection in self._open:
             self._open.remove(connection)
             self._waiting.pop(connection, None)

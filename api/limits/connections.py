@@ -5,7 +5,8 @@ when all connections are in use, everyone waits behind a few of each tenant. The
 authentication, the live view) have no share, and find a connection while requests have taken all of theirs.
 
 A frozen database uses up every share too. Then the caller is not at fault: those that wait fail with TimeoutError, as
-those that have a connection do, and none of them tries its luck after the one before it has waited in vain.
+those that have a connection do, and none of
+them waits once the one before it has waited without getting a connection.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Requests that are answered from the replica, or by the primary instead."""
+"""Requests that read the replica, or the primary instead."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -25,7 +25,7 @@ log = get_logger("api")
 async def read_from_replica(request: Request, handle: Handle) -> Response:
     """The response from the replica, or from the primary while the replica cannot be used, and whenever it fails.
 
-    Not found is no answer of the replica either: the primary may have it by now.
+    The primary is also asked for what the replica does not have: the primary may have it by now.
     """
     call: RequestContext = request.scope["atlas.call"]
     if call.api.replica is None:
@@ -36,7 +36,7 @@ async def read_from_replica(request: Request, handle: Handle) -> Response:
     except Exception as error:
         if read is None or not (_cannot_read(error) or isinstance(error, NotFound)):
             raise
-        log.debug("the primary answers in place of the replica", reason=reason_of(error))
+        log.debug("the primary is read in place of the replica", reason=reason_of(error))
         call.replica = read = None
         response = await handle(request)
     response.headers[DATA_AGE] = f"{0 if read is None else math.ceil(read.age * 10) / 10:g}"

@@ -52,7 +52,7 @@ class Replica:
         self._wrote_at[token_id] = time.monotonic()
 
     def read(self, token_id: UUID, *, live: bool) -> "ReplicaRead | None":
-        """The reads of a request of this caller; None while the primary has to answer.
+        """The reads of a request of this caller; None while the primary has to be read.
 
         A caller sees what its own requests to this process wrote. A `live` one, a page that reads again because it was
         sent a change, sees everything that was committed before.

@@ -42,7 +42,7 @@ class TenantChange(Body):
         "`email` settings, `quotas` by name.",
     )
     retention: Document | None = Field(
-        default=None, description="Days to keep finished things, by kind; null is for ever."
+        default=None, description="Days to keep what has finished, by kind; null is for ever."
     )
 
     def described(self) -> dict[str, Any]:

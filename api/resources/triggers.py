@@ -55,7 +55,7 @@ class TriggerChange(Body):
 
 
 class NewTrigger(TriggerChange):
-    """A new trigger: an event's name or a cron expression, and exactly one thing to start."""
+    """A new trigger: an event's name or a cron expression, and exactly one target."""
 
     model_config = ConfigDict(
         json_schema_extra={

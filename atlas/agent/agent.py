@@ -49,7 +49,7 @@ class Agent:
         self._stop_now = asyncio.Event()
 
     def stop(self) -> None:
-        """Fetch no more. A running command may end within the grace time; a second call stops it at once."""
+        """Fetch no more. A running command may end within the grace time; a second call stops it immediately."""
         (self._stop_now if self._stopping.is_set() else self._stopping).set()
 
     async def run(self) -> None:

@@ -4,7 +4,7 @@ ApiError                the API responded with a problem, or something responded
 ├── ApiUnauthenticated  401, the token is not valid now
 ├── ApiForbidden        403, the token's role may not do this
 ├── ApiNotFound         404, it does not exist for this token
-├── ApiConflict         409, it does not fit the state the thing is in
+├── ApiConflict         409, it conflicts with the state of the resource
 ├── ApiRefused          409, a rule forbids it
 ├── ApiLeaseLost        409, the job belongs to another worker
 ├── ApiInvalidInput     413, 415, 422, what was sent does not have the right shape
@@ -94,7 +94,7 @@ class ApiNotFound(ApiError, errors.NotFound):
 
 
 class ApiConflict(ApiError, errors.Conflict):
-    """The request does not fit the state the thing is in."""
+    """The request conflicts with the current state of the resource."""
 
 
 class ApiRefused(ApiError, errors.Refused):

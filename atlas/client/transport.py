@@ -105,7 +105,7 @@ class Transport:
 
 
 class BlockingTransport(Transport):
-    """The same for programs without an event loop: its coroutines block instead of waiting, and so end at once."""
+    """The same for programs without an event loop: its coroutines block instead of waiting, and so end immediately."""
 
     async def close(self) -> None:
         self._blocking.close()

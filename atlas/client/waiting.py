@@ -62,12 +62,12 @@ class RunNotStarted(AtlasError):
 async def until_ended(
     client: ApiCaller,
     kind: str,
-    thing: Id,
+    subject: Id,
     fetch: Callable[[ApiCaller, UUID], Awaitable[E | None]],
     timeout: float | None,
 ) -> E:
     """Fetch something after every signal, and now and then, until it has ended. Waits while the API is away."""
-    id = read_id(kind, thing)
+    id = read_id(kind, subject)
     # A fetch that fails is repeated below.
     once = copy(client)
     once._transport = copy(client._transport)

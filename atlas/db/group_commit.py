@@ -1,7 +1,7 @@
 """Group commit: items that arrive while one group is being committed go into the next group, together.
 
-There is no timer. An idle committer writes an item at once; a busy one writes everything that has arrived meanwhile.
-Each caller gets the result or the error of its own item.
+There is no timer. An idle committer writes an item immediately; a busy committer writes everything that has arrived
+meanwhile. Each caller gets the result or the error of its own item.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ class GroupCommit(Generic[T, R]):
             in_flight.set_result(None)
 
     async def _has_items(self) -> bool:
-        """True at once, or as soon as an item arrives; False if none does while the lane lingers."""
+        """True immediately, or as soon as an item arrives; False if none does while the lane lingers."""
         if self._waiting or not self._linger_seconds:
             return bool(self._waiting)
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()

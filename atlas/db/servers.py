@@ -29,7 +29,7 @@ def servers_of(url: str) -> list[tuple[str, int]]:
 
 
 async def connect_to_primary(url: str, *, timeout: float, **options: Any) -> Any:
-    """As `asyncpg.connect`. Of several servers, of which the primary is wanted, a silent one is not waited for."""
+    """As `asyncpg.connect`. Where it looks for the primary among several servers, it does not wait for a silent one."""
     session_attrs = parse_qs(urlsplit(url).query).get("target_session_attrs", ["any"])[-1]
     if "," not in url or session_attrs not in _PRIMARY:
         return await asyncpg.connect(url, timeout=timeout, **options)

@@ -26,7 +26,7 @@ class AccessCredential(ApiModel):
 
 
 class AccessActivity(ApiModel):
-    """How often an actor did one thing in the month."""
+    """How often an actor performed one action in the month."""
 
     actor_type: Annotated[str, known("user", "agent", "system")]
     actor_id: str

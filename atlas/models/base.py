@@ -65,7 +65,7 @@ class Listed(ApiModel, Generic[T]):
 
 
 class ProblemField(ApiModel):
-    """One thing that is wrong: where it is, and why."""
+    """One mistake: where it is, and why."""
 
     field: str = Field(description="Where it is in the body, the query or the path; empty for the whole.")
     reason: str

@@ -41,7 +41,7 @@ class Effect(ApiModel):
     created_at: datetime
     intended_at: datetime = Field(description="When the last call began.")
     ended_at: datetime | None
-    settled_by: str | None = Field(description="Who answered the question; null where no person did.")
+    settled_by: str | None = Field(description="Who settled it; null where no person did.")
     settled_at: datetime | None
 
 

@@ -157,7 +157,7 @@ def socket_dir_of(data: Path) -> Path:
 
 
 def wait_for_end(data: Path) -> None:
-    """Wait until the server's process has ended. Returns at once if none runs."""
+    """Wait until the server's process has ended. Returns immediately if none runs."""
     try:
         process = os.pidfd_open(server_pid(data))
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""The generated Prisma client, answered in this process over asyncpg instead of by Prisma's engine."""
+"""The generated Prisma client, served in this process over asyncpg instead of by Prisma's engine."""
 
 import asyncio
 from datetime import timedelta
@@ -91,7 +91,7 @@ class AsyncpgPrisma(Prisma):
         raise UnsupportedQuery("`connection` of a client on a pool", remedy="Open `tx()`, or use `on(conn)`.")
 
     async def connect(self, timeout: int | timedelta | UseClientDefault = USE_CLIENT_DEFAULT) -> None:
-        """Make sure that the database answers. The pool is open already, so no call has to wait for this."""
+        """Make sure that the database responds. The pool is open already, so no call has to wait for this."""
         limit, _ = self._prepare_connect_args(timeout=timeout)
         self._is_open = True
         try:
@@ -106,7 +106,7 @@ class AsyncpgPrisma(Prisma):
         self._is_open = False
 
     def is_connected(self) -> bool:
-        """Whether calls are answered."""
+        """Whether calls are served."""
         return self._is_open
 
     def is_transaction(self) -> bool:

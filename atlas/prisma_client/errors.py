@@ -35,7 +35,7 @@ _NO_CONNECTION = re.compile("connection is closed|released back to the pool")
 
 
 class UnsupportedQuery(prisma.DataError, AtlasError):
-    """Prisma can say this, but this client does not answer it."""
+    """Prisma can say this, but this client does not support it."""
 
     def __init__(self, part: str, *, remedy: str = "Write it as SQL on the same connection.") -> None:
         super().__init__({}, message=f"The Prisma client does not support {part}.")
@@ -103,7 +103,7 @@ def translate(error: BaseException, *, model: Model | None = None) -> Exception:
         return prisma.ClientNotConnectedError()
     if _is_loss(error):
         return ConnectionLost(
-            f"Postgres did not answer: {_words(error)}.",
+            f"Postgres did not respond: {_words(error)}.",
             remedy="Check that the server runs and can be reached, then try again.",
         )
     if model is None:

@@ -1,6 +1,6 @@
-"""Runs one call of the generated client on a connection and answers in the shape its actions expect.
+"""Runs one call of the generated client on a connection and returns the shape its actions expect.
 
-Reads and plain writes are one statement each. A write that reaches over a relation, or whose answer
+Reads and plain writes are one statement each. A write that reaches over a relation, or whose result
 includes one, takes several, and then stands in a transaction (or savepoint) of its own.
 """
 
@@ -40,7 +40,7 @@ class Operation:
         return self.arguments.get("include")
 
     def returning(self, draft: Draft, alias: str) -> tuple[str, tuple[Included, ...]]:
-        """The columns of the answer."""
+        """The columns of the result."""
         return selection_sql(draft, self.model, alias, self.result, self.include)
 
 
@@ -131,7 +131,7 @@ async def _delete_many(conn: Connection, call: Operation) -> Row:
 
 
 async def _insert(conn: Connection, call: Operation, data: RowData, conflict: UniqueKey | None = None) -> Row | None:
-    """Insert one row and answer with it; None where `conflict` says that its key is taken."""
+    """Insert one row and return it; None where `conflict` says that its key is taken."""
     if data.is_plain and not call.include:
         return await _one(conn, writes.insert(call.schema, call.model, data.columns, call.returning, conflict))
     async with conn.transaction():
@@ -140,7 +140,7 @@ async def _insert(conn: Connection, call: Operation, data: RowData, conflict: Un
 
 
 async def _change(conn: Connection, call: Operation, where: Any, data: RowData) -> Row | None:
-    """Update one row and answer with it; None where there is none."""
+    """Update one row and return it; None where there is none."""
     if data.is_plain and not call.include:
         statement = writes.update(call.schema, call.model, unique(where), data.columns, call.returning)
         if statement is None:
@@ -216,5 +216,5 @@ OPERATIONS: dict[str, Callable[[Connection, Operation], Awaitable[Any]]] = {
     "delete_many": _delete_many,
 }
 READS = frozenset({"find_unique_or_raise", "find_first", "find_first_or_raise", "find_many", "count", "group_by"})
-# The calls whose answer is rows of their model.
+# The calls whose result is rows of their model.
 ROWS = frozenset({"find_unique", *OPERATIONS}) - {"count", "group_by", "create_many", "update_many", "delete_many"}

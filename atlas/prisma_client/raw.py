@@ -32,7 +32,7 @@ async def execute_raw(conn: Connection, query: str, parameters: Sequence[Any]) -
 async def query_raw(
     conn: Connection, query: str, parameters: Sequence[Any], schema: Schema, result: type[BaseModel] | None
 ) -> dict[str, Any]:
-    """Run it and answer in the shape that Prisma's deserialiser reads.
+    """Run it and return the shape that Prisma's deserialiser reads.
 
     For one of the schema's models, columns get the names of their fields. Without a model, JSON comes
     decoded; with one it stays text, which is what the models parse.

@@ -45,7 +45,7 @@ class Chunk:
 
 
 async def read_sealed(conn: Connection, place: Place, *, most: int) -> AsyncIterator[Chunk]:
-    """The rows after a place up to the last seal, at most so many in a chunk."""
+    """The rows after a place up to the last seal, in chunks of at most this size."""
     reader = await AuditReader.open(conn)
     before = await reader.seal(place.seal) if place.seal else None
     async for seal in reader.seals(after=place.seal):

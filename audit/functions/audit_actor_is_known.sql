@@ -27,7 +27,7 @@ begin
       then 'there is no such worker' end;
   if wrong is not null then
     raise exception '% may not write an event in the name of %: %', acting, quote_literal(left(new.actor_id, 200)), wrong
-      using errcode = 'insufficient_privilege', hint = 'An event has the name of who makes the change.';
+      using errcode = 'insufficient_privilege', hint = 'Write an event in the name of the login that makes the change.';
   end if;
   return new;
 end $$;

@@ -1,4 +1,4 @@
--- The personal values of some things, and those of no thing, behind commitments. Across tenants: a commitment is known only to
+-- The personal values of some entities, and of no entity, behind commitments. Across tenants: a commitment is known only to
 -- who may read its event. SQL, because it is a batch, along two indexes.
 select encode(commitment, 'hex') as commitment, field, encode(salt, 'hex') as salt, value
 from atlas.audit_private

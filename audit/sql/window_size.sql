@@ -1,4 +1,4 @@
--- How many audit rows were committed between two snapshots, counted up to so many, across tenants: whether they are read at all.
+-- How many audit rows were committed between two snapshots, up to a limit, across tenants: whether they are read at all.
 -- Called by audit/find.py and api/live/changes.py. SQL, because a function gives the rows.
 select count(*)::int as rows
 from (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import all_of, find_named, row_of, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import all_of, find_named, row_of, tenant_names, with_names
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say, table
 from atlas.engine.access.tokens import ROLES
@@ -83,14 +83,14 @@ def revoke(
     """Revoke a token for good."""
 
     async def work(atlas: "AtlasClient") -> tuple[Token, list[Token], list[str], TenantNames]:
-        found = await find_named("token", token, atlas.list_tokens(), name="prefix")
-        revoked = await atlas.revoke_token(found.id, with_created=with_created)
-        created = [row_of(Token, one) for one in revoked.created]
+        row = await find_named("token", token, atlas.list_tokens(), name="prefix")
+        revoked = await atlas.revoke_token(row.id, with_created=with_created)
+        created = [row_of(Token, token) for token in revoked.created]
         hooks = [str(hook_id) for hook_id in revoked.hooks]
         return row_of(Token, revoked), created, hooks, await tenant_names(atlas)
 
     revoked, created, hooks, names = on_atlas(work)
-    lines = [f"Token {one.prefix} of {one.subject} is revoked." for one in (revoked, *created)]
+    lines = [f"Token {token.prefix} of {token.subject} is revoked." for token in (revoked, *created)]
     lines += [f"Inbound hook {hook} accepts nothing until `atlas hooks rotate-secret {hook}`." for hook in hooks]
-    document = {**names.document(revoked), "created": [names.document(one) for one in created], "hooks": hooks}
+    document = {**names.document(revoked), "created": [names.document(token) for token in created], "hooks": hooks}
     say(document, "\n".join(lines), json=json)

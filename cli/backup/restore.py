@@ -206,7 +206,7 @@ async def _go_offline(settings: Settings, manifest: Manifest) -> None:
 
 
 async def _begin_epoch(settings: Settings, manifest: Manifest) -> None:
-    """Let the audit log go on in this cluster. Where that needs a person, say so: the restore itself is complete."""
+    """Let the audit log go on in this cluster. If it needs attention, say so: the restore itself is complete."""
     try:
         await start_epoch(settings, reason=f"restored from the backup of {manifest.taken_at.isoformat()}")
     except AtlasError as error:

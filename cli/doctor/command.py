@@ -60,7 +60,7 @@ async def _examine_api(settings: Settings) -> list[Diagnosis]:
     try:
         async with reach_api(settings) as atlas:
             session = await atlas.get_session()
-            detail = f"{settings.atlas_url} answers, to {session.subject} with the role {session.role}"
+            detail = f"{settings.atlas_url} responds, to {session.subject} with the role {session.role}"
             sees_all = session.tenant is None and session.role in ("operator", "auditor")
             findings = [finding async for finding in atlas.list_findings()] if sees_all else []
     except AtlasError as error:

@@ -177,7 +177,7 @@ class _Child:
             await self.start()
 
     async def restart(self, grace: float, hurry: asyncio.Event) -> None:
-        """Stop it in good order and start it again; at once, if it has ended by itself."""
+        """Stop it in good order and start it again; immediately, if it has ended by itself."""
         self._now.set()
         if self.process is not None and self.process.returncode is None:
             self._stays.clear()

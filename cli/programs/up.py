@@ -39,7 +39,7 @@ NEVER_SWITCHED = statement("cli/programs/sql/was_never_switched.sql")
 ACTOR = system("atlas up")
 # The job types that have a worker of their own: neither mails nor workflows wait for other jobs.
 DEDICATED = (EMAIL_SEND, ENGINE_RUN)
-# Seconds between asking the API whether it answers yet.
+# Seconds between asking the API whether it responds yet.
 ANSWER_PAUSE = 0.1
 # Seconds between the lines that say how long the start has taken so far.
 PROGRESS_SECONDS = 5.0
@@ -94,7 +94,7 @@ async def start(
 ) -> int:
     """Prepare the installation, and run the programs until they stop. Returns the exit status.
 
-    The address is printed once the API answers.
+    The address is printed once the API responds.
 
     They are started again whenever files of the `watched` modules change.
     """
@@ -131,7 +131,7 @@ async def start(
 
 
 async def _announce(document: dict[str, str | None], settings: Settings, first_job: str, *, json: bool) -> None:
-    """Say that Atlas is ready, once its API answers, and what to type next."""
+    """Say that Atlas is ready, once its API responds, and what to type next."""
     address = document["address"]
     if address is not None:
         # It may listen on every address, which is none to connect to.

@@ -7,8 +7,8 @@ from uuid import UUID
 import typer
 
 from atlas.cli.access.tenant_names import TenantNames
+from atlas.cli.connection.client_lists import find_named, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
-from atlas.cli.connection.over_http_rows import find_named, tenant_names, with_names
 from atlas.cli.terminal.output import Json, say, table
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.hosts import Host, ServerInstance
@@ -84,8 +84,8 @@ def edit(
     json: Json = False,
 ) -> None:
     """Rename a host, or let it fetch jobs or not."""
-    given = {"name": name, "is_active": fetch}
-    changes: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
+    options = {"name": name, "is_active": fetch}
+    changes: dict[str, Any] = {field: value for field, value in options.items() if value is not None}
     if not changes:
         raise InvalidInput("The command", [FieldError("host", "give what to change: --name, --enable or --disable")])
 

@@ -1,4 +1,4 @@
-"""One row as a table of its fields, for commands that show one thing."""
+"""One row as a table of its fields, for commands that show one entity."""
 
 from collections.abc import Mapping
 from datetime import datetime

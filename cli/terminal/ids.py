@@ -26,7 +26,7 @@ async def find_id(conn: Connection, kind: IdKind, text: str, *, option: str = "I
 
 def entity_of(text: str, ids: Sequence[UUID]) -> str:
     """The only one of the ids that begin with a text. None: what it names is gone, or has no id, and is named whole."""
-    return str(only_one("thing", text, ids)) if ids else text
+    return str(only_one("subject", text, ids)) if ids else text
 
 
 async def find_by_name_or_id(conn: Connection, kind: IdKind, text: str, find: Callable[[str], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""Quotas: how many things a tenant may have, counted in the transaction that adds one.
+"""Quotas: how many tokens, hosts, triggers and so on a tenant may have, counted in the transaction that adds one.
 
 Additions of one kind wait for each other, so two at the same time do not exceed a quota. An operator raises or lowers
 the quotas of a tenant by its limit `quotas`.
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 TAKE = statement("engine/access/sql/take_quota.sql")
 
-# Counts the things of a tenant, or of the owner that the last argument names.
+# Counts what a tenant has of one kind, or of the owner that the last argument names.
 Count = Callable[[Connection, UUID | None, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How many of a thing there may be, how they are counted, and how to make room."""
+    """How many of one kind there may be, how they are counted, and how to make room."""
 
     most: int
     count: Count
@@ -101,25 +101,25 @@ QUOTAS: dict[str, Quota] = {
 class QuotaReached(Conflict):
     """There are as many of these as there may be."""
 
-    def __init__(self, thing: str, most: int, *, of_tenant: bool) -> None:
-        raised = f", or have an operator raise the tenant's limit quotas.{thing}" if of_tenant else ""
+    def __init__(self, kind: str, most: int, *, of_tenant: bool) -> None:
+        raised = f", or have an operator raise the tenant's limit quotas.{kind}" if of_tenant else ""
         super().__init__(
-            f"There are {most:,} {thing.replace('_', ' ')}, as many as there may be.",
-            remedy=f"{QUOTAS[thing].room}{raised}.",
+            f"There are {most:,} {kind.replace('_', ' ')}, as many as there may be.",
+            remedy=f"{QUOTAS[kind].room}{raised}.",
         )
 
 
-async def require_room(conn: Connection, thing: str, tenant_id: UUID | None, *, of: str = "") -> None:
-    """Raise QuotaReached if a tenant, or what belongs to no tenant, has its quota of a thing; `of` names its owner.
+async def require_room(conn: Connection, kind: str, tenant_id: UUID | None, *, of: str = "") -> None:
+    """Raise QuotaReached if a tenant, or what belongs to no tenant, has its quota of a kind; `of` names its owner.
 
     Until the transaction ends, no other adds one. A tenant that is being removed gets nothing new.
     """
-    quota = QUOTAS[thing]
-    allowed = await fetch_row(conn, TAKE, thing=thing, tenant_id=tenant_id, of=of)
+    quota = QUOTAS[kind]
+    allowed = await fetch_row(conn, TAKE, kind=kind, tenant_id=tenant_id, of=of)
     assert allowed is not None
     if allowed["is_closed"]:
         assert tenant_id is not None
         raise await closed_tenant(conn, tenant_id)
     most: int = quota.most if allowed["most"] is None else allowed["most"]
     if await quota.count(conn, tenant_id, of) >= most:
-        raise QuotaReached(thing, most, of_tenant=tenant_id is not None)
+        raise QuotaReached(kind, most, of_tenant=tenant_id is not None)

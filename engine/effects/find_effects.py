@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
 from atlas.engine.effects.effect_call import question_of
@@ -32,17 +32,17 @@ async def list_effects(
 ) -> list[Effect]:
     """Effects, newest first."""
     values: dict[str, Any] = {"id": id, "tenant_id": tenant_id, "job_id": job_id, "provider": provider, "state": state}
-    values |= {"before": after, "limit": min(limit, LARGEST_PAGE)}
+    values |= {"before": after, "limit": min(limit, MAX_PAGE_SIZE)}
     rows = await conn.fetch(LIST.sql, *LIST.bind(values))
     return [_effect(row) for row in rows]
 
 
 async def find_effect(conn: Queryable, effect_id: UUID, *, tenant_id: UUID | None = None) -> Effect:
     """One effect."""
-    found = await list_effects(conn, id=effect_id, tenant_id=tenant_id, limit=1)
-    if not found:
+    effects = await list_effects(conn, id=effect_id, tenant_id=tenant_id, limit=1)
+    if not effects:
         raise NotFound("effect", effect_id)
-    return found[0]
+    return effects[0]
 
 
 async def count_doubts(conn: Queryable, *, tenant_id: UUID | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Cancel: a queued job ends at once, a running one is asked to stop. If it ends first, that outcome stands."""
+"""Cancel: a queued job ends immediately, a running one is asked to stop. If it ends first, that outcome stands."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,7 +16,7 @@ CancelVerdict = Literal["canceled", "requested", "ended"]
 
 
 async def cancel(conn: Connection, job_id: UUID, *, actor: Actor | str, tenant_id: UUID | None = None) -> CancelVerdict:
-    """Cancel one job: `canceled` at once, or `requested` of the worker that runs it. An ended job is a Conflict."""
+    """Cancel one job: `canceled` immediately, or `requested` of the worker that runs it. An ended job is a Conflict."""
     verdicts = await cancel_many(conn, [job_id], actor=as_actor(actor), tenant_id=tenant_id)
     if job_id not in verdicts:
         raise NotFound("job", job_id)

@@ -28,10 +28,10 @@ async def explain(
     conn: Queryable, job_id: UUID, *, tenant_id: UUID | None = None, window: NewestWindow | None = None
 ) -> JobExplanation:
     """The one reason a job is not running, or who runs it."""
-    found = await explain_many(conn, [job_id], tenant_id=tenant_id, window=window)
-    if not found:
+    explanations = await explain_many(conn, [job_id], tenant_id=tenant_id, window=window)
+    if not explanations:
         raise NotFound("job", job_id)
-    return found[0]
+    return explanations[0]
 
 
 async def explain_many(
@@ -48,8 +48,8 @@ async def explain_many(
     reasons = [_why(row) for row in rows]
     late = [why.reason in IN_LINE and row["waited"] > LATE_SECONDS for row, why in zip(rows, reasons, strict=True)]
     # Who holds the horizon is for operators to see: it is a session of the whole server.
-    found = await find_holders(conn) if tenant_id is None and any(late) else []
-    holders = [holder for holder in found if not holder.catalogs_only]
+    all_holders = await find_holders(conn) if tenant_id is None and any(late) else []
+    holders = [holder for holder in all_holders if not holder.catalogs_only]
     if holders and holders[0].dead_rows >= SLOW_DEAD_ROWS:
         reasons = [_slowed(why, holders[0]) if slow else why for why, slow in zip(reasons, late, strict=True)]
     return [

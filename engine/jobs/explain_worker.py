@@ -64,9 +64,9 @@ def _nothing_for_it(row: Mapping[str, Any]) -> Why:
     if row["paused"]:
         cause = f"{_many(row['paused'])} of its types {'is' if row['paused'] == 1 else 'are'} due but paused."
         return Why("paused", cause, "Resume them.", "atlas pauses", {"paused": row["paused"]})
-    if row["careful"]:
-        numbers = {"held": row["careful"], "alone": row["alone"]}
-        cause = f"{_many(row['careful'])} of its types {'is' if row['careful'] == 1 else 'are'} due but throttled:"
+    if row["limited"]:
+        numbers = {"held": row["limited"], "alone": row["alone"]}
+        cause = f"{_many(row['limited'])} of its types {'is' if row['limited'] == 1 else 'are'} due but throttled:"
         cause += (
             " by a limit of the type or tenant, by code that only other workers have, or because it must run alone."
         )

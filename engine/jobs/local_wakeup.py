@@ -1,7 +1,7 @@
 """In-process wake-up, ahead of NOTIFY: workers of this event loop hear of a new job as soon as it is enqueued.
 
-It is only a hint, like the notification itself: a worker that is woken in vain finds nothing, one that is not woken
-polls.
+It is only a hint, like the notification itself: a worker that is woken without need finds nothing, and
+one that is not woken polls.
 """
 
 import asyncio

@@ -32,11 +32,11 @@ TARGETS = statement("engine/jobs/sql/pause_targets.sql")
 CONFIRM = statement("engine/jobs/sql/pause_confirm.sql")
 CONFIRMED = statement("engine/jobs/sql/pause_confirmed.sql")
 END = statement("engine/jobs/sql/end_pauses.sql")
-UNPARK = statement("engine/jobs/sql/unpark_runs.sql")
+RESUME_RUNS = statement("engine/jobs/sql/resume_runs.sql")
 
 # What only operators pause: it is no tenant's own.
 SHARED_KINDS: tuple[PauseKind, ...] = ("type", "definition")
-# How many parked runs become due in one statement.
+# How many paused runs become due in one statement.
 RUNS_AT_ONCE = 1000
 
 
@@ -152,9 +152,9 @@ def pauses_version(gate_text: str | None) -> int:
 
 
 async def end_pauses(conn: Connection) -> int:
-    """End the pauses whose time is over, and make due what was parked for those that have ended. Returns how many."""
+    """End the pauses that have expired, and make the runs of ended pauses due. Returns how many pauses ended."""
     ended: int = await fetch_value(conn, END)
-    while await fetch_value(conn, UNPARK, limit=RUNS_AT_ONCE) == RUNS_AT_ONCE:
+    while await fetch_value(conn, RESUME_RUNS, limit=RUNS_AT_ONCE) == RUNS_AT_ONCE:
         pass
     return ended
 

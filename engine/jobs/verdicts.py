@@ -118,7 +118,7 @@ def snooze(job: ClaimedJob, delay: float, notes: Notes | None = None) -> Finish:
 
 
 def release(job: ClaimedJob, notes: Notes | None = None) -> Finish:
-    """running → queued at once, nothing counted: the worker gives it back, with the outcome its handler noted."""
+    """running → queued immediately, nothing counted: the worker gives it back, with the outcome its handler noted."""
     finish = release_attempt(job.id, job.attempt)
     if notes is not None:
         finish.detail = _uncounted(notes.detail.get("outcome", "released"), notes)

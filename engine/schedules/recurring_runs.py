@@ -66,7 +66,7 @@ async def finish_run(
     """Record how a run ended, and set the next one, skipping missed intervals. None: it was ended as lost before.
 
     Returns what became of the schedule: one that runs once is removed. `stopped` leaves the next run where it was: the
-    process is shutting down, and another may claim the run at once.
+    process is shutting down, and another may claim the run immediately.
     """
     became: Literal["kept", "removed"] | None = await fetch_value(
         conn, FINISH, run_id=run.id, outcome=outcome, error=error

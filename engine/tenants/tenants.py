@@ -162,11 +162,11 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
     objects = [name for name in ("email", "quotas") if not isinstance(limits.get(name, {}), dict)]
     if objects:
         return [*errors, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
-    for thing, most in limits.get("quotas", {}).items():
-        if thing not in QUOTAS:
-            errors.append(FieldError(f"limits.quotas.{thing}", f"is none of {', '.join(QUOTAS)}"))
+    for kind, most in limits.get("quotas", {}).items():
+        if kind not in QUOTAS:
+            errors.append(FieldError(f"limits.quotas.{kind}", f"is none of {', '.join(QUOTAS)}"))
         elif not _is_count(most):
-            errors.append(FieldError(f"limits.quotas.{thing}", f"must be a whole number from 1 to {MAX_VALUE:,}"))
+            errors.append(FieldError(f"limits.quotas.{kind}", f"must be a whole number from 1 to {MAX_VALUE:,}"))
     for name in sorted(_models.keys() & limits.keys()):
         try:
             _models[name].validate_json(orjson.dumps(limits[name]))

@@ -91,7 +91,7 @@ async def _fire_due(conn: Connection, which: dict[str, Any], late_by: float, hel
     recorded = await fire_batch(conn, batch)
     if recorded is None:
         return Polled(next_in=BUSY_SECONDS)
-    # More may be due by now, or may not have fitted in: poll again at once.
+    # More may be due by now, or may not have fitted in: poll again immediately.
     return Polled(fired=sum(firing.result != "missed" for firing in recorded), next_in=0.0 if rows else None)
 
 

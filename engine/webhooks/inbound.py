@@ -11,7 +11,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
-from atlas.bounds import LARGEST_PAGE
+from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
 from atlas.db.prisma import page_filter, prisma_on
@@ -91,8 +91,8 @@ async def replace_known_secrets(conn: Connection, token_id: UUID, *, actor: Acto
     The hooks keep their addresses and accept nothing until their secrets are rotated.
     """
     async with conn.transaction():
-        known = [row["id"] for row in await fetch(conn, KNOWN_TO, token_id=token_id)]
-        return [(await _rotate(conn, hook_id, actor, None, 0))[0] for hook_id in known]
+        hook_ids = [row["id"] for row in await fetch(conn, KNOWN_TO, token_id=token_id)]
+        return [(await _rotate(conn, hook_id, actor, None, 0))[0] for hook_id in hook_ids]
 
 
 async def _rotate(
@@ -132,11 +132,11 @@ async def list_hooks(
     tenant_id: UUID | None = None,
     id: UUID | None = None,
     after: UUID | None = None,
-    limit: int = LARGEST_PAGE,
+    limit: int = MAX_PAGE_SIZE,
 ) -> list[InboundHook]:
     """A page of hooks, oldest first."""
     where: InboundHookWhereInput = page_filter(tenant_id=tenant_id, id=id, after=after)
-    rows = await prisma_on(conn).inboundhook.find_many(min(limit, LARGEST_PAGE), where=where, order={"id": "asc"})
+    rows = await prisma_on(conn).inboundhook.find_many(min(limit, MAX_PAGE_SIZE), where=where, order={"id": "asc"})
     return [_hook(row) for row in rows]
 
 

@@ -1,9 +1,9 @@
 """What a run has recorded, and what it writes: the two halves of replay.
 
-A run's function is called from the start every time the run is taken up. Each step has a position in a branch. A step
-that is recorded returns at once what it returned then, and must have the same name and kind; the first one that is not
-recorded is where the run goes on. Branches that run side by side count their own positions, so that the order in which
-they advance does not matter.
+A run's function is called from the start every time the run continues. Each step has a position in a branch. A
+recorded step returns its recorded result immediately, and must have the same name and kind. The run continues at the
+first step without a record. Branches that run side by side count their own positions, so the order in which they
+advance does not matter.
 """
 
 from collections.abc import Iterable

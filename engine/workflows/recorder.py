@@ -259,7 +259,7 @@ class Recorder:
         )
 
     async def wait(self, step: StepPosition, wait: Wait) -> Never:
-        """Begin to wait. Beside other branches the wait is stored at once, for they may go on for long."""
+        """Begin to wait. Beside other branches the wait is stored immediately: they may continue for long."""
         if step.branch.is_side:
             begun = replace(self.suspension, waits=[wait], event_names=[], at_once=False, stays=True)
             try:
@@ -282,6 +282,6 @@ class Recorder:
         raise Suspended
 
     def replay_again(self, step: StepPosition) -> Never:
-        """What the step waits for has just ended: replay the run at once."""
+        """What the step waits for has just ended: replay the run immediately."""
         self.suspension.at_once = True
         self.block(step)

@@ -19,7 +19,7 @@ WITHDRAW = statement("engine/workflows/sql/withdraw_intent.sql")
 
 
 async def cancel_run(conn: Connection, run_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> str:
-    """Stop a run and its children; `canceled` at once, or `requested` of the worker that drives it.
+    """Stop a run and its children; `canceled` immediately, or `requested` of the worker that drives it.
 
     An intent that has not become a run yet is withdrawn: `rejected`. What has ended is a Conflict.
     """

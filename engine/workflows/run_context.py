@@ -182,7 +182,7 @@ class Run(RunWaits):
         )
 
     async def gather(self, *branches: Awaitable[Any], name: str = "gather") -> list[Any]:
-        """Do several things side by side and return what each returned, in order.
+        """Call several functions side by side and return what each returned, in order.
 
         Each is a branch with steps of its own: `await run.gather(run.job(…), one(run), two(run))`. It waits for all of
         them; if some fail, the first of those in order is raised when the others have ended.

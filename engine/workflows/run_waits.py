@@ -149,7 +149,7 @@ class RunWaits:
             await time_passed(self._recorder, step)
 
     async def sleep_until(self, time: datetime, *, name: str = "sleep") -> None:
-        """Go on at this time, or at once if it has passed. A time without a zone is UTC."""
+        """Continue at this time, or immediately if it has passed. A time without a zone is UTC."""
         with self._recorder.enter(name, "sleep") as step:
             if step.recorded is None:
                 if not isinstance(time, datetime):

@@ -1,4 +1,4 @@
-"""Checks a request for a workflow before it is made, for callers who want to hear at once why it would fail."""
+"""Checks a request for a workflow before it is made, for callers who want to hear immediately why it would fail."""
 
 from collections.abc import Mapping
 from typing import Any

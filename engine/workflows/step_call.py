@@ -124,7 +124,7 @@ async def _perform_in_transaction(
         raise RunLost from error
     except (Exception, KeyboardInterrupt, SystemExit) as error:
         if checkpoint is not None and (isinstance(error, StepTimeout) or is_lost_response(error)):
-            # It has committed or not: the record says which when the run is taken up again.
+            # It has committed or not: the record says which when the run continues.
             recorder.replay_again(step)
         is_over = True
         await _raised(recorder, step, call, attempt, since, error)

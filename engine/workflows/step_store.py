@@ -98,7 +98,7 @@ class StepStore:
         return EffectLedger(self.at_once, self._worker_id, run_id, attempt, step=step)
 
     async def load(self, run_id: UUID) -> History:
-        """What a run has recorded, read once, when it is taken up."""
+        """What a run has recorded, read once, when it continues."""
         return await self._histories.submit(run_id)
 
     async def admit(self, job: NewJob) -> NewJob:

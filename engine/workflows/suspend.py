@@ -2,9 +2,9 @@
 
 What may wake a run is locked out first: the job row, which a child's end and a decision lock before they wake it, and
 the names of the events it waits for, which publishers hold. Then the waits are stored, with the children and questions
-that belong to them. In the next statement, which sees everything committed before the locks, the awaited things are
-looked for; the run is queued until its time, or at once where something has come. What comes later finds it queued
-and wakes it.
+that belong to them. The next statement sees everything that was committed before the locks. It looks for the awaited
+events, approvals and children; the run is queued until its time, or immediately if one of them has come. What comes
+later finds the run queued and wakes it.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ async def suspend_runs(
 
 
 async def _refused(conn: Connection, suspensions: Sequence[Suspension]) -> set[int]:
-    """The waits, by identity, whose child a rule that counts no longer lets start. Their runs are replayed at once.
+    """The waits, by identity, whose child a counting rule no longer lets start. Their runs are replayed immediately.
 
     Others may have started as many as the rule allows since the step was judged. The replay judges and fails the step.
     """

@@ -42,7 +42,7 @@ def enqueue(job: str, input: Any = None, *, using: str = ..., **options: Unpack[
 def enqueue(
     job: JobName, input: Any = None, *, using: str = DEFAULT_DB_ALIAS, **options: Unpack[NewJobOptions]
 ) -> Enqueued:
-    """Enqueue a job of a type, by its name or by its decorated function. Outside of `atomic` it exists at once."""
+    """Enqueue a job of a type, by its name or by its decorated function. Outside of `atomic` it exists immediately."""
     values = call_values(job, input, options)
     with refusals(), connections[using].cursor() as cursor:
         cursor.execute(call_text(), values)

@@ -37,7 +37,7 @@ class Killed(BaseException):
 
 
 class Commit(Protocol):
-    """Does something at once, as a transaction that commits, with what may happen before and after it."""
+    """Does something immediately, as a transaction that commits, with what may happen before and after it."""
 
     async def __call__(self, what: str, work: Callable[[], R], *, may_lose_answer: bool = False) -> R: ...
 
@@ -98,6 +98,6 @@ _inline = _Inline()
 
 
 def run_inline(worker: SimulatedWorker) -> None:
-    """Say in the task of an attempt whose it is. Plain functions of its steps run at once."""
+    """Say in the task of an attempt whose it is. Plain functions of its steps run immediately."""
     current_worker.set(worker)
     step_call.executor.set(_inline)

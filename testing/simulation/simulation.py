@@ -314,7 +314,7 @@ class Simulation(People):
         return result
 
     def call_plain(self, what: str, call: Callable[[], R]) -> R:
-        """Call a plain method of a model: at once, for a plain function cannot wait for its turn."""
+        """Call a plain method of a model: immediately, for a plain function cannot wait for its turn."""
         worker = current_worker.get()
         if worker is None:
             return call()

@@ -231,7 +231,7 @@ async def test_the_audit_log_is_read_and_followed_by_the_beginning_of_an_id(atla
     for ask in (atlas, remote):
         shown = (await ask("audit", "tail", "--entity", job[:35], "--json")).document["events"]
         assert [one["entity_id"] for one in shown] == [job]
-        assert "several things begin with" in (await ask("audit", "tail", "--entity", job[:4])).refusal
+        assert "several subjects begin with" in (await ask("audit", "tail", "--entity", job[:4])).refusal
         # A key is no id; what is gone has none any more.
         assert (await ask("audit", "tail", "--entity", "feed-beef", "--json")).document["events"] == []
     assert job != other

@@ -31,7 +31,7 @@ class CommandFailed(AtlasError):
 
 
 async def run_command(input: dict[str, Any], ctx: AttemptContext) -> Any:
-    """Run one attempt of a command job. The definition is read each time, so that an edit applies at once."""
+    """Run one attempt of a command job. The definition is read each time, so that an edit applies immediately."""
     active = await load_active_definition(ctx.pool, ctx.job.job_type, ctx.tenant_id)
     if active is None:
         raise Snooze(DISABLED_SECONDS, f"The definition {ctx.job.job_type} is disabled.")

@@ -235,7 +235,7 @@ class Mailer:
         self, mail: EmailInput, ctx: AttemptContext, effect: MailEffect | WrittenMail, *, found: str | None = None
     ) -> dict[str, Any]:
         """Note for the audit log what was sent, with commitments instead of people, and return the job's output."""
-        people = {"recipients": [one.address for one in mail.recipients], "subject": mail.subject}
+        people = {"recipients": [recipient.address for recipient in mail.recipients], "subject": mail.subject}
         meta, kept = conceal(people, entity_id=str(ctx.job_id))
         meta["provider"], meta["message_id"], meta["sender"] = effect.provider, effect.message_id, effect.sender
         if found is not None:

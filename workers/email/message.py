@@ -20,7 +20,7 @@ from atlas.db.pg_json import is_larger
 from atlas.workers.email.addresses import MAX_RECIPIENTS, Address, check_header, parse_addresses, parse_some_addresses
 
 MIB = 1024 * 1024
-LARGEST = 3 * MIB
+MAX_MAIL = 3 * MIB
 MAX_SUBJECT_LENGTH = 998
 # With its parameters it is one line of the mail, and lines have at most 998 characters.
 MAX_CONTENT_TYPE_LENGTH = 255
@@ -71,7 +71,7 @@ class Attachment(BaseModel):
     content_type: str = Field(
         alias="contentType", max_length=MAX_CONTENT_TYPE_LENGTH, json_schema_extra={"pattern": f"^{_CONTENT_TYPE}$"}
     )
-    base64: str = Field(max_length=LARGEST)
+    base64: str = Field(max_length=MAX_MAIL)
 
     @field_validator("content_type")
     @classmethod
@@ -111,8 +111,8 @@ class EmailInput(BaseModel):
     bcc: Addresses = ()
     reply_to: Addresses = Field(default=(), alias="replyTo")
     subject: HeaderText = Field(min_length=1, max_length=MAX_SUBJECT_LENGTH)
-    html: str | None = Field(default=None, max_length=LARGEST)
-    text: str | None = Field(default=None, max_length=LARGEST, validate_default=True)
+    html: str | None = Field(default=None, max_length=MAX_MAIL)
+    text: str | None = Field(default=None, max_length=MAX_MAIL, validate_default=True)
     from_agent: str | None = Field(default=None, alias="fromAgent", pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$")
     trace_id: HeaderText | None = Field(default=None, alias="traceId", max_length=200)
     attachments: tuple[Attachment, ...] = Field(default=(), json_schema_extra=_or_null)
@@ -127,8 +127,8 @@ class EmailInput(BaseModel):
     @field_validator("html")
     @classmethod
     def _is_not_too_large(cls, value: str | None) -> str | None:
-        if value is not None and is_larger(value, LARGEST):
-            raise ValueError(f"is larger than {LARGEST // MIB} MiB")
+        if value is not None and is_larger(value, MAX_MAIL):
+            raise ValueError(f"is larger than {MAX_MAIL // MIB} MiB")
         return value
 
     @field_validator("text")
@@ -137,8 +137,8 @@ class EmailInput(BaseModel):
         # An html that is missing from the data was refused already.
         if not value and "html" in info.data and not info.data["html"]:
             raise ValueError("is required where there is no html")
-        if value and is_larger(value + (info.data.get("html") or ""), LARGEST):
-            raise ValueError(f"brings the mail to more than {LARGEST // MIB} MiB")
+        if value and is_larger(value + (info.data.get("html") or ""), MAX_MAIL):
+            raise ValueError(f"brings the mail to more than {MAX_MAIL // MIB} MiB")
         return value
 
     @field_validator("attachments", mode="before")
@@ -150,8 +150,8 @@ class EmailInput(BaseModel):
     @classmethod
     def _are_not_too_large(cls, value: tuple[Attachment, ...], info: ValidationInfo) -> tuple[Attachment, ...]:
         texts = sum(len((info.data.get(field) or "").encode()) for field in ("text", "html"))
-        if texts + sum(len(one.base64) for one in value) > LARGEST:
-            raise ValueError(f"brings the mail to more than {LARGEST // MIB} MiB")
+        if texts + sum(len(attachment.base64) for attachment in value) > MAX_MAIL:
+            raise ValueError(f"brings the mail to more than {MAX_MAIL // MIB} MiB")
         return value
 
     @property

@@ -60,10 +60,10 @@ class Microsoft:
         """Look the draft up. A draft that is gone may have been removed by a person, before or after it was sent."""
         if effect.draft_id is None:
             raise MailUnknown("The draft that an earlier attempt left with Microsoft Graph is no longer known.")
-        found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
-        if found == "gone":
+        draft_state = await self._graph.look_up(_mailbox(effect), effect.draft_id)
+        if draft_state == "gone":
             raise _gone(effect)
-        return effect.draft_id if found == "sent" else None
+        return effect.draft_id if draft_state == "sent" else None
 
     async def discard(self, effect: MailEffect) -> str | None:
         """Remove a refused draft: Graph might still send it late, or a person by hand."""
@@ -83,25 +83,25 @@ class Microsoft:
         """Look a refused draft up: Graph has sent drafts it refused, and an earlier request may have been under way."""
         assert effect.draft_id is not None
         try:
-            found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
+            draft_state = await self._graph.look_up(_mailbox(effect), effect.draft_id)
         except MaybeSent as error:
             raise MaybeSent(f"{refusal.message} {error.message}", retry_after=refusal.retry_after) from error
-        if found == "gone":
+        if draft_state == "gone":
             raise _gone(effect, refusal)
-        return found == "sent"
+        return draft_state == "sent"
 
     async def _look_again(self, effect: MailEffect) -> Found:
         """Look up a draft that was refused. `gone`: it was not sent, or an operator ordered the mail again."""
         assert effect.draft_id is not None
         try:
-            found = await self._graph.look_up(_mailbox(effect), effect.draft_id)
+            draft_state = await self._graph.look_up(_mailbox(effect), effect.draft_id)
         except MailUnknown:
             if not effect.is_ordered:
                 raise
             return "gone"
-        if found == "gone" and not effect.is_ordered and "discarding" not in effect.marks:
+        if draft_state == "gone" and not effect.is_ordered and "discarding" not in effect.marks:
             raise _gone(effect)
-        return found
+        return draft_state
 
     async def _remove(self, effect: MailEffect) -> bool:
         """Remove a draft. The intent is noted first, or an attempt that finds it gone could not know why."""
@@ -140,7 +140,7 @@ def message_of(mail: Outgoing) -> dict[str, Any]:
     message: dict[str, Any] = {
         "subject": asked.subject,
         "body": {"contentType": "html" if html else "text", "content": html or asked.text or ""},
-        "toRecipients": [_recipient(one) for one in asked.to],
+        "toRecipients": [_recipient(address) for address in asked.to],
         "internetMessageHeaders": [{"name": name, "value": value} for name, value in mail.headers.items()],
         # By this a reconciliation finds it in Sent Items.
         "singleValueExtendedProperties": [{"id": GRAPH_KEY, "value": str(mail.job_id)}],
@@ -151,18 +151,18 @@ def message_of(mail: Outgoing) -> dict[str, Any]:
         ("replyTo", asked.reply_to),
     ):
         if addresses:
-            message[field] = [_recipient(one) for one in addresses]
+            message[field] = [_recipient(address) for address in addresses]
     if mail.sender.name:
         message["from"] = _recipient(mail.sender)
     if asked.attachments:
         message["attachments"] = [
             {
                 "@odata.type": "#microsoft.graph.fileAttachment",
-                "name": one.name,
-                "contentType": one.content_type,
-                "contentBytes": one.base64,
+                "name": file.name,
+                "contentType": file.content_type,
+                "contentBytes": file.base64,
             }
-            for one in asked.attachments
+            for file in asked.attachments
         ]
     return message
 

@@ -51,7 +51,7 @@ def _body(mail: EmailInput) -> str:
     else:
         body = _text_part("plain", mail.text) if mail.text else _text_part("html", mail.html or "")
     if mail.attachments:
-        body = _parts("mixed", [body, *(_file(one) for one in mail.attachments)])
+        body = _parts("mixed", [body, *(_file(attachment) for attachment in mail.attachments)])
     return body
 
 

@@ -22,8 +22,8 @@ PASSING = (408, 409, 412, 423, 425, 429)
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
     """The settings that no message may repeat."""
-    known = (settings.ms_client_secret, settings.resend_api_key, settings.smtp_password)
-    return tuple(secret for secret in known if secret)
+    configured = (settings.ms_client_secret, settings.resend_api_key, settings.smtp_password)
+    return tuple(secret for secret in configured if secret)
 
 
 def shown_message(text: str, secrets: tuple[str, ...] = ()) -> str:

@@ -111,19 +111,20 @@ def params_of(mail: Outgoing) -> dict[str, Any]:
     asked = mail.mail
     params: dict[str, Any] = {
         "from": str(mail.sender),
-        "to": [str(one) for one in asked.to],
+        "to": [str(address) for address in asked.to],
         "subject": asked.subject,
         "headers": mail.headers,
     }
     for field, addresses in (("cc", asked.cc), ("bcc", asked.bcc), ("reply_to", asked.reply_to)):
         if addresses:
-            params[field] = [str(one) for one in addresses]
+            params[field] = [str(address) for address in addresses]
     for form, content in (("text", asked.text), ("html", asked.html)):
         if content:
             params[form] = content
     if asked.attachments:
         params["attachments"] = [
-            {"filename": one.name, "content": one.base64, "content_type": one.content_type} for one in asked.attachments
+            {"filename": file.name, "content": file.base64, "content_type": file.content_type}
+            for file in asked.attachments
         ]
     return params
 

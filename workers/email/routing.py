@@ -84,9 +84,9 @@ class Routes:
 
     async def of(self, pool: Pool, tenant_id: UUID) -> TenantRoute:
         """The mail settings of one tenant."""
-        known = self._known.get(tenant_id)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
+        cached = self._known.get(tenant_id)
+        if cached is not None and cached[0] > time.monotonic():
+            return cached[1]
         row = await pool.fetchrow(TENANT.sql, *TENANT.bind({"tenant_id": tenant_id}))
         if row is None:
             raise NotFound("tenant", tenant_id)
@@ -173,9 +173,9 @@ def _parsed(found: str | None, slug: str) -> TenantEmailSettings:
     try:
         return TenantEmailSettings.model_validate_json(found)
     except ValidationError as error:
-        shown = "; ".join(str(one) for one in field_errors(error)[:5])
+        reasons = "; ".join(str(mistake) for mistake in field_errors(error)[:5])
         raise NotSent(
-            f"The mail settings of the tenant {slug} (limits.email) are wrong: {shown}.", permanent=True
+            f"The mail settings of the tenant {slug} (limits.email) are wrong: {reasons}.", permanent=True
         ) from error
 
 

@@ -51,7 +51,7 @@ class TriggerOperations(ApiCaller):
     def create_trigger(
         self, label: str, trigger_type: Literal["event", "schedule"], **fields: Unpack[TriggerFields]
     ) -> Trigger:
-        """Add a trigger: an event's name or a cron expression, and one thing to start."""
+        """Add a trigger: an event's name or a cron expression, and one target."""
 
     @operation("PATCH", "/jobs/triggers/{trigger_id}")
     def edit_trigger(

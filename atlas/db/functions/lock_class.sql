@@ -14,7 +14,7 @@
 --   policy, hash of the tenant    one decision at a time where policy rules count
 --   metering, 0                   one meter of the audit log, and one count of the jobs; a tenant's removal takes it after the tenant's row
 --   webhooks, 0                   one reader of the audit log makes the deliveries of webhooks
---   quota, hash of thing, owner   one addition of a thing at a time where a quota is counted; a move of a server takes it first
+--   quota, hash of kind, owner    one addition of a kind at a time where a quota is counted; a move of a server takes it first
 --   timezone, hash of the tenant  shared by those who edit its schedules, exclusive for a change of its time zone
 create or replace function lock_class(p_name lock_name) returns int language sql immutable parallel safe
 set search_path from current as $$

@@ -21,7 +21,7 @@ _NUMBERS = ("Int", "BigInt", "Float", "Decimal")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One value of a group: where it stands in the answer, and how it is read."""
+    """One value of a group: where it stands in the result, and how it is read."""
 
     path: tuple[str, ...]
     sql: str

@@ -4,7 +4,7 @@ select pg_get_userbyid(n.nspowner)::text
 from pg_namespace n
 where n.nspname = :schema
   and exists (
-    select from unnest(:names::text[]) wanted (name)
-    left join pg_roles r on r.rolname = wanted.name
+    select from unnest(:names::text[]) required (name)
+    left join pg_roles r on r.rolname = required.name
     where r.oid is null or not pg_has_role(n.nspowner, r.oid, 'member')
   );

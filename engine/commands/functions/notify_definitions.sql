@@ -1,4 +1,4 @@
--- Workers hear at once that the allow-list changed; those that miss it look every few seconds.
+-- Workers hear immediately that the allow-list changed; those that miss it look every few seconds.
 create or replace function notify_definitions() returns trigger language plpgsql
 set search_path from current as $$
 begin

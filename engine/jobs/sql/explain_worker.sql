@@ -35,7 +35,7 @@ ready as (
       limit 1000) r) c
   where p.job_type is not null
 ),
-careful as (
+limited as (
   select j.job_type, cardinality(me.job_types) = 0 or j.job_type = any (me.job_types) as is_served, j.lost_count
   from me
   cross join lateral (
@@ -49,8 +49,8 @@ select me.*,
   coalesce((select sum(r.paused) from ready r where r.is_served), 0)::int as paused,
   coalesce((select sum(r.count) from ready r where not r.is_served), 0)::int as of_others,
   array(select r.job_type from ready r where not r.is_served and r.count > 0 order by r.count desc, r.job_type limit 3) as other_types,
-  (select count(*) from careful c where c.is_served)::int as careful,
-  (select count(*) from careful c where c.is_served and c.lost_count >= atlas.alone_after_losses())::int as alone,
+  (select count(*) from limited c where c.is_served)::int as limited,
+  (select count(*) from limited c where c.is_served and c.lost_count >= atlas.alone_after_losses())::int as alone,
   (select count(*) from (
      select from only atlas.jobs j where j.status = 'queued' and j.next_retry_at is null and j.host_id is not null limit 1000) h)::int as for_hosts,
   (select min(l.next_retry_at) from (

@@ -1,6 +1,6 @@
 -- What happened to jobs in steps from p_start up to p_end, added up: p_by = 'all' for all job types together, 'type' for each type, 'tenant'
--- for each tenant. A row for each step with p_points, one of all steps otherwise. p_tenant null: of all tenants. p_most: the busiest
--- so many alone.
+-- for each tenant. A row for each step with p_points, one of all steps otherwise. p_tenant null: of all tenants. p_most: that many of the busiest
+-- alone.
 -- The statement is built here, because each bucket of `duration_bounds` is a sum of its own: unnesting the lists took five times as long.
 -- Called by engine/metering/sql/series.sql.
 create or replace function sum_job_series(

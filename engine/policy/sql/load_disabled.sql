@@ -1,4 +1,4 @@
--- Those of the wanted workflows that someone has disabled: the newest of a key says so, the tenant's own before everyone's.
+-- Those of the given workflows that someone has disabled: the newest of a key says so, the tenant's own before everyone's.
 -- SQL, because it is a batch.
 select u.tenant_id, u.key
 from unnest(:tenants::uuid[], :keys::text[]) u(tenant_id, key)

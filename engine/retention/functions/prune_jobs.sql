@@ -40,7 +40,7 @@ begin
     and j.status in ('succeeded', 'failed', 'canceled') and j.dead_lettered_at is null
     and a.finished_at < least(p_attempts, metered);
   get diagnostics attempts = row_count;
-  -- A run that failed or was canceled may be taken up again where it stopped; one that succeeded may not.
+  -- A run that failed or was canceled may be continued where it stopped; one that succeeded may not.
   delete from only workflow_steps s
   using only jobs j
   where p_steps is not null and s.run_id = any (batch) and s.run_id <> all (doomed) and j.id = s.run_id

@@ -1,4 +1,4 @@
--- nothing, or a schedule -> this schedule. Its next run is its start; if that is in the past, it is due at once.
+-- nothing, or a schedule -> this schedule. Its next run is its start; if that is in the past, it is due immediately.
 -- A function that is to run once, and did at this start, stays removed: every process that registers it does so at each start.
 -- Returns whether it is another schedule than before. The caller holds the schedule that is there. SQL, because it inserts or
 -- updates under conditions, and compares with what was there.

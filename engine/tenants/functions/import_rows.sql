@@ -10,7 +10,7 @@ declare
   strangers int;
 begin
   if p_table not in ('tenants', 'audit_private') and not exists (select from tenant_tables() t where t.name = p_table) then
-    raise exception '% is no table of a tenant', p_table using errcode = 'invalid_parameter_value';
+    raise exception '% is not a table of a tenant', p_table using errcode = 'invalid_parameter_value';
   end if;
   select string_agg(quote_ident(a.attname), ', ' order by a.attnum),
     string_agg(case when a.attname in ('seq', 'event_cursor', 'events_from') then format('r.%I + $2', a.attname) else format('r.%I', a.attname) end,

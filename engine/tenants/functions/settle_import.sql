@@ -1,5 +1,5 @@
 -- What an imported tenant needs beside its rows, in the transaction that brought them: definitions and shared workflows are found by their names,
--- since their ids are those of another installation; runs that were parked for a pause there are due, and no worker has to confirm its pauses; the next claim looks at the jobs
+-- since their ids are those of another installation; runs that a pause held there are due, and no worker has to confirm its pauses; the next claim looks at the jobs
 -- that a limit holds; and every job, and whatever grants power or decides, gets an event that says how it came here, so that it can be
 -- compared with the audit log. p_definitions and p_workflows: the ids there, and the names. Called by engine/tenants/move_import.py.
 create or replace function settle_import(
@@ -18,7 +18,7 @@ begin
   join workflows w on w.key = o.key and w.version = o.version and w.tenant_id is null
   where r.tenant_id = p_tenant and r.workflow_id = o.id and w.id <> o.id;
   update jobs set next_retry_at = null
-  where tenant_id = p_tenant and status = 'queued' and next_retry_at >= parked_until(0) and next_retry_at < '9999-12-31';
+  where tenant_id = p_tenant and status = 'queued' and next_retry_at >= paused_until(0) and next_retry_at < '9999-12-31';
   update pauses set version = 0 where tenant_id = p_tenant;
   -- Due times that passed while it moved were missed.
   update job_triggers set outages = outages + tstzmultirange(tstzrange(next_fire_at, schedule_clock(), '[]'))

@@ -1,4 +1,4 @@
--- A tenant -> being removed: nothing can be added to it from now on. Its triggers that could fire go at once, as many as a quota
+-- A tenant -> being removed: nothing can be added to it from now on. Its triggers that could fire go immediately, as many as a quota
 -- allows; returns how many. The caller holds the tenant. Called by engine/tenants/removal.py. SQL, because it writes to two
 -- tables in one statement, on the database's clock.
 with stopped as (

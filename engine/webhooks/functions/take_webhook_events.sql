@@ -25,7 +25,7 @@ begin
   ids := array(
     select distinct r.entity_id::uuid from unnest(batch) r
     where r.entity_type = 'job' and r.tenant_id = any (array(select w.tenant_id from webhooks w where w.is_enabled)));
-  with wanted as materialized (
+  with enabled as materialized (
     select w.id, w.tenant_id, w.events, w.active_since
     from webhooks w
     join tenants t on t.id = w.tenant_id
@@ -50,7 +50,7 @@ begin
       select m.meta->>'job_type' as job_type from audit_log m
       where m.entity_id = r.entity_id and m.action = 'JOB_CREATED' limit 1) made on r.entity_type = 'job' and j.id is null
     where r.entity_type in ('job', 'intent', 'approval')
-      and r.tenant_id = any (array(select w.tenant_id from wanted w))
+      and r.tenant_id = any (array(select w.tenant_id from enabled w))
       and not coalesce(case when j.id is null then made.job_type = 'HTTP_CALL' else j.is_delivery end,
         false)),
   events as (
@@ -61,7 +61,7 @@ begin
       'data', jsonb_strip_nulls(d.about || jsonb_build_object('log_id', e.id)))) order by e.id, w.id)
   into deliveries
   from events e
-  join wanted w on w.tenant_id = e.tenant_id and w.active_since <= e.created_at
+  join enabled w on w.tenant_id = e.tenant_id and w.active_since <= e.created_at
     and w.events && array[e.name, split_part(e.name, '.', 1) || '.*', '*']
   cross join lateral (
     select case

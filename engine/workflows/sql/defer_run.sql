@@ -1,4 +1,4 @@
--- running -> queued for a run whose workflow this worker has no code for, while another living worker has it: a careful job is
+-- running -> queued for a run whose workflow this worker has no code for, while another living worker has it: a limited job is
 -- claimed only by workers that have its code (pick_limited). Fenced by worker, attempt and a live lease; returns nothing where
 -- that fails, where the run was asked to stop, or where no living worker has the code. Called by engine/workflows/defer_run.py.
 -- SQL, because its guard is on the database's clock.

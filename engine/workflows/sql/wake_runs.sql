@@ -1,3 +1,3 @@
--- queued for later -> due, for runs whose awaited thing has come. Looks across tenants: the caller has checked whose they are.
+-- queued for later -> due, for runs whose wait has ended. Looks across tenants: the caller has checked whose they are.
 -- SQL, because a function does it.
 select atlas.wake_parents(:run_ids);

@@ -1,4 +1,4 @@
--- failed or canceled -> queued, as new, asked for by an operator. A job whose dedupe key is held by another stays as it is, and
+-- failed or canceled -> queued, as new, requested by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
 -- So does a run that has undone what it did, and a job whose server instance or host was removed, and one of a tenant that moves.
 -- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/retry.py and change_jobs.

@@ -84,7 +84,7 @@ begin
         p_number => least(3600000, greatest(1, ceil(1000 * extract(epoch from next_token - clock_timestamp()))))::int);
     end if;
   end if;
-  -- What was promoted or released just now may be careful.
+  -- Jobs that were promoted or released just now may be limited.
   if resume is null then
     limited_picked := case when some_are_due or some_are_held or some_are_marked then
       pick_limited(p_worker, p_types, p_slots, p_fair, paused_types, paused_tenants, null) else '{}' end;
@@ -98,7 +98,7 @@ begin
     return next turn_signal('busy');
   end if;
   if some_workflows_are_paused and cardinality(limited_picked) > 0 then
-    remaining := park_runs(limited_picked);
+    remaining := pause_runs(limited_picked);
     parks := cardinality(remaining) < cardinality(limited_picked);
     limited_picked := remaining;
   end if;
@@ -128,12 +128,12 @@ begin
       picked := picked || returned.picked;
     end if;
     if some_workflows_are_paused and cardinality(picked) > 0 then
-      remaining := park_runs(picked);
+      remaining := pause_runs(picked);
       parks := parks or cardinality(remaining) < cardinality(picked);
       picked := remaining;
     end if;
     if cardinality(picked) > 0 and some_are_limited then
-      -- Picked jobs under a limit become careful, and the next claim counts them.
+      -- Picked jobs under a limit are marked, and the next claim counts them.
       limited_places := limited_places || coalesce((
         select jsonb_agg(jsonb_build_array(l.job_type, l.tenant_id, l.priority, l.since))
         from (
@@ -147,7 +147,7 @@ begin
       return next turn_signal('more');
     end if;
     if cardinality(limited_picked) > 0 or cardinality(picked) > cardinality(ready_picked) and resume is not null then
-      -- Ready, returned and careful jobs in one order; what is left over is unlocked with the commit.
+      -- Ready, returned and limited jobs in one order; what is left over is unlocked with the commit.
       picked := order_picked(picked || limited_picked, want, p_fair);
     end if;
   end if;

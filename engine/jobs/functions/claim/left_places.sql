@@ -1,4 +1,4 @@
--- The rows 'place' of a claim that found fewer jobs than it wanted at these places (see resume_places): of each where a ready job is left, when the oldest
+-- The rows 'place' of a claim that found fewer jobs at these places than it requested (see resume_places): of each where a ready job is left, when the oldest
 -- of the highest priority was created. Another claim had locked that job, and may take fewer than it locks (see pick_groups): whoever goes on behind it
 -- would not see it again. They come after the rows of claimed_places, which say where the newest was claimed. Reads without locks.
 -- Called by claim_with_limits, under its plan settings.

@@ -38,9 +38,9 @@ declare
   ats timestamptz[];
   ids uuid[];
   parts text[];
-  wanted constant int := p_limit + p_offset - skipped;
+  missing constant int := p_limit + p_offset - skipped;
   -- How many jobs are compared next.
-  chunk int := wanted;
+  chunk int := missing;
   compared int := skipped;
   found_ats timestamptz[] := '{}';
   found_ids uuid[] := '{}';
@@ -132,7 +132,7 @@ begin
   end if;
 
   -- Some at a time, the newest first, until the page is full.
-  while compared < cardinality(ids) and cardinality(found_ids) < wanted loop
+  while compared < cardinality(ids) and cardinality(found_ids) < missing loop
     with keys as materialized (
       select k.at, k.id, k.part
       from unnest(ats[compared + 1:compared + chunk], ids[compared + 1:compared + chunk], parts[compared + 1:compared + chunk]) k(at, id, part)
@@ -164,7 +164,7 @@ begin
     select coalesce(array_agg(m.at order by m.at desc, m.id desc), '{}') as ats, coalesce(array_agg(m.id order by m.at desc, m.id desc), '{}') as ids,
       coalesce(array_agg(m.part order by m.at desc, m.id desc), '{}') as parts
     into newer
-    from (select m.at, m.id, m.part from matching m order by m.at desc, m.id desc limit wanted - cardinality(found_ids)) m;
+    from (select m.at, m.id, m.part from matching m order by m.at desc, m.id desc limit missing - cardinality(found_ids)) m;
     found_ats := found_ats || newer.ats;
     found_ids := found_ids || newer.ids;
     found_parts := found_parts || newer.parts;

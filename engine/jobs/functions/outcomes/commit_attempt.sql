@@ -51,7 +51,7 @@ begin
       details, null) f limit 1;
   else
     perform pg_advisory_xact_lock_shared(lock_class('worker'), hashtext(p_worker));
-    -- Until this commits, the run is not suspended and so not taken up by another attempt.
+    -- Until this commits, the run is not suspended so no other attempt continues it.
     perform from only jobs j where j.id = ids[1] for share;
     select s.* into recorded
     from record_steps(p_worker, false, ids, attempts, array[p_step->>'branch'], array[(p_step->>'position')::int], array[p_step->>'name'],

@@ -1,4 +1,4 @@
--- Ends a pause: what it held is claimed again, in its order. Runs that were parked for it are due again at once, the first thousand
+-- Ends a pause: what it held is claimed again, in its order. Its paused runs are due again immediately, the first thousand
 -- here and the others by the sweep. Returns its row, or none where there is no such pause. Runs as the owner of the tables, like
 -- pause_target. Locks: gate, job rows (skipping locked ones). Called by engine/jobs/pauses.py and end_pauses.
 create or replace function resume_target(p_id uuid, p_reason text, p_actor_type text, p_actor_id text, p_meta jsonb)
@@ -22,7 +22,7 @@ begin
   values (gone.tenant_id, p_actor_type::actor_type, p_actor_id, 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts,
     audit_body(gone.tenant_id, p_actor_type, p_actor_id, 'info', 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts));
   if gone.kind = 'workflow' then
-    perform unpark_runs(1000);
+    perform resume_runs(1000);
   elsif gone.kind = 'trigger' then
     perform note_outage(gone.target::uuid, gone.paused_at, least(gone.until, clock_timestamp()));
   end if;

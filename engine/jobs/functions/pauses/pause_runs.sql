@@ -1,11 +1,11 @@
--- Parks the picked runs whose workflow is paused and returns the rest. A parked run is not due until the pause ends, so that it costs
--- the claims nothing meanwhile. Runs under the plan settings of claim_with_limits, which calls it.
-create or replace function park_runs(p_picked tid[]) returns tid[] language plpgsql volatile
+-- Pauses the picked runs whose workflow is paused and returns the rest. A paused run is not due until the pause ends, so that it adds
+-- nothing to the cost of claims. Runs under the plan settings of claim_with_limits, which calls it.
+create or replace function pause_runs(p_picked tid[]) returns tid[] language plpgsql volatile
 set search_path from current as $$
 begin
   update only jobs j
   set next_retry_at = (
-    select parked_until(min(p.number)) from pauses p
+    select paused_until(min(p.number)) from pauses p
     where p.kind = 'workflow' and p.target = j.input->>'workflow' and (p.tenant_id is null or p.tenant_id = j.tenant_id)
       and (p.until is null or p.until > clock_timestamp()))
   where j.ctid = any (p_picked) and case when j.status = 'queued' then j.job_type = 'ENGINE_RUN' else false end
