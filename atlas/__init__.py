@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from atlas.engine.workflows.events import publish_event
     from atlas.engine.workflows.intents import request_workflow
     from atlas.engine.workflows.registry import registered_workflows, workflow
-    from atlas.engine.workflows.replay import replay
     from atlas.engine.workflows.run_context import Run
+    from atlas.engine.workflows.steps.replay import replay
     from atlas.errors import AtlasError
     from atlas.scheduler.recurring import Recurring, at_start
     from atlas.scheduler.recurring_run import RecurringContext
@@ -108,7 +108,7 @@ _HOMES = {
     "atlas.engine.workflows.events": ("publish_event",),
     "atlas.engine.workflows.intents": ("request_workflow",),
     "atlas.engine.workflows.registry": ("registered_workflows", "workflow"),
-    "atlas.engine.workflows.replay": ("replay",),
+    "atlas.engine.workflows.steps.replay": ("replay",),
     "atlas.engine.workflows.run_context": ("Run",),
     "atlas.errors": ("AtlasError",),
     "atlas.scheduler.recurring": ("Recurring", "at_start"),

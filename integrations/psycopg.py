@@ -24,7 +24,7 @@ from atlas.integrations.placeholders import call_text, commit_text
 
 if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run
-    from atlas.engine.workflows.step_options import StepOptions
+    from atlas.engine.workflows.steps.step_options import StepOptions
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -123,7 +123,7 @@ async def run_transaction(
                 yield (conn,), lambda call: _end(conn, call)
 
     # A program that only enqueues does not load it.
-    from atlas.engine.workflows.step_transaction import in_transaction
+    from atlas.engine.workflows.steps.step_transaction import in_transaction
 
     within = in_transaction(opened, function)
     result: Result = await run.transaction_of(name, within, function, arguments, **options)
@@ -150,7 +150,7 @@ async def run_transaction_async(
             async with conn.transaction():
                 yield (conn,), lambda call: _end_async(conn, call)
 
-    from atlas.engine.workflows.step_transaction import in_async_transaction
+    from atlas.engine.workflows.steps.step_transaction import in_async_transaction
 
     within = in_async_transaction(opened, function)
     result: Result = await run.transaction_of(name, within, function, arguments, **options)

@@ -26,7 +26,7 @@ DRIVERS = ("asyncpg", "psycopg")
 
 if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run
-    from atlas.engine.workflows.step_options import StepOptions
+    from atlas.engine.workflows.steps.step_options import StepOptions
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -122,7 +122,7 @@ async def run_transaction(
             yield (session,), lambda call: _flush_and_end(session, call)
 
     # A program that only enqueues does not load it.
-    from atlas.engine.workflows.step_transaction import in_transaction
+    from atlas.engine.workflows.steps.step_transaction import in_transaction
 
     within = in_transaction(opened, function)
     result: Result = await run.transaction_of(name, within, function, arguments, **options)
@@ -144,7 +144,7 @@ async def run_transaction_async(
         async with make() as session, session.begin():
             yield (session,), lambda call: session.run_sync(_flush_and_end, call)
 
-    from atlas.engine.workflows.step_transaction import in_async_transaction
+    from atlas.engine.workflows.steps.step_transaction import in_async_transaction
 
     within = in_async_transaction(opened, function)
     result: Result = await run.transaction_of(name, within, function, arguments, **options)

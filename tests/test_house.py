@@ -258,9 +258,11 @@ OLD_NAMES = {
     " triggers.triggers",
     "engine.jobs": "admit argv definition_spec definitions environment host_jobs hosts nearby outcomes publish redact"
     " remote schemas secret_fields secret_key secrets turn",
-    "engine.workflows": "accept calls checkpoints drive manage publish rules run runs values declared.filling",
+    "engine.workflows": "accept branches calls checkpoints drive manage publish rules run runs values declared.filling",
     "scheduler": "around chores rounds",
-    "workers": "apps blocking hand served slots turns engine_run testing email.answers email.entra email.route"
+    "workers": "apps blocking claim_loop demand executor fast_lane gate_follower hand handler_calls held_jobs loop_watchdog"
+    " resume_places served slots stall_report thread_table turn_call turns watchdog_process engine_run testing"
+    " email.answers email.entra email.route"
     " email.tenant",
 }
 OLD = "|".join(
@@ -327,7 +329,7 @@ CARRY_AN_OPTION = {
 DECIDE_BY_FINISH_BY = {
     *("engine/hosts/sql/leased_job.sql", "engine/jobs/functions/claim/claimed_row.sql", "engine/jobs/verdicts.py"),
     *(f"engine/jobs/functions/outcomes/{name}.sql" for name in ("expire_jobs", "finish", "reclaim_jobs")),
-    *("engine/jobs/functions/actions/reopen_jobs.sql", "workers/attempt.py"),
+    *("engine/jobs/functions/actions/reopen_jobs.sql", "workers/attempts/attempt.py"),
 }
 
 

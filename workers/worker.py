@@ -31,17 +31,17 @@ from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
 from atlas.workers.application_pool import ApplicationPool
-from atlas.workers.claim_loop import ClaimLoop
-from atlas.workers.demand import Demand
-from atlas.workers.drain import Drain
-from atlas.workers.executor import Executor
-from atlas.workers.forked_child import guard_forks, stop_guarding
-from atlas.workers.gate_follower import GateFollower
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.attempts.executor import Executor
+from atlas.workers.attempts.forked_child import guard_forks, stop_guarding
+from atlas.workers.attempts.running_attempt import keeping_logs
+from atlas.workers.claims.claim_loop import ClaimLoop
+from atlas.workers.claims.demand import Demand
+from atlas.workers.claims.drain import Drain
+from atlas.workers.claims.gate_follower import GateFollower
+from atlas.workers.claims.held_jobs import HeldJobs
 from atlas.workers.lifespan import Resources
-from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
-from atlas.workers.running_attempt import keeping_logs
 from atlas.workers.served_types import LOOK_SECONDS, LoadTypes, ServedTypes
+from atlas.workers.watchdog.loop_watchdog import LoopWatchdog, WorkerWatchdog
 from atlas.workers.worker_lease import WorkerLease
 
 CHANNELS = ("jobs", "gate", "cancel", "definitions", "workers")

@@ -7,7 +7,7 @@ from atlas.engine.effects.effect_call import EffectCall
 from atlas.engine.effects.ledger import Ledger
 from atlas.engine.effects.outcomes import SETTLED_EVENT, EffectOptions
 from atlas.engine.jobs.verdicts import JobWaits
-from atlas.engine.workflows.step_options import StepOptions
+from atlas.engine.workflows.steps.step_options import StepOptions
 
 if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run

@@ -13,7 +13,7 @@ from atlas.engine.templates import check_expressions, check_template
 from atlas.engine.triggers.cron import check_cron
 from atlas.engine.triggers.spec import TriggerSpec
 from atlas.engine.validation import check_name
-from atlas.engine.workflows.step_values import object_text
+from atlas.engine.workflows.steps.step_values import object_text
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.triggers import TARGETS
 

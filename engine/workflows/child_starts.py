@@ -19,11 +19,11 @@ from atlas.engine.policy.judge import Verdict
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.approvals import REVIEW_EXPIRES
 from atlas.engine.workflows.errors import StepFailed
-from atlas.engine.workflows.history import NewApproval, NewChild, Wait
-from atlas.engine.workflows.recorder import Recorder, StepPosition
 from atlas.engine.workflows.review import DocumentVersion, Subject, document_of
 from atlas.engine.workflows.start_runs import ENGINE
-from atlas.engine.workflows.step_values import INPUT_BYTES, object_text, target_text
+from atlas.engine.workflows.steps.history import NewApproval, NewChild, Wait
+from atlas.engine.workflows.steps.recorder import Recorder, StepPosition
+from atlas.engine.workflows.steps.step_values import INPUT_BYTES, object_text, target_text
 
 APPROVED = statement("engine/workflows/sql/approved_subject.sql")
 

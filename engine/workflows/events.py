@@ -17,7 +17,7 @@ from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.effects.outcomes import SETTLED_EVENT
 from atlas.engine.jobs.refusals import refusal
 from atlas.engine.validation import check_name
-from atlas.engine.workflows.step_values import INPUT_BYTES, object_text
+from atlas.engine.workflows.steps.step_values import INPUT_BYTES, object_text
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.ids import new_id
 

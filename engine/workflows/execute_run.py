@@ -9,7 +9,6 @@ from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.backoff import CAPPED
 from atlas.engine.jobs.finish import MAX_MESSAGE_LENGTH
 from atlas.engine.jobs.verdicts import JobCanceled, Settled, describe
-from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.errors import (
     FailureReached,
     ReplayDiverged,
@@ -19,9 +18,10 @@ from atlas.engine.workflows.errors import (
     WorkflowFailed,
     failure_facts,
 )
-from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.run_context import Run, Undo
-from atlas.engine.workflows.step_call import StepCall, perform
+from atlas.engine.workflows.steps.branches import current
+from atlas.engine.workflows.steps.recorder import Recorder
+from atlas.engine.workflows.steps.step_call import StepCall, perform
 
 
 async def drive(run: Run, recorder: Recorder, function: Callable[[Run], Awaitable[Any]]) -> Any:

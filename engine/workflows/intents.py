@@ -18,7 +18,7 @@ from atlas.engine.workflows.accept_intents import accept, load_intents, settle
 from atlas.engine.workflows.approvals import ask_for_reviews
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.review import load_subjects
-from atlas.engine.workflows.step_values import object_text
+from atlas.engine.workflows.steps.step_values import object_text
 from atlas.engine.workflows.workflow_catalog import known_workflows
 from atlas.errors import AtlasError, FieldError, InvalidInput, unknown_name
 from atlas.ids import new_id

@@ -23,13 +23,13 @@ from atlas.engine.effects.run_effect import effect_in_run
 from atlas.engine.jobs.arguments import WrongArgument, require_async, require_function, require_text, require_whole
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.verdicts import PermanentError
-from atlas.engine.workflows.branches import Branch, numbered, side_by_side
 from atlas.engine.workflows.errors import Suspended
-from atlas.engine.workflows.recorder import Recorder, check_step_name
 from atlas.engine.workflows.run_waits import RunWaits, seconds_of
-from atlas.engine.workflows.step_call import InTransaction, StepCall, perform
-from atlas.engine.workflows.step_options import Duration, Retry, StepOptions
-from atlas.engine.workflows.step_transaction import AsyncTransaction, in_async_transaction
+from atlas.engine.workflows.steps.branches import Branch, numbered, side_by_side
+from atlas.engine.workflows.steps.recorder import Recorder, check_step_name
+from atlas.engine.workflows.steps.step_call import InTransaction, StepCall, perform
+from atlas.engine.workflows.steps.step_options import Duration, Retry, StepOptions
+from atlas.engine.workflows.steps.step_transaction import AsyncTransaction, in_async_transaction
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")

@@ -14,9 +14,9 @@ from atlas.engine.jobs.enqueue_call import job_key, plain_input
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.typed_job import JobFunction
 from atlas.engine.workflows.child_starts import begin_child
-from atlas.engine.workflows.recorder import Recorder
-from atlas.engine.workflows.step_options import Duration, JobOptions
-from atlas.engine.workflows.step_values import job_output_reader
+from atlas.engine.workflows.steps.recorder import Recorder
+from atlas.engine.workflows.steps.step_options import Duration, JobOptions
+from atlas.engine.workflows.steps.step_values import job_output_reader
 from atlas.engine.workflows.waits import (
     Decision,
     begin_approval,

@@ -17,8 +17,8 @@ from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.policy.judge import load_policy
-from atlas.engine.workflows.history import NewApproval, Suspension, Wait
 from atlas.engine.workflows.start_runs import ENGINE, NewRun, start_runs
+from atlas.engine.workflows.steps.history import NewApproval, Suspension, Wait
 from atlas.ids import new_id
 
 HOLD = statement("engine/workflows/sql/hold_runs.sql")

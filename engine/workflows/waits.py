@@ -15,9 +15,9 @@ from atlas.db.pg_json import stored_text
 from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.errors import StepFailed
-from atlas.engine.workflows.history import NewApproval, Wait
-from atlas.engine.workflows.recorder import Recorder, StepPosition
-from atlas.engine.workflows.step_values import object_text, target_text
+from atlas.engine.workflows.steps.history import NewApproval, Wait
+from atlas.engine.workflows.steps.recorder import Recorder, StepPosition
+from atlas.engine.workflows.steps.step_values import object_text, target_text
 from atlas.errors import AtlasError, InvalidInput
 
 MAX_TITLE_LENGTH = 500

@@ -22,7 +22,7 @@ from atlas.integrations.placeholders import call_text, commit_text
 
 if TYPE_CHECKING:
     from atlas.engine.workflows.run_context import Run
-    from atlas.engine.workflows.step_options import StepOptions
+    from atlas.engine.workflows.steps.step_options import StepOptions
 
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -77,7 +77,7 @@ async def run_transaction(
             yield (), lambda call: _end(using, call)
 
     # A program that only enqueues does not load it.
-    from atlas.engine.workflows.step_transaction import in_transaction
+    from atlas.engine.workflows.steps.step_transaction import in_transaction
 
     within = in_transaction(opened, function)
     result: Result = await run.transaction_of(name, within, function, arguments, **options)

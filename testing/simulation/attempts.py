@@ -17,11 +17,11 @@ from atlas.engine.jobs.start_right import StartRight
 from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, JobWaits, PermanentError, Settled, decide, succeed
 from atlas.engine.workflows.execute_run import drive
-from atlas.engine.workflows.history import History, Suspension
-from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.start_runs import ENGINE_RUN, read_input
+from atlas.engine.workflows.steps.history import History, Suspension
+from atlas.engine.workflows.steps.recorder import Recorder
 from atlas.errors import AtlasError
 from atlas.testing.simulation.memory import SimulatedJob
 from atlas.testing.simulation.points import Killed, SimulatedWorker, run_inline

@@ -14,8 +14,8 @@ from uuid import UUID
 import orjson
 
 from atlas.engine.jobs.finish import Finish
-from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension, Wait
 from atlas.engine.workflows.start_runs import ENGINE_RUN
+from atlas.engine.workflows.steps.history import History, RecordedStep, StepCheckpoint, Suspension, Wait
 
 NEVER = math.inf
 LEASE_SECONDS = 60.0

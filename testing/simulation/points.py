@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from atlas.engine.workflows import step_call
+from atlas.engine.workflows.steps import step_call
 from atlas.testing.simulation.memory import SimulatedJob
 
 R = TypeVar("R")

@@ -13,9 +13,9 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import registered
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.workflows.errors import RunLost
-from atlas.engine.workflows.history import History, StepCheckpoint, Suspension
 from atlas.engine.workflows.review import ChildVerdict
-from atlas.engine.workflows.step_store import StepStore
+from atlas.engine.workflows.steps.history import History, StepCheckpoint, Suspension
+from atlas.engine.workflows.steps.step_store import StepStore
 from atlas.errors import AtlasError
 from atlas.testing.simulation.effects import SimulatedEffects, SimulatedLedger
 from atlas.testing.simulation.memory import Memory

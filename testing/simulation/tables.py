@@ -14,13 +14,13 @@ from atlas.engine.jobs.attempt_commit import AttemptTransaction
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.ending_transaction import ending
 from atlas.engine.jobs.types import registered
-from atlas.engine.workflows.history import StepCheckpoint
-from atlas.engine.workflows.step_commit import StepCommit
+from atlas.engine.workflows.steps.history import StepCheckpoint
+from atlas.engine.workflows.steps.step_commit import StepCommit
 from atlas.errors import AtlasError, LeaseLost
 from atlas.testing.simulation.effects import SimulatedEffects, SimulatedLedger
 from atlas.testing.simulation.memory import Memory
 from atlas.testing.simulation.points import Commit, SimulatedWorker
-from atlas.workers.attempt_report import success
+from atlas.workers.attempts.attempt_report import success
 
 COMMITS = "commits its transaction"
 

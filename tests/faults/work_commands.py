@@ -21,7 +21,7 @@ from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.engine.workflows.step_store import record_steps
+from atlas.engine.workflows.steps.step_store import record_steps
 from tests.engine.jobs.given import given_worker
 from tests.engine.jobs.test_bulk_actions import given_dead
 from tests.engine.workflows.kit import first_step

@@ -25,8 +25,8 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.types import registered
 from atlas.integrations.django.connection_hooks import close_stale_connections, use_thread_of_its_own
 from atlas.integrations.django.management.commands.atlas import Command
-from atlas.workers import executor
 from atlas.workers import lifespan as lifespans
+from atlas.workers.attempts import executor
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.integrations.ways import configure_django
 from tests.support import DANA, until

@@ -6,7 +6,7 @@ A process can be frozen between that and the first instruction of the handler.
 import threading
 
 import atlas.engine.jobs.start_right
-import atlas.workers.attempt
+import atlas.workers.attempts.attempt
 from atlas.engine.jobs.start_right import boot_seconds
 
 _of_thread = threading.local()
@@ -23,5 +23,5 @@ def _read_clock() -> float:
 
 
 # What reads the clock before a start.
-for _module in (atlas.engine.jobs.start_right, atlas.workers.attempt):
+for _module in (atlas.engine.jobs.start_right, atlas.workers.attempts.attempt):
     _module.boot_seconds = _read_clock  # type: ignore[attr-defined]

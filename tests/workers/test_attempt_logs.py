@@ -19,7 +19,7 @@ from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
 from atlas.logs import configure_logs
-from atlas.workers.loop_watchdog import LOOK_SECONDS, Reading, blocked_between
+from atlas.workers.watchdog.loop_watchdog import LOOK_SECONDS, Reading, blocked_between
 from atlas.workers.workflows import settle_intents
 from tests.support import DANA, until
 
@@ -31,7 +31,7 @@ STRAYS: list[asyncio.Task[None]] = []
 @pytest.fixture
 def lines(monkeypatch, default_logs):
     """What the worker logs at info."""
-    monkeypatch.setattr("atlas.workers.attempt_report.frequent_logger", frequent)
+    monkeypatch.setattr("atlas.workers.attempts.attempt_report.frequent_logger", frequent)
     for module in ("attempt_report", "worker", "loop_watchdog"):
         monkeypatch.setattr(f"atlas.workers.{module}.log", structlog.get_logger("worker"))
     worker = logging.getLogger("worker")

@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
-from atlas.workers.demand import NO_JOBS, Demand, Request
-from atlas.workers.drain import Drain
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.claims.demand import NO_JOBS, Demand, Request
+from atlas.workers.claims.drain import Drain
+from atlas.workers.claims.held_jobs import HeldJobs
 
 
 def a_job(*, alone: bool = False) -> ClaimedJob:
@@ -33,8 +33,8 @@ def clock(monkeypatch):
             return self.now
 
     clock = Clock()
-    monkeypatch.setattr("atlas.workers.demand.time", clock)
-    monkeypatch.setattr("atlas.workers.prefetch.time", clock)
+    monkeypatch.setattr("atlas.workers.claims.demand.time", clock)
+    monkeypatch.setattr("atlas.workers.claims.prefetch.time", clock)
     return clock
 
 

@@ -8,8 +8,8 @@ import pytest
 from atlas.engine.jobs.claim import TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_job import NewJob
-from atlas.workers.executor import Executor
-from atlas.workers.fast_lane import NO_TENANT
+from atlas.workers.attempts.executor import Executor
+from atlas.workers.claims.fast_lane import NO_TENANT
 from tests.support import DANA
 from tests.workers.handlers import STARTED
 
@@ -79,7 +79,7 @@ async def test_a_slow_call_does_not_keep_the_next_jobs_from_the_fast_lane(pool, 
         return await claim_of_tenant(*arguments, **options)
 
     async with standing_still():
-        monkeypatch.setattr("atlas.workers.fast_lane.claim_of_tenant", slowly)
+        monkeypatch.setattr("atlas.workers.claims.fast_lane.claim_of_tenant", slowly)
         for number in (1, 2):
             await enqueue_light(pool, light)
             await until(lambda number=number: len(STARTED) == number)
@@ -87,7 +87,7 @@ async def test_a_slow_call_does_not_keep_the_next_jobs_from_the_fast_lane(pool, 
 
 
 async def test_a_call_that_gets_no_response_keeps_others_waiting_once(pool, light, given, serving, monkeypatch):
-    monkeypatch.setattr("atlas.workers.fast_lane.GOES_FIRST_SECONDS", 2.0)
+    monkeypatch.setattr("atlas.workers.claims.fast_lane.GOES_FIRST_SECONDS", 2.0)
     calls, responds = 0, asyncio.Event()
 
     async def silent(conn, claimant, tenant_id, job_type, *, within):
@@ -97,7 +97,7 @@ async def test_a_call_that_gets_no_response_keeps_others_waiting_once(pool, ligh
             await responds.wait()
         return TurnResult()
 
-    monkeypatch.setattr("atlas.workers.fast_lane.claim_of_tenant", silent)
+    monkeypatch.setattr("atlas.workers.claims.fast_lane.claim_of_tenant", silent)
     backlog = 2000
     await given("test.noop", *({} for _ in range(backlog)))
     async with serving("test.noop", "test.sleeps", poll=60, lease=60, batch=10) as worker:
@@ -130,7 +130,7 @@ async def test_what_a_call_brings_of_a_tenant_without_jobs_here_starts_before_th
     pool, light, given, serving, monkeypatch
 ):
     """Also where the fast lane did not claim it."""
-    monkeypatch.setattr("atlas.workers.fast_lane.FastLane.offer", lambda lane, payload: False)
+    monkeypatch.setattr("atlas.workers.claims.fast_lane.FastLane.offer", lambda lane, payload: False)
     fed = []
     feed = Executor.feed
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.workers.forked_child import RETURNED_STATUS
+from atlas.workers.attempts.forked_child import RETURNED_STATUS
 from tests.workers.processes import workers
 
 TYPES = "fork.async,fork.thread,fork.multiprocessing,fork.subprocess,fork.bystander"
@@ -87,7 +87,7 @@ def test_a_signal_for_a_child_that_has_only_begun_does_not_reach_the_worker(fork
 
 SIGNALS = """
 import asyncio, os, signal, sys, time
-from atlas.workers.forked_child import guard_forks
+from atlas.workers.attempts.forked_child import guard_forks
 
 # Before what guard_forks registers.
 os.register_at_fork(after_in_child=lambda: time.sleep(0.5))
@@ -117,7 +117,7 @@ asyncio.run(main())
 SCHEDULES = """
 import asyncio, importlib, os, socket, sys
 from atlas.logs import configure_logs
-from atlas.workers.forked_child import guard_forks
+from atlas.workers.attempts.forked_child import guard_forks
 
 def say(text):
     os.write(1, f"{text}\\n".encode())

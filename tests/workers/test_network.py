@@ -177,7 +177,7 @@ async def test_reconciling_without_a_response_is_repeated(given, serving, eventu
         await asyncio.sleep(3600 if looks == 1 else 0)
         return await held(conn, worker_id)
 
-    monkeypatch.setattr("atlas.workers.reconcile.held", look)
+    monkeypatch.setattr("atlas.workers.claims.reconcile.held", look)
     async with serving("test.noop", lease=1.5) as worker:
         await given("test.noop")
         await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=1)
@@ -214,7 +214,7 @@ async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_go
         swallowed.append(await finish_and_claim(conn, claimant, finishes, **{**asked, "slots": 1}))
         raise ConnectionResetError
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", lose_response)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", lose_response)
     async with serving("test.again_at_once"):
         [job_id] = await given("test.again_at_once")
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")

@@ -8,8 +8,8 @@ from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, ReadyPlace, TurnR
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
-from atlas.workers.fast_lane import read_new_jobs
-from atlas.workers.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, MAX_LATE_COMMIT_SECONDS, ResumePlaces
+from atlas.workers.claims.fast_lane import read_new_jobs
+from atlas.workers.claims.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, MAX_LATE_COMMIT_SECONDS, ResumePlaces
 from tests.support import DANA, given_tenant, until
 
 JOB = ClaimedJob(new_id(), SYSTEM_TENANT, "mine", "{}", 1, 0, None, 0, None, None, None, None)

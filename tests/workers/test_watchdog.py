@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from atlas.workers.watchdog_process import Scheduled, Times, was_starved
+from atlas.workers.watchdog.watchdog_process import Scheduled, Times, was_starved
 from tests.support import ROOT
 
 # Each look of the watchdog, a 24th of it, is long beside the time slices of a scheduler.
@@ -21,8 +21,8 @@ STALLS = """
 import asyncio, ctypes, re, sys, time
 from types import SimpleNamespace
 from uuid import UUID
-from atlas.workers.loop_watchdog import LoopWatchdog, WorkerWatchdog
-from atlas.workers.thread_table import note_job
+from atlas.workers.watchdog.loop_watchdog import LoopWatchdog, WorkerWatchdog
+from atlas.workers.watchdog.thread_table import note_job
 
 def match_in_a_thread():
     note_job(UUID(int=7))

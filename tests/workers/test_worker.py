@@ -65,7 +65,7 @@ async def test_a_busy_worker_finishes_and_claims_in_the_same_calls(given, drain,
             alone.append(len(finishes))
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
     worker = await drain()
     assert worker.finished == 3000
     assert sum(alone) < 2000  # The last batch of each connection finds nothing more to claim.
@@ -155,8 +155,8 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
         sizes.append(sum(len(one.output) for one in finishes))
         return await finish_and_claim(conn, claimant, finishes, **more)
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
-    monkeypatch.setattr("atlas.workers.held_jobs.MAX_CALL_CHARACTERS", 50_000)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
+    monkeypatch.setattr("atlas.workers.claims.held_jobs.MAX_CALL_CHARACTERS", 50_000)
     jobs = await given("test.large", *({"n": n} for n in [20_000] * 30 + [60_000]))
     await drain(concurrency=40)
     assert await pool.fetchval("select count(*) from atlas.jobs where status = 'succeeded'") == len(jobs)
@@ -344,7 +344,7 @@ async def test_notes_that_postgres_refuses_are_recorded_too(pool, given, drain, 
 @pytest.mark.parametrize("raises", [False, True])
 async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(pool, given, drain, raises, monkeypatch):
     # A logger that was used before a test keeps where it writes.
-    monkeypatch.setattr("atlas.workers.attempt_report.log", structlog.get_logger("worker"))
+    monkeypatch.setattr("atlas.workers.attempts.attempt_report.log", structlog.get_logger("worker"))
     [bad] = await given("test.notes", {"what": "huge", "raises": raises})
     with structlog.testing.capture_logs() as lines:
         await drain(concurrency=1)
@@ -484,7 +484,7 @@ async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, d
             worker._claim_loop.hint()  # as when a job was committed after the claim had looked
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", slow)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", slow)
     async with asyncio.timeout(10):
         await worker.run()
     assert len(drained) > 1
@@ -504,7 +504,7 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
             asked_beside_what_runs.append((len(finishes), asked["slots"]))
         return await finish_and_claim(conn, claimant, finishes, **asked)
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", watched)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
     await worker.run()
     assert worker.finished == 4
     # One more look at the start, for what came while the first was under way; then outcomes alone, several in one call perhaps.
@@ -533,7 +533,7 @@ async def test_a_drain_does_not_end_by_a_claim_older_than_its_own_finish(
             await asyncio.sleep(0.1)
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", tangled)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", tangled)
     async with asyncio.timeout(10):
         await worker.run()
     assert (await row(pool, job_id))["status"] == "succeeded"
@@ -551,7 +551,7 @@ async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(
             stopped.set()
         return turn
 
-    monkeypatch.setattr("atlas.workers.claim_loop.finish_and_claim", slow)
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", slow)
     async with serving() as worker, asyncio.timeout(10):
         await stopped.wait()
     found = await row(pool, job_id)
@@ -701,7 +701,7 @@ async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(
 async def test_a_worker_that_holds_back_for_a_job_lost_twice_still_claims_others_now_and_then(
     pool, given, serving, eventually, monkeypatch
 ):
-    monkeypatch.setattr("atlas.workers.demand.HOLD_BACK_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.workers.claims.demand.HOLD_BACK_SECONDS", 0.5)
     async with serving("test.sleeps", "test.noop", grace=0.1):
         await given("test.sleeps")
         await eventually("select count(*) from atlas.jobs where status = 'running'", equals=1)

@@ -15,13 +15,13 @@ from atlas.engine.workflows.declared.store import known_document, load_document
 from atlas.engine.workflows.defer_run import defer_run
 from atlas.engine.workflows.errors import WorkflowFailed, WorkflowNotFound
 from atlas.engine.workflows.execute_run import drive
-from atlas.engine.workflows.history import History, Suspension
-from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import near, registered_workflows
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.start_runs import ENGINE_RUN, RunInput, read_input
-from atlas.engine.workflows.step_commit import StepCommit
-from atlas.engine.workflows.step_store import StepStore
+from atlas.engine.workflows.steps.history import History, Suspension
+from atlas.engine.workflows.steps.recorder import Recorder
+from atlas.engine.workflows.steps.step_commit import StepCommit
+from atlas.engine.workflows.steps.step_store import StepStore
 from atlas.engine.workflows.workflow_catalog import known_workflows
 from atlas.tracing import name_span
 

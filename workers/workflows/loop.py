@@ -14,7 +14,7 @@ from atlas.engine.workflows.intents import BATCH, PollResult, take_intents
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.workflow_catalog import publish_workflows
 from atlas.logs import RepeatedWarning, get_logger
-from atlas.workers.resume_places import LATE_COMMIT_SECONDS, rest_after_look
+from atlas.workers.claims.resume_places import LATE_COMMIT_SECONDS, rest_after_look
 
 POLL_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0

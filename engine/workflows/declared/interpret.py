@@ -9,13 +9,13 @@ from typing import Any, Literal
 from atlas.engine.helper_process import HelperPool, run_here
 from atlas.engine.schemas import is_quick, schema_errors
 from atlas.engine.templates import references
-from atlas.engine.workflows.branches import current
 from atlas.engine.workflows.declared.document import Document, Step, UndoStep, seconds_of
 from atlas.engine.workflows.declared.template_turns import Filling
 from atlas.engine.workflows.errors import FailureReached, StepFailed, Suspended, WorkflowFailed
-from atlas.engine.workflows.history import UNDO
 from atlas.engine.workflows.run_context import Run
 from atlas.engine.workflows.run_waits import MAX_APPROVAL_WAIT
+from atlas.engine.workflows.steps.branches import current
+from atlas.engine.workflows.steps.history import UNDO
 
 MAX_ITEMS = 1000
 

@@ -1,5 +1,5 @@
 -- What runs have recorded, and what has come of what they wait for. A function only for its plan: by the keys, whatever the
--- statistics say. Called by engine/workflows/step_store.py.
+-- statistics say. Called by engine/workflows/steps/step_store.py.
 create or replace function load_runs(p_runs uuid[]) returns table (
   run_id uuid, branch text, "position" int, name text, kind text, status text, attempts int, output json, error jsonb, due boolean,
   child_id uuid, child_status text, child_output jsonb, child_error jsonb, event_name text, event_context jsonb,

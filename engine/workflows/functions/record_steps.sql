@@ -4,7 +4,7 @@
 -- busy: a reaper is looking at this worker; ask again.
 -- p_again: the response to the same call was lost; what is stored already counts as done.
 -- Arrays that say the usual throughout (the first attempt of the run, its own branch, a step, that succeeded at once) are passed as null.
--- Locks: worker. Called by engine/workflows/step_store.py.
+-- Locks: worker. Called by engine/workflows/steps/step_store.py.
 create or replace function record_steps(
   p_worker text, p_again boolean, p_run uuid[], p_attempt int[], p_branch text[], p_position int[], p_name text[], p_kind text[],
   p_status text[], p_attempts int[], p_seconds float8[], p_input jsonb[], p_output json[], p_error jsonb[], p_known boolean[],

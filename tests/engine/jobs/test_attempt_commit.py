@@ -14,7 +14,7 @@ from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.lease import new_worker_id, reap, register_worker
 from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.verdicts import succeed
-from atlas.engine.workflows.step_commit import StepCommit
+from atlas.engine.workflows.steps.step_commit import StepCommit
 from atlas.errors import LeaseLost, Refused
 from tests.engine.jobs.given import actions, given_job, load, lose_lease
 from tests.engine.workflows.kit import first_step

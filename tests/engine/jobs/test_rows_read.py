@@ -25,7 +25,7 @@ from atlas.engine.jobs.pauses import end_pauses
 from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import decide
-from atlas.engine.workflows.step_store import record_steps
+from atlas.engine.workflows.steps.step_store import record_steps
 from tests.engine.jobs.given import given_worker, lose_lease, success
 from tests.engine.workflows.kit import first_step
 from tests.support import PROOF

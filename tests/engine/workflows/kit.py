@@ -14,8 +14,8 @@ from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.types import registered
 from atlas.engine.workflows.find_runs import get_run, list_steps
-from atlas.engine.workflows.history import StepCheckpoint
 from atlas.engine.workflows.intents import request_workflow, take_intents
+from atlas.engine.workflows.steps.history import StepCheckpoint
 from atlas.models.workflows import RunStep, WorkflowRun
 from atlas.workers.worker import Worker, WorkerOptions
 

@@ -14,13 +14,13 @@ from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.retry import retry_many, retry_now
 from atlas.engine.policy.rules import add_rule
-from atlas.engine.workflows import recorder
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.registry import registered_workflows, workflow
 from atlas.engine.workflows.run_actions import cancel_run, fork_run, retry_run
 from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.steps import recorder
 from atlas.errors import AtlasError, Conflict, NotFound, Refused
 from atlas.models.explain import Remedy
 from atlas.workers.worker import Worker, WorkerOptions

@@ -10,9 +10,9 @@ from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.workflows.events import publish_event
-from atlas.engine.workflows.history import Suspension, Wait
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
-from atlas.engine.workflows.step_store import load_histories, record_steps
+from atlas.engine.workflows.steps.history import Suspension, Wait
+from atlas.engine.workflows.steps.step_store import load_histories, record_steps
 from atlas.engine.workflows.suspend import suspend_runs
 from tests.engine.workflows.kit import REQUESTER, first_step
 

@@ -10,7 +10,7 @@ import pytest
 
 from atlas.engine.workflows.errors import ReplayDiverged
 from atlas.engine.workflows.registry import registered_workflows
-from atlas.engine.workflows.replay import replay
+from atlas.engine.workflows.steps.replay import replay
 from tests.engine.workflows.flows import calls
 
 HISTORIES = [orjson.loads(path.read_bytes()) for path in sorted(Path(__file__).parent.glob("histories/*.json"))]

@@ -12,10 +12,10 @@ from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.sweep import sweep
-from atlas.engine.workflows import step_call
 from atlas.engine.workflows.approvals import list_approvals
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.run_actions import retry_run
+from atlas.engine.workflows.steps import step_call
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.engine.workflows.flows import SWITCHES, calls
 from tests.engine.workflows.kit import REQUESTER

@@ -6,10 +6,10 @@ from typing import Any
 
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.lease import register_worker
-from atlas.engine.workflows import step_store
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
-from atlas.engine.workflows.step_store import StepStore, record_steps
+from atlas.engine.workflows.steps import step_store
+from atlas.engine.workflows.steps.step_store import StepStore, record_steps
 from atlas.ids import new_id
 from tests.engine.workflows.kit import first_step
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from atlas.engine.workflows import step_store
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.steps import step_store
 from tests.engine.workflows.flows import calls
 
 # Set by the tests that use them.

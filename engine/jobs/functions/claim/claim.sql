@@ -7,7 +7,7 @@
 -- of a second: the clock of the shares goes in steps.
 -- p_resume: the caller knows 'slow' and 'place'. With `places` (type, tenant, priority, seconds of the epoch) only those are looked at, each from
 -- its time on, with `careful` (the same) only those of the jobs that are counted against limits, and with `due_since` only what fell due, was released or was woken since then: index entries of claimed jobs are not walked over again and again while a
--- transaction holds the xmin horizon. See workers/resume_places.py.
+-- transaction holds the xmin horizon. See workers/claims/resume_places.py.
 -- Statistics are old, or say nothing of a column, and sessions keep plans that were made while the table was empty. So no plan here depends on
 -- them: a probe asks in the order of the one index that has it, sorting is off, and a guard stands in a case, opaque to the planner. A probe
 -- with `exists` would drop its order, and walk over all that is queued along another index.

@@ -36,7 +36,7 @@ declare
   ready_picked tid[] := '{}';
   limited_places jsonb := coalesce(resume->'careful', '[]');
   place turn_row := turn_signal('place');
-  -- What this claim may not see began to write after it: see workers/resume_places.py.
+  -- What this claim may not see began to write after it: see workers/claims/resume_places.py.
   oldest_open constant xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
   if not may_claim(case when p_lease is null then p_worker end) then

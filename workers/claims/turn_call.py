@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from atlas.engine.jobs.claim import Claimant
 from atlas.engine.jobs.finish import Finish, WorkerTime
-from atlas.workers.demand import Request
-from atlas.workers.resume_places import Resume
+from atlas.workers.claims.demand import Request
+from atlas.workers.claims.resume_places import Resume
 
 
 class TurnCall(NamedTuple):

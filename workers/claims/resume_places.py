@@ -24,7 +24,7 @@ import orjson
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, TurnResult, find_places
-from atlas.workers.fast_lane import read_new_jobs
+from atlas.workers.claims.fast_lane import read_new_jobs
 from atlas.workers.worker_lease import WorkerLease
 
 # How late a transaction may commit what it enqueued and be found by the next claim, at least and at most. In between:

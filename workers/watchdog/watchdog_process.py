@@ -37,7 +37,7 @@ STARVED = 0.1
 BEAT, JOB = b"=", b"{"
 # What a thread writes in `thread_table.py`: its number in the system and in Python, and its job.
 THREAD = struct.Struct("<QQ16s")
-_REPORT = "from atlas.workers.stall_report import main; main()"
+_REPORT = "from atlas.workers.watchdog.stall_report import main; main()"
 
 
 def main() -> None:

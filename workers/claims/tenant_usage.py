@@ -10,7 +10,7 @@ from uuid import UUID
 
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.finish import WorkerTime
-from atlas.workers.slot import Slot
+from atlas.workers.attempts.slot import Slot
 
 # Less is reported later: a tenant's jobs may be shorter than the statement that reports them.
 MIN_SECONDS = 0.001

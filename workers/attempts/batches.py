@@ -15,7 +15,7 @@ from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.start_right import NotStarted
 from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import JobWaits, PermanentError
-from atlas.workers.running_attempt import pinned
+from atlas.workers.attempts.running_attempt import pinned
 
 # How long a call waits for more jobs after its first.
 LINGER_SECONDS = 0.01

@@ -21,10 +21,10 @@ from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.start_right import StartRights
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer
-from atlas.workers.attempt import AttemptRunner
+from atlas.workers.attempts.attempt import AttemptRunner
+from atlas.workers.attempts.running_attempt import OfSlot, lead_to
+from atlas.workers.attempts.slot import Slot, StopReason
 from atlas.workers.lifespan import Resources
-from atlas.workers.running_attempt import OfSlot, lead_to
-from atlas.workers.slot import Slot, StopReason
 from atlas.workers.worker_lease import WorkerLease
 
 # For how long slots begin jobs before the event loop gets to everything else, such as recording outcomes. Measured with

@@ -6,8 +6,8 @@ from atlas.engine.jobs.gate import confirm_closed, gate_of, read_gate_row
 from atlas.engine.jobs.pauses import confirm_paused, pauses_version
 from atlas.engine.jobs.start_right import StartRights, boot_seconds
 from atlas.engine.jobs.verdicts import release
-from atlas.workers.executor import Executor
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.attempts.executor import Executor
+from atlas.workers.claims.held_jobs import HeldJobs
 from atlas.workers.worker_lease import WorkerLease
 
 # How long a worker waits for what it gave back to be recorded before it confirms.

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from atlas.engine.jobs.attempt_commit import CommitCall
 from atlas.engine.jobs.ending_transaction import REFUSED
 from atlas.engine.jobs.refusals import refusals
-from atlas.engine.workflows.step_call import InTransaction, LastCall
+from atlas.engine.workflows.steps.step_call import InTransaction, LastCall
 
 # A transaction on the application's database, which commits at the end of the block: what the function gets first, and
 # what makes a call the last statement before the commit.

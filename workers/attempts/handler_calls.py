@@ -13,12 +13,12 @@ from atlas.engine.jobs.around_job import call_async, within_hooks
 from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.types import JobType
 from atlas.threads import awaitable
-from atlas.workers import forked_child
-from atlas.workers.batches import Batches, RolledBack, outcomes_of
+from atlas.workers.attempts import forked_child
+from atlas.workers.attempts.batches import Batches, RolledBack, outcomes_of
+from atlas.workers.attempts.running_attempt import pinned
+from atlas.workers.attempts.slot import Slot
 from atlas.workers.lifespan import Resources
-from atlas.workers.running_attempt import pinned
-from atlas.workers.slot import Slot
-from atlas.workers.thread_table import note_job
+from atlas.workers.watchdog.thread_table import note_job
 
 
 class HandlerCalls:

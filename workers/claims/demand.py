@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.workers.held_jobs import HeldJobs
-from atlas.workers.prefetch import Prefetch
+from atlas.workers.claims.held_jobs import HeldJobs
+from atlas.workers.claims.prefetch import Prefetch
 
 HOLD_BACK_SECONDS = 5.0
 MAX_HOLD_BACK_SECONDS = 600.0

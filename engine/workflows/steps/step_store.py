@@ -22,9 +22,9 @@ from atlas.engine.jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.errors import RunLost
-from atlas.engine.workflows.history import History, RecordedStep, StepCheckpoint, Suspension
 from atlas.engine.workflows.review import ChildVerdict, judge_children
 from atlas.engine.workflows.start_runs import ENGINE
+from atlas.engine.workflows.steps.history import History, RecordedStep, StepCheckpoint, Suspension
 from atlas.engine.workflows.suspend import suspend_runs
 from atlas.engine.workflows.workflow_catalog import database_now
 

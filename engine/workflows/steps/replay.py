@@ -13,10 +13,10 @@ import orjson
 
 from atlas.engine.workflows.errors import RecordEnds, Suspended, WorkflowFailed
 from atlas.engine.workflows.execute_run import execute
-from atlas.engine.workflows.history import History, RecordedStep, Suspension
-from atlas.engine.workflows.recorder import Recorder
 from atlas.engine.workflows.registry import CodeWorkflow
 from atlas.engine.workflows.run_context import Run
+from atlas.engine.workflows.steps.history import History, RecordedStep, Suspension
+from atlas.engine.workflows.steps.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,17 +27,17 @@ from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from atlas.logs import RepeatedWarning, get_logger
 from atlas.waiting import wait_for
-from atlas.workers.demand import NO_JOBS, Demand, Request
-from atlas.workers.drain import Drain
-from atlas.workers.executor import Executor
-from atlas.workers.fast_lane import FastLane
-from atlas.workers.gate_follower import GateFollower
-from atlas.workers.held_jobs import CONNECTIONS
-from atlas.workers.outcomes import NOT_STORABLE, record_one_by_one
-from atlas.workers.reconcile import Reconciler
-from atlas.workers.resume_places import ResumePlaces
-from atlas.workers.tenant_usage import TenantUsage
-from atlas.workers.turn_call import TurnCall
+from atlas.workers.attempts.executor import Executor
+from atlas.workers.claims.demand import NO_JOBS, Demand, Request
+from atlas.workers.claims.drain import Drain
+from atlas.workers.claims.fast_lane import FastLane
+from atlas.workers.claims.gate_follower import GateFollower
+from atlas.workers.claims.held_jobs import CONNECTIONS
+from atlas.workers.claims.outcomes import NOT_STORABLE, record_one_by_one
+from atlas.workers.claims.reconcile import Reconciler
+from atlas.workers.claims.resume_places import ResumePlaces
+from atlas.workers.claims.tenant_usage import TenantUsage
+from atlas.workers.claims.turn_call import TurnCall
 from atlas.workers.worker_lease import WorkerLease
 
 PAUSE_SECONDS = 0.5

@@ -15,7 +15,7 @@ from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import held, record_undone
 from atlas.engine.jobs.verdicts import cancel_attempt, release_attempt
 from atlas.logs import get_logger
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.claims.held_jobs import HeldJobs
 from atlas.workers.worker_lease import WorkerLease
 
 log = get_logger("worker")

@@ -18,8 +18,8 @@ from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import LOG_TAIL, PermanentError, describe, succeed
 from atlas.logs import frequent_logger, get_logger
 from atlas.tracing import fail_span, span
-from atlas.workers.running_attempt import note_log
-from atlas.workers.slot import Slot
+from atlas.workers.attempts.running_attempt import note_log
+from atlas.workers.attempts.slot import Slot
 from atlas.workers.worker_lease import WorkerLease
 
 # How long keeping the log of an attempt that waits may take.

@@ -16,7 +16,7 @@ from atlas.db.pool import Connection, Pool
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, TurnResult, claim_of_tenant
 from atlas.engine.jobs.start_right import boot_seconds
 from atlas.waiting import wait_for
-from atlas.workers.demand import Demand, Request
+from atlas.workers.claims.demand import Demand, Request
 from atlas.workers.worker_lease import WorkerLease
 
 # It rests for so many times as long as its last call took, within bounds: a call that was slow once does not delay the

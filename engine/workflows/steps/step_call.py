@@ -21,9 +21,9 @@ from atlas.engine.jobs.refusals import is_lost_response
 from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
 from atlas.engine.workflows.errors import RunLost, StepFailed, error_json
-from atlas.engine.workflows.history import StepCheckpoint, Wait
-from atlas.engine.workflows.recorder import Recorder, StepPosition
-from atlas.engine.workflows.step_values import StepFunction, arguments_text, step_function
+from atlas.engine.workflows.steps.history import StepCheckpoint, Wait
+from atlas.engine.workflows.steps.recorder import Recorder, StepPosition
+from atlas.engine.workflows.steps.step_values import StepFunction, arguments_text, step_function
 from atlas.errors import LeaseLost
 from atlas.threads import awaitable
 from atlas.tracing import may_trace, span

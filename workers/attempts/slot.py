@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from atlas.engine.jobs.claim import ClaimedJob
 from atlas.engine.jobs.context import AttemptContext
-from atlas.workers.running_attempt import OfSlot
+from atlas.workers.attempts.running_attempt import OfSlot
 
 StopReason = Literal["timeout", "cancel", "stop", "lost"]
 

@@ -24,13 +24,13 @@ from atlas.engine.jobs.verdicts import (
 )
 from atlas.engine.secrets.store import reveal
 from atlas.logs import Redact, get_logger, redact_logs, stop_redacting_logs
-from atlas.workers import forked_child
-from atlas.workers.attempt_report import AttemptReport, success
-from atlas.workers.handler_calls import HandlerCalls
+from atlas.workers.attempts import forked_child
+from atlas.workers.attempts.attempt_report import AttemptReport, success
+from atlas.workers.attempts.handler_calls import HandlerCalls
+from atlas.workers.attempts.running_attempt import note_log
+from atlas.workers.attempts.slot import Slot, StopReason
+from atlas.workers.attempts.transactions import WorkerTransactions
 from atlas.workers.lifespan import Resources
-from atlas.workers.running_attempt import note_log
-from atlas.workers.slot import Slot, StopReason
-from atlas.workers.transactions import WorkerTransactions
 from atlas.workers.worker_lease import WorkerLease
 
 log = get_logger("worker")

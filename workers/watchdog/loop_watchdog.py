@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 from atlas.engine.jobs.context import AttemptContext
 from atlas.logs import get_logger
-from atlas.workers import watchdog_process
-from atlas.workers.running_attempt import attempt_in
-from atlas.workers.thread_table import share_threads
-from atlas.workers.watchdog_process import BEAT, LOOKS
+from atlas.workers.attempts.running_attempt import attempt_in
+from atlas.workers.watchdog import watchdog_process
+from atlas.workers.watchdog.thread_table import share_threads
+from atlas.workers.watchdog.watchdog_process import BEAT, LOOKS
 from atlas.workers.worker_lease import WorkerLease
 
 BLOCKED_SECONDS = 1.0

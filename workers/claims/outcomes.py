@@ -8,7 +8,7 @@ from atlas.engine.jobs.claim import Claimant, TurnResult
 from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.logs import get_logger
-from atlas.workers.held_jobs import HeldJobs
+from atlas.workers.claims.held_jobs import HeldJobs
 
 # What Postgres raises for an outcome that it cannot store.
 NOT_STORABLE = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from uuid import UUID
 
-from atlas.workers.watchdog_process import THREAD
+from atlas.workers.watchdog.watchdog_process import THREAD
 
 MAX_THREADS = 1024
 

@@ -8,7 +8,7 @@ import orjson
 from atlas.db.pool import Connection, commit_with
 from atlas.engine.jobs.attempt_commit import CommitCall, attempt_token, call_json
 from atlas.engine.jobs.context import Transactions
-from atlas.engine.workflows.history import StepCheckpoint
+from atlas.engine.workflows.steps.history import StepCheckpoint
 
 
 class StepCommit:

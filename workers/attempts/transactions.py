@@ -21,7 +21,7 @@ from atlas.engine.jobs.refusals import refusals
 from atlas.engine.jobs.types import registered
 from atlas.errors import AtlasError, LeaseLost
 from atlas.workers.application_pool import ApplicationPool
-from atlas.workers.attempt_report import success
+from atlas.workers.attempts.attempt_report import success
 from atlas.workers.worker_lease import WorkerLease
 
 # How long recording an effect may take.

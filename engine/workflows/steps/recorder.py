@@ -13,11 +13,11 @@ from atlas.db.pg_json import stored_json
 from atlas.engine.jobs.start_right import NotStarted, StartRight
 from atlas.engine.jobs.verdicts import PermanentError, describe
 from atlas.engine.validation import MAX_NAME_LENGTH
-from atlas.engine.workflows.branches import Branch, current
 from atlas.engine.workflows.errors import FailureReached, RecordEnds, StepFailed, Suspended
-from atlas.engine.workflows.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
-from atlas.engine.workflows.step_commit import StepCommit
-from atlas.engine.workflows.step_store import StepStore
+from atlas.engine.workflows.steps.branches import Branch, current
+from atlas.engine.workflows.steps.history import UNDO, History, RecordedStep, StepCheckpoint, Suspension, Wait
+from atlas.engine.workflows.steps.step_commit import StepCommit
+from atlas.engine.workflows.steps.step_store import StepStore
 
 # Replay reads everything a run has recorded, so that it is bounded.
 MAX_STEPS = 10_000

@@ -1,0 +1,1 @@
+"""Steps of runs: called once, recorded, replayed."""

@@ -1,0 +1,1 @@
+"""Runs attempts of jobs: slots, calls of handlers, their transactions and logs."""
