@@ -32,7 +32,7 @@ STRAYS: list[asyncio.Task[None]] = []
 def lines(monkeypatch, default_logs):
     """What the worker logs at info."""
     monkeypatch.setattr("atlas.workers.attempts.attempt_report.frequent_logger", frequent)
-    for module in ("attempt_report", "worker", "loop_watchdog"):
+    for module in ("attempts.attempt_report", "worker", "watchdog.loop_watchdog"):
         monkeypatch.setattr(f"atlas.workers.{module}.log", structlog.get_logger("worker"))
     worker = logging.getLogger("worker")
     before = worker.level
