@@ -62,8 +62,8 @@ function Body({ tenant, job, attempts }: { tenant: string | undefined; job: List
   return (
     <>
       <p>
-        A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease expires, and the
-        job goes to another worker. No one has to act.
+        A job belongs to its worker as long as the worker renews its lease. A worker that is killed renews nothing: the lease expires, and
+        the job goes to another worker. No one has to act.
       </p>
       {job !== undefined && attempts.length > 0 && <LifeLine job={job} attempts={attempts} />}
       {found.stage === "working" && job !== undefined && <Going job={job} at={found.at} />}
