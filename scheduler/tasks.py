@@ -28,6 +28,8 @@ Work = Callable[[], Awaitable[float | None]]
 JITTER = 0.1
 # How often the machine's clock is compared with one that no one sets, and how far they may drift apart meanwhile.
 CLOCK_SECONDS = 1.0
+# Of one task, of which all but the first return immediately. With fewer, APScheduler warns after a stall.
+MAX_INSTANCES = 1000
 
 log = get_logger("scheduler")
 
@@ -44,7 +46,7 @@ class TaskScheduler:
         self._scheduler = AsyncIOScheduler(
             jobstores={"default": MemoryJobStore()},
             executors={"default": AsyncIOExecutor()},
-            job_defaults={"coalesce": True, "misfire_grace_time": None, "max_instances": 1},
+            job_defaults={"coalesce": True, "misfire_grace_time": None, "max_instances": MAX_INSTANCES},
             timezone=UTC,
         )
 
@@ -107,6 +109,9 @@ class Task:
 
     async def run(self) -> None:
         """Do the work once, and plan when it is done again."""
+        if self._is_running:
+            # It was due again before this event loop came to it.
+            return
         current = asyncio.current_task()
         assert current is not None
         self._tasks.running.add(current)
