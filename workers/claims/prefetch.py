@@ -11,7 +11,7 @@ import time
 PREFETCH_SECONDS = 0.1
 # Where tenants compete, a worker that ends this many jobs a second prefetches for one second, at most as long as above;
 # one that ends a hundredth of them for a hundredth of a second.
-CONTESTED_RATE = 150_000
+CONTESTED_RATE = 40_000
 # How long tenants that competed are taken to come back.
 CONTEST_SECONDS = 5.0
 RATE_WINDOW_SECONDS = 0.02
