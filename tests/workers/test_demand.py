@@ -66,6 +66,26 @@ def test_a_fast_worker_prefetches_what_it_ends_in_a_tenth_of_a_second(clock, hel
     assert demand.request(ended=0).prefetch == 0
 
 
+def test_a_worker_prefetches_less_where_tenants_compete_and_more_the_more_they_are(clock, held):
+    demand = Demand(slots=4, batch=2000, held=held)
+
+    def prefetch(*tenants: int) -> int:
+        for _ in range(20):
+            clock.now += 0.02
+            for _ in range(80):
+                demand.prefetch.job_ended()
+            demand.request(ended=0)
+        for seen in tenants:
+            demand.prefetch.contested(seen)
+        return demand.request(ended=0).prefetch
+
+    # About 4,000 jobs a second.
+    assert 350 <= prefetch() <= 400
+    assert 90 <= prefetch(2) <= 107
+    assert 350 <= prefetch(50, 3, 2) <= 400
+    assert 90 <= prefetch(*[2] * 100) <= 107
+
+
 def test_one_call_asks_for_a_batch_at_most(clock, held):
     demand = Demand(slots=40, batch=10, held=held)
     assert demand.request(ended=0) == Request(slots=10, prefetch=0, alone=True)

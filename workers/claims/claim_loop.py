@@ -215,7 +215,7 @@ class ClaimLoop:
         """Run what the fast lane claimed before what waits for a slot."""
         if turn.claimed:
             self._rights.present.grant(asked_at)
-            self._demand.prefetch.contested()
+            self._demand.prefetch.contested(2)
             self._usage.charge(turn.claimed)
             if claimant is self._lease.claimant:
                 self._take(turn, asked_at=asked_at, first=True)
@@ -318,7 +318,7 @@ class ClaimLoop:
             self._after = turn.after
             self._fast_lane.serves(turn.claimed)
             if turn.contested:
-                self._demand.prefetch.contested()
+                self._demand.prefetch.contested(len({job.tenant_id for job in turn.claimed}))
         if turn.pauses:
             self._gate.heard_of_pauses(turn.pauses)
         if turn.claimed:

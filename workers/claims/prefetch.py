@@ -3,15 +3,20 @@
 A fast worker therefore claims in large batches, and a slow one keeps no job from other workers. Where tenants compete,
 prefetched jobs stand before the next job of a tenant that has waited longer, and shares are less exact the more there
 are. So the prefetch is smaller there the longer jobs take: a call is worth its cost only where many jobs end in
-the time that it takes.
+the time that it takes. It is larger where more tenants compete: a claim looks at each of them, so that a small one
+costs more for each job.
 """
 
 import time
 
 PREFETCH_SECONDS = 0.1
-# Where tenants compete, a worker that ends this many jobs a second prefetches for one second, at most as long as above;
-# one that ends a hundredth of them for a hundredth of a second.
-CONTESTED_RATE = 40_000
+# Where few tenants compete, a worker that ends this many jobs a second prefetches for one second, at most as long as
+# above; one that ends a hundredth of them for a hundredth of a second. Where more compete, a part of them does.
+CONTESTED_RATE = 150_000
+FEW_TENANTS = 8
+MANY_TENANTS = 32
+# Of the most tenants that a claim saw lately, this is left after each claim: small ones see few.
+TENANTS_KEPT = 0.95
 # How long tenants that competed are taken to come back.
 CONTEST_SECONDS = 5.0
 RATE_WINDOW_SECONDS = 0.02
@@ -30,17 +35,19 @@ class Prefetch:
         self._window_began_at = time.monotonic()
         self._last_progress_at = self._window_began_at
         self._contested_until = 0.0
+        self._tenants = 0.0
 
     @property
     def size(self) -> int:
         """How many jobs to hold beyond those that run."""
         is_contested = self._count() < self._contested_until
-        seconds = min(PREFETCH_SECONDS, self._rate / CONTESTED_RATE) if is_contested else PREFETCH_SECONDS
+        seconds = min(PREFETCH_SECONDS, self._rate / self._contested_rate()) if is_contested else PREFETCH_SECONDS
         return int(self._rate * seconds)
 
-    def contested(self) -> None:
-        """A claim saw several tenants."""
+    def contested(self, tenants: int) -> None:
+        """A claim saw several tenants, and took jobs of so many."""
         self._contested_until = time.monotonic() + CONTEST_SECONDS
+        self._tenants = max(tenants, TENANTS_KEPT * self._tenants)
 
     @property
     def is_stalled(self) -> bool:
@@ -59,6 +66,9 @@ class Prefetch:
         self._rate = 0.0
         self._ended = self._counted = 0
         self._window_began_at = time.monotonic()
+
+    def _contested_rate(self) -> float:
+        return CONTESTED_RATE * FEW_TENANTS / min(MANY_TENANTS, max(FEW_TENANTS, self._tenants))
 
     def _count(self) -> float:
         """Take the jobs into account that ended since the last look. Returns the time."""
