@@ -7,6 +7,7 @@ repeated after a deadlock or a broken connection.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -115,6 +116,8 @@ class Places(NamedTuple):
 
     ready: list[ReadyPlace]
     entries_read: int
+    # The time was over: there may be more after the last place.
+    are_cut: bool = False
 
     @property
     def are_found_fast(self) -> bool:
@@ -203,10 +206,23 @@ async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
     return bool(await fetch_value(conn, SOLO_WAITS, types=list(job_types)))
 
 
-async def find_places(conn: Connection, job_types: Sequence[str] | None) -> Places:
-    """Where the ready jobs of these types begin. It takes long where dead index entries stand before them."""
-    *rows, last = await fetch(conn, FIND_PLACES, types=job_types)
-    return Places([ReadyPlace(*row) for row in rows], int(last["since"]))
+async def find_places(
+    conn: Connection, job_types: Sequence[str] | None, *, after: ReadyPlace | None = None, within: float | None = None
+) -> Places:
+    """Where the ready jobs of these types begin, after a place, as far as that is found within so many seconds.
+
+    It takes long where dead index entries stand before them.
+    """
+    *rows, last = await fetch(
+        conn,
+        FIND_PLACES,
+        types=job_types,
+        after_type=after and after.job_type,
+        after_tenant=after and after.tenant_id,
+        after_priority=after and after.priority,
+        within=None if within is None else timedelta(seconds=within),
+    )
+    return Places([ReadyPlace(*row) for row in rows], int(last["since"]), last["careful"])
 
 
 def claim_values(

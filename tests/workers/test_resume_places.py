@@ -1,18 +1,23 @@
 """While a snapshot is held, claims go on from their last place, and what enters the queue with an older one still runs."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, ReadyPlace, TurnResult
+from atlas.engine.jobs.claim import Claimant, ClaimedJob, ClaimSnapshot, ReadyPlace, TurnResult
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
+from atlas.workers.claims import resume_places
 from atlas.workers.claims.fast_lane import read_new_jobs
 from atlas.workers.claims.resume_places import CLAIM_PLACES, LATE_COMMIT_SECONDS, MAX_LATE_COMMIT_SECONDS, ResumePlaces
 from tests.support import DANA, given_tenant, until
 
 JOB = ClaimedJob(new_id(), SYSTEM_TENANT, "mine", "{}", 1, 0, None, 0, None, None, None, None)
+
+
+OTHER = ClaimedJob(new_id(), SYSTEM_TENANT, "other", "{}", 1, 0, None, 0, None, None, None, None)
 
 
 @pytest.fixture
@@ -120,6 +125,23 @@ def test_claims_look_back_for_as_long_as_a_transaction_is_open(places):
     assert due_since(102.0, 11, 13) == 100.0
     assert due_since(102.4, 14, 14) == 102.4 - LATE_COMMIT_SECONDS
     assert due_since(200.0, 14, 15) == 200.0 - MAX_LATE_COMMIT_SECONDS
+
+
+async def test_a_long_look_goes_on_in_parts_and_keeps_what_is_heard_meanwhile(pool, conn, places, monkeypatch):
+    monkeypatch.setattr(resume_places, "PART_SECONDS", 0)
+    monkeypatch.setattr(resume_places, "MAX_PLACES", 3)
+    await enqueue_many(conn, [NewJob("mine", {}, priority=priority) for priority in range(5)], actor=DANA)
+    places._pool, places._lease = pool, SimpleNamespace(claimant=Claimant("a worker", ["mine"]))
+    known = []
+    places._looked = lambda: known.append(len(places.request().since)) or places.comes_back(OTHER)
+    places._since["gone", SYSTEM_TENANT, 0] = 5.0
+    are_fast, _ = await places._look()
+    assert are_fast
+    assert known == [2, 4, 5, 6, 7, 7]
+    assert set(places.request().since) == {
+        *(("mine", SYSTEM_TENANT, priority) for priority in range(5)),
+        ("other", SYSTEM_TENANT, None),
+    }
 
 
 def test_many_places_are_looked_at_by_several_claims(places):

@@ -9,13 +9,13 @@ late.
 Jobs that return to the queue with an older place are found in the order of their return: those that fell due, that a
 limit released, that an event woke or that were retried by hand. What has neither place is found by a look from the
 head: a job whose transaction took long, or that another worker gave back. A look takes long itself, so it is made
-beside the claims, and seldom: for a fiftieth of the time, but at least every 20 seconds.
+beside the claims, in short parts, and seldom: for a fiftieth of the time, but at least every 20 seconds or so.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
@@ -23,7 +23,7 @@ from uuid import UUID
 import orjson
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, TurnResult, find_places
+from atlas.engine.jobs.claim import ClaimedJob, ClaimSnapshot, Places, ReadyPlace, TurnResult, find_places
 from atlas.workers.claims.fast_lane import read_new_jobs
 from atlas.workers.worker_lease import WorkerLease
 
@@ -34,6 +34,10 @@ MAX_LATE_COMMIT_SECONDS = 3.0
 LOOK_REST = 50
 MIN_REST_SECONDS = 1.0
 MAX_REST_SECONDS = 20.0
+# A look rests this many times as long between its parts as each part took: at once it would take a processor from the
+# claims for seconds.
+PART_SECONDS = 0.02
+PART_REST = 5
 # After two looks that read few index entries, claims begin at the head again.
 FAST_LOOKS = 2
 # Places are used after this many slow claims. A slow claim is offset by four that are not: without a held horizon, a
@@ -244,9 +248,10 @@ class ResumePlaces:
             fast = 0
             while fast < FAST_LOOKS:
                 began = time.monotonic()
-                fast = fast + 1 if await self._look() else 0
-                took = time.monotonic() - began
-                await asyncio.sleep(rest_after_look(took))
+                is_fast, took = await self._look()
+                fast = fast + 1 if is_fast else 0
+                rested = time.monotonic() - began - took
+                await asyncio.sleep(max(MIN_REST_SECONDS, rest_after_look(took) - rested))
             self.are_used = False
             self._slow_claims = 0.0
             self._since.clear()
@@ -255,20 +260,47 @@ class ResumePlaces:
             self._was_slow.clear()
             self._looked()
 
-    async def _look(self) -> bool:
-        """Find places from the head. False where that reads many entries, or the lease is lost."""
+    async def _look(self) -> tuple[bool, float]:
+        """Find places from the head, in parts. Whether that reads few entries, and how long it took without the rests.
+
+        The first look does not rest: until it ends, claims begin at the head themselves.
+        """
         claimant = self._lease.claimant
         if claimant is None:
-            return False
-        began = time.monotonic()
-        async with self._pool.acquire() as conn:
-            places = await find_places(conn, claimant.job_types)
-        if len(self._since) > MAX_PLACES:
-            self._since.clear()
+            return False, 0.0
+        first_at, before = time.monotonic(), self._since.copy()
+        ready: list[ReadyPlace] = []
+        entries_read, took, part = 0, 0.0, None
+        while part is None or part.are_cut:
+            began = time.monotonic()
+            async with self._pool.acquire() as conn:
+                part = await find_places(
+                    conn, claimant.job_types, after=ready[-1] if ready else None, within=PART_SECONDS
+                )
+            ready += part.ready
+            entries_read += part.entries_read
+            spent = time.monotonic() - began
+            took += spent
+            if self.are_used:
+                self._add(part.ready)
+                await asyncio.sleep(PART_REST * spent if part.are_cut else 0)
         if not self.are_used:
-            self._since = {(*group, None): None for group, at in self._recent.items() if at > began - RECENT_SECONDS}
+            self._since = {(*group, None): None for group, at in self._recent.items() if at > first_at - RECENT_SECONDS}
             self._recent.clear()
-        for job_type, tenant, priority, first, is_limited in places.ready:
+            self.are_used = True
+            self._add(ready)
+        elif len(self._since) > MAX_PLACES:
+            found = {place[:3] for place in ready}
+            self._since = {
+                key: since
+                for key, since in self._since.items()
+                if key in found or key not in before or before[key] != since
+            }
+        return Places(ready, entries_read).are_found_fast, took
+
+    def _add(self, found: Sequence[ReadyPlace]) -> None:
+        """Let claims look at what a look has found."""
+        for job_type, tenant, priority, first, is_limited in found:
             key = (job_type, tenant, priority)
             if is_limited:
                 self._limited[key] = min(first, self._limited.get(key, first))
@@ -276,9 +308,7 @@ class ResumePlaces:
             since = self._since.get(key)
             self._since[key] = first if since is None else min(first, since)
             self._since.pop(_whole(key), None)
-        self.are_used = True
         self._looked()
-        return places.are_found_fast
 
     def _some(self) -> dict[_Key, float | None]:
         keys = list(self._since)

@@ -1,6 +1,7 @@
 """Places: a claim that goes on where the last one ended finds what it would find from the head, without walking there."""
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import orjson
@@ -195,3 +196,19 @@ async def test_a_claim_names_the_places_of_due_jobs_that_it_left(conn):
     second = await claim_from(conn, worker, first.places, due_since=first.due_until)
     assert {job.id for turn in (first, second) for job in turn.claimed} == set(waiting)
     assert len(first.claimed) == 10
+
+
+async def test_places_found_in_parts_are_those_found_at_once(conn):
+    acme = await given_tenant(conn, "acme")
+    groups = product(("b", "mine", "z"), (SYSTEM_TENANT, acme), (0, 1, 7))
+    jobs = [NewJob(job_type, {}, tenant, priority=priority) for job_type, tenant, priority in groups]
+    await enqueue_many(conn, jobs, actor=DANA)
+    for types in (["mine", "b"], None):
+        whole = await find_places(conn, types)
+        found, part = [], None
+        while part is None or part.are_cut:
+            part = await find_places(conn, types, after=found[-1] if found else None, within=0)
+            found += part.ready
+            assert part.are_cut <= (len(part.ready) == 1)
+        assert found == whole.ready
+        assert len(found) == (12 if types else 18)

@@ -1,16 +1,25 @@
 -- Where the ready jobs of these types begin, those that are counted against limits too: by type, tenant and priority, when the oldest was created in
--- seconds of the epoch. The last row has no type, and in `since` how many index entries were read: as many as a claim from the head would read.
--- Looks across tenants: a worker serves them all. Called by engine/jobs/claim.py.
-create or replace function find_places(p_types text[]) returns table (job_type text, tenant_id uuid, priority int, since float8, careful boolean)
+-- seconds of the epoch. The last row has no type, in `since` how many index entries were read, as many as a claim from the head would read, and in
+-- `careful` whether there may be more after the last place: then p_within was over. Looks across tenants: a worker serves them all. Called by
+-- engine/jobs/claim.py.
+create or replace function find_places(
+  p_types text[], p_type text default null, p_tenant uuid default null, p_priority int default null, p_within interval default null)
+returns table (job_type text, tenant_id uuid, priority int, since float8, careful boolean)
 language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off as $$
 #variable_conflict use_column
 declare
   read_before constant bigint := claim_entries_read();
+  until constant timestamptz := coalesce(clock_timestamp() + p_within, 'infinity');
 begin
   return query
-  select r.job_type, r.tenant_id, r.priority, extract(epoch from r.created_at)::float8, false from ready_places(p_types) r;
+  select r.job_type, r.tenant_id, r.priority, extract(epoch from r.created_at)::float8, false
+  from ready_places(p_types, coalesce(p_type, ''), coalesce(p_tenant, '00000000-0000-0000-0000-000000000000'), coalesce(p_priority, 0), until) r;
+  if found and clock_timestamp() >= until then
+    return query select null::text, null::uuid, null::int, (claim_entries_read() - read_before)::float8, true;
+    return;
+  end if;
   return query
   with recursive walk as (
     (select j.tenant_id, j.job_type, j.priority, j.created_at from only jobs j
