@@ -26,8 +26,8 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import Admission, load_admission
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import canonical
+from atlas.engine.jobs.handlers.types import canonical
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import AtlasError, Conflict
 
 ENQUEUED = statement("api/sql/enqueued_jobs.sql")

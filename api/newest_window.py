@@ -6,7 +6,7 @@ from uuid import UUID
 
 from atlas.api.request_context import RequestContext
 from atlas.db.pool import Connection
-from atlas.engine.jobs.newest_active import NewestWindow, find_window, has_many_dead_rows
+from atlas.engine.jobs.lists.newest_active import NewestWindow, find_window, has_many_dead_rows
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from atlas.api.app_state import AppState
 from atlas.api.replica.replica import ReplicaRead
 from atlas.db.pool import Connection
 from atlas.engine.helper_process import Run
-from atlas.engine.jobs.counts import Transaction
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.lists.counts import Transaction
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.errors import FieldError, InvalidInput, TenantMoved, no_tenant
 from atlas.models.tenants import Tenant
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from atlas.engine.effects.effect_call import OpenEffect
     from atlas.engine.effects.outcomes import CannotTell, Done, EffectRefused, NotDone
     from atlas.engine.enqueue import enqueue, enqueue_group, enqueue_many
-    from atlas.engine.jobs.around_job import around_job
+    from atlas.engine.jobs.actions.cancel import cancel
     from atlas.engine.jobs.backoff import backoff_delay_ms, can_retry
-    from atlas.engine.jobs.cancel import cancel
-    from atlas.engine.jobs.context import JobContext
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.new_job import NewJob, NewJobOptions, make_dedupe_key
-    from atlas.engine.jobs.prisma_client import AtlasPrisma
-    from atlas.engine.jobs.prisma_rules import WriteRefused
-    from atlas.engine.jobs.typed_job import JobFunction, job
+    from atlas.engine.jobs.handlers.around_job import around_job
+    from atlas.engine.jobs.handlers.context import JobContext
+    from atlas.engine.jobs.handlers.typed_job import JobFunction, job
+    from atlas.engine.jobs.new_jobs.new_job import NewJob, NewJobOptions, make_dedupe_key
+    from atlas.engine.jobs.prisma.prisma_client import AtlasPrisma
+    from atlas.engine.jobs.prisma.prisma_rules import WriteRefused
     from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
     from atlas.engine.repository import EnqueueJob, JobsRepository
     from atlas.engine.workflows.errors import StepFailed
@@ -93,16 +93,16 @@ _HOMES = {
     "atlas.engine.effects.effect_call": ("OpenEffect",),
     "atlas.engine.effects.outcomes": ("CannotTell", "Done", "EffectRefused", "NotDone"),
     "atlas.engine.enqueue": ("enqueue", "enqueue_group", "enqueue_many"),
-    "atlas.engine.jobs.around_job": ("around_job",),
+    "atlas.engine.jobs.handlers.around_job": ("around_job",),
     "atlas.engine.jobs.backoff": ("backoff_delay_ms", "can_retry"),
-    "atlas.engine.jobs.cancel": ("cancel",),
-    "atlas.engine.jobs.context": ("JobContext",),
+    "atlas.engine.jobs.actions.cancel": ("cancel",),
+    "atlas.engine.jobs.handlers.context": ("JobContext",),
     "atlas.engine.jobs.enqueue": ("Enqueued",),
-    "atlas.engine.jobs.new_job": ("NewJob", "NewJobOptions", "make_dedupe_key"),
-    "atlas.engine.jobs.typed_job": ("JobFunction", "job"),
+    "atlas.engine.jobs.new_jobs.new_job": ("NewJob", "NewJobOptions", "make_dedupe_key"),
+    "atlas.engine.jobs.handlers.typed_job": ("JobFunction", "job"),
     "atlas.engine.jobs.verdicts": ("PermanentError", "RetryAfter", "Snooze"),
-    "atlas.engine.jobs.prisma_client": ("AtlasPrisma",),
-    "atlas.engine.jobs.prisma_rules": ("WriteRefused",),
+    "atlas.engine.jobs.prisma.prisma_client": ("AtlasPrisma",),
+    "atlas.engine.jobs.prisma.prisma_rules": ("WriteRefused",),
     "atlas.engine.repository": ("EnqueueJob", "JobsRepository"),
     "atlas.engine.workflows.errors": ("StepFailed",),
     "atlas.engine.workflows.events": ("publish_event",),

@@ -23,10 +23,10 @@ from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, connect, open_pool
 from atlas.engine.access.tokens import add_token
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

@@ -11,7 +11,7 @@ from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.db.pool import connect, open_pool
 from atlas.engine.access.tokens import add_token
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.settings import load_settings
 

@@ -24,9 +24,9 @@ from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.outbox_files import list_mails, outbox_folder
 from atlas.ids import new_id
 from atlas.logs import configure_logs

@@ -28,9 +28,9 @@ from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import Claimant
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish_and_claim
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import succeed
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

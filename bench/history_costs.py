@@ -32,9 +32,9 @@ from atlas.db.pool import Connection, connect, open_pool
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import succeed
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import EmbeddedPostgres, start_embedded

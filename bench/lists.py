@@ -36,7 +36,7 @@ from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.engine.access.tokens import add_token
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

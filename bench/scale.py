@@ -20,7 +20,7 @@ from rich.table import Table
 
 from atlas.db.pool import Connection, connect, open_pool
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions

@@ -24,7 +24,7 @@ import uvloop
 from atlas.actors import system
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.scheduler.firing import TriggerTask

@@ -28,9 +28,9 @@ from atlas.cli.programs.long_running import atlas_argv
 from atlas.db.pool import Connection, Pool
 from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded

@@ -17,8 +17,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions

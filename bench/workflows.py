@@ -22,7 +22,7 @@ import uvloop
 import atlas.workers.workflows
 from atlas.actors import system
 from atlas.db.pool import Pool
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run

@@ -18,8 +18,8 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env
 from atlas.engine.jobs.enqueue import Enqueued, enqueue
-from atlas.engine.jobs.new_job import NewJob, input_text
-from atlas.engine.jobs.types import canonical, check_input, registered, secret_schema
+from atlas.engine.jobs.handlers.types import canonical, check_input, registered, secret_schema
+from atlas.engine.jobs.new_jobs.new_job import NewJob, input_text
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import secret_key

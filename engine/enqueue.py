@@ -15,8 +15,8 @@ from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.enqueue import enqueue as insert
 from atlas.engine.jobs.enqueue import enqueue_many as insert_many
 from atlas.engine.jobs.groups import insert_group, no_counts, with_counts
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, checked
-from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.jobs.handlers.types import canonical, registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob, checked
 
 
 async def enqueue(conn: Connection, job: NewJob, *, actor: Actor | str, coalesce: bool = False) -> Enqueued:

@@ -7,8 +7,8 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.engine.admission import ENGINE_RUN
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.secrets.store import reveal
 from atlas.engine.workflows.intents import NewIntent
 from atlas.engine.workflows.start_runs import read_input

@@ -13,7 +13,7 @@ from uuid import UUID
 from atlas.bounds import MAX_IDEMPOTENCY_KEY_LENGTH
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.jobs.refusals import closed_tenant
+from atlas.engine.jobs.new_jobs.refusals import closed_tenant
 from atlas.errors import Conflict, FieldError, InvalidInput
 
 TAKE = statement("engine/sql/take_idempotency_key.sql")

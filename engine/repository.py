@@ -15,16 +15,16 @@ from atlas.bounds import DEFAULT_MAX_OUTPUT
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.admission import admit
+from atlas.engine.jobs.attempts.output import dump_output
 from atlas.engine.jobs.backoff import RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import JobRow, get_job
 from atlas.engine.jobs.finish import Finish, finish
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.handlers.types import canonical, registered
 from atlas.engine.jobs.lease import heartbeat_job, new_worker_id
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.output import dump_output
-from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.jobs.lists.find import JobRow, get_job
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, decide, succeed
 from atlas.errors import LeaseLost, NotClaimed
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.db.versions import running_versions
-from atlas.engine.jobs.find import queue_depth
-from atlas.engine.jobs.find_workers import list_workers
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.pauses import list_pauses
+from atlas.engine.jobs.lists.find import queue_depth
+from atlas.engine.jobs.lists.find_workers import list_workers
+from atlas.engine.jobs.switches.gate import read_gate
+from atlas.engine.jobs.switches.pauses import list_pauses
 from atlas.engine.workflows.engine_state import read_engine
 from atlas.models.system import SystemStatus
 from atlas.up_report import read_programs

@@ -4,8 +4,8 @@ import re
 from functools import cache
 
 from atlas.db.statements import Statement
-from atlas.engine.jobs.attempt_commit import COMMIT
-from atlas.engine.jobs.enqueue_call import CALL
+from atlas.engine.jobs.attempts.attempt_commit import COMMIT
+from atlas.engine.jobs.new_jobs.enqueue_call import CALL
 
 
 def call_text() -> str:

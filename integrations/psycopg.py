@@ -12,14 +12,14 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from atlas.engine.jobs.attempt_commit import CommitCall
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.ending_transaction import ending, refuse_open
+from atlas.engine.jobs.attempts.attempt_commit import CommitCall
+from atlas.engine.jobs.attempts.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import JobName, call_result, call_values
-from atlas.engine.jobs.new_job import NewJobOptions
-from atlas.engine.jobs.refusals import refusals
-from atlas.engine.jobs.typed_job import JobFunction
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import JobFunction
+from atlas.engine.jobs.new_jobs.enqueue_call import JobName, call_result, call_values
+from atlas.engine.jobs.new_jobs.new_job import NewJobOptions
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.integrations.placeholders import call_text, commit_text
 
 if TYPE_CHECKING:

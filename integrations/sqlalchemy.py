@@ -11,14 +11,14 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from atlas.engine.jobs.attempt_commit import COMMIT, CommitCall
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.ending_transaction import ending, refuse_open
+from atlas.engine.jobs.attempts.attempt_commit import COMMIT, CommitCall
+from atlas.engine.jobs.attempts.ending_transaction import ending, refuse_open
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.enqueue_call import CALL, JobName, call_result, call_values
-from atlas.engine.jobs.new_job import NewJobOptions
-from atlas.engine.jobs.refusals import refusals
-from atlas.engine.jobs.typed_job import JobFunction
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import JobFunction
+from atlas.engine.jobs.new_jobs.enqueue_call import CALL, JobName, call_result, call_values
+from atlas.engine.jobs.new_jobs.new_job import NewJobOptions
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.errors import AtlasError
 from atlas.integrations.placeholders import call_text, commit_text
 

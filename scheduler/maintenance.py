@@ -12,11 +12,11 @@ from uuid import UUID
 
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, Connection, Pool, borrow
 from atlas.engine.alerts import find_alerts, save_findings
-from atlas.engine.jobs.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
-from atlas.engine.jobs.bulk_previews import forget_bulk_previews
-from atlas.engine.jobs.counts import count_jobs, counts_are_due
+from atlas.engine.jobs.actions.bulk_actions import due_bulk_actions, forget_bulk_actions, take_step
+from atlas.engine.jobs.actions.bulk_previews import forget_bulk_previews
 from atlas.engine.jobs.groups import forget_groups, settle_groups
 from atlas.engine.jobs.lease import expire_queued, new_worker_id
+from atlas.engine.jobs.lists.counts import count_jobs, counts_are_due
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.metering.series import prune_series
 from atlas.engine.metering.usage import meter_usage

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pg_json import stored_text
-from atlas.engine.jobs.around_job import call_async, within_hooks
+from atlas.engine.jobs.handlers.around_job import call_async, within_hooks
 from atlas.engine.jobs.start_right import NotStarted, StartRight
 from atlas.engine.schedules.recurring_runs import ClaimedRecurringRun, Outcome
 from atlas.errors import AtlasError, FieldError

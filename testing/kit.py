@@ -13,12 +13,12 @@ from atlas.db.pool import Pool, connect, open_pool
 from atlas.db.schema import in_schema, schema_name
 from atlas.engine.enqueue import enqueue
 from atlas.engine.jobs.claim import Claimant, claim
-from atlas.engine.jobs.find import JobRow, get_job, list_attempts
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.groups import settle_groups
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.jobs.lease import expire_queued, new_worker_id, reap, register_worker
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.lists.find import JobRow, get_job, list_attempts
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.events import publish_event

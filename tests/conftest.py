@@ -23,7 +23,7 @@ import pytest
 import structlog
 
 from atlas.db.pool import Pool, _make_pool, _options, connect, open_pool
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.test_databases import TestDatabases
 from tests.pgbouncer import MANY, POOLER, PooledDatabases, direct_url, running_pgbouncer
 from tests.programs import require_program

@@ -321,9 +321,15 @@ def test_an_old_name_is_found_with_and_without_the_root(text):
 # What carries an option of a job from its callers into its row and back; both guides list the same files.
 MAX_FILES_OF_AN_OPTION = 8
 CARRY_AN_OPTION = {
-    *("schema.prisma", "api/models/jobs.py", "atlas/models/jobs.py", "cli/jobs/enqueue.py", "engine/jobs/new_job.py"),
+    *(
+        "schema.prisma",
+        "api/models/jobs.py",
+        "atlas/models/jobs.py",
+        "cli/jobs/enqueue.py",
+        "engine/jobs/new_jobs/new_job.py",
+    ),
     *("engine/jobs/functions/enqueue/enqueue.sql", "engine/jobs/functions/enqueue/enqueue_many.sql"),
-    "engine/jobs/find.py",
+    "engine/jobs/lists/find.py",
 }
 # What decides by the deadline, or names it in a message.
 DECIDE_BY_FINISH_BY = {

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import JobType
 from atlas.engine.jobs.verdicts import describe
 from atlas.errors import AtlasError
 from atlas.logs import get_logger

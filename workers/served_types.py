@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.types import DuplicateJobType, JobType, add_job_type
+from atlas.engine.jobs.handlers.types import DuplicateJobType, JobType, add_job_type
 from atlas.logs import get_logger
 
 # How often to load when no notification came. With its jitter a change is seen within five seconds.

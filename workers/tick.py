@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 from atlas.settings import Settings
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.email import register_email

@@ -17,14 +17,14 @@ import asyncpg
 from atlas.db.failures import public_url
 from atlas.db.notifications import Listener
 from atlas.db.pool import TRANSACTION_SECONDS, UNREACHABLE, Pool, borrow, open_aside
+from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.claim import ClaimedJob, solo_waits
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.jobs.lease import canceled, serve_types
 from atlas.engine.jobs.local_wakeup import on_new_jobs
-from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.start_right import StartRights
 from atlas.engine.jobs.sweep import sweep
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import release
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.engine.workflows.start_runs import ENGINE_RUN

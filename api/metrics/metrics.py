@@ -28,9 +28,9 @@ from atlas.audit.seal_status import seal_lag
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.effects.find_effects import count_doubts
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.newest_active import is_slowed
-from atlas.engine.jobs.summary import KINDS, oldest_due
+from atlas.engine.jobs.lists.newest_active import is_slowed
+from atlas.engine.jobs.lists.summary import KINDS, oldest_due
+from atlas.engine.jobs.switches.gate import read_gate
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.xmin_horizon import KINDS as HOLDER_KINDS
 from atlas.engine.xmin_horizon import find_holders

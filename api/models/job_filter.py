@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 from atlas.api.models.common import ID_PREFIX, Flag, Id, Name, Timestamp
 from atlas.api.models.jobs import JobSource, SynonymBody
 from atlas.api.request_context import Calling
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.lists.job_list import JobFilter
 from atlas.engine.synonyms import STATUSES as SYNONYMS
 from atlas.models.jobs import JobStatus
 

@@ -11,8 +11,8 @@ from pydantic_core import CoreSchema
 from atlas.api.field_errors import fields_of
 from atlas.api.models.common import Body, Document, Id, Number, Timestamp, Whole
 from atlas.bounds import MAX_RETRIES
-from atlas.engine.jobs.find import JobRow
-from atlas.engine.jobs.new_job import MAX_DELAY, NewJob
+from atlas.engine.jobs.lists.find import JobRow
+from atlas.engine.jobs.new_jobs.new_job import MAX_DELAY, NewJob
 from atlas.engine.synonyms import ONE_MORE, by_own_names, synonyms_of
 from atlas.engine.workflows.intents import NewIntent
 from atlas.errors import FieldError, InvalidInput

@@ -11,7 +11,7 @@ from atlas.api.models.job_filter import JobFilterBody
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.jobs.bulk_actions import (
+from atlas.engine.jobs.actions.bulk_actions import (
     MAX_IDS,
     MAX_REASON_LENGTH,
     begin_bulk_action,
@@ -19,8 +19,8 @@ from atlas.engine.jobs.bulk_actions import (
     find_bulk_action,
     list_bulk_actions,
 )
-from atlas.engine.jobs.bulk_previews import MAX_PREVIEWED, bulk_filter, is_cause, preview_bulk_action
-from atlas.engine.jobs.counts import update_counts
+from atlas.engine.jobs.actions.bulk_previews import MAX_PREVIEWED, bulk_filter, is_cause, preview_bulk_action
+from atlas.engine.jobs.lists.counts import update_counts
 from atlas.models import Page
 from atlas.models.jobs import BulkAction, BulkActionPreview, BulkVerb
 

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from atlas.api.access.roles import JOB_READERS
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.jobs.dead_letters import group_dead_letters
+from atlas.engine.jobs.lists.dead_letters import group_dead_letters
 from atlas.models.jobs import DeadLetterGroups
 
 router = APIRouter(prefix=f"{PREFIX}/jobs/dead-letters", route_class=GuardedRoute, tags=["jobs"])

@@ -15,12 +15,12 @@ from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MAX_VALUES
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
-from atlas.engine.jobs.find_groups import find_group, list_groups
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.groups import MAX_NAME_LENGTH
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find_groups import find_group, list_groups
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.models import Page
 from atlas.models.jobs import BulkAction, BulkVerb, JobGroup

@@ -20,12 +20,12 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.engine.admission import admit
 from atlas.engine.enqueue_again import read_again
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.explain import explain, explain_many
-from atlas.engine.jobs.find import get_job, job_exists, list_attempts
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
+from atlas.engine.jobs.explain.explain_job import explain, explain_many
+from atlas.engine.jobs.lists.find import get_job, job_exists, list_attempts
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import NotFound
 from atlas.models import Listed, Page
 from atlas.models.explain import JobExplanation

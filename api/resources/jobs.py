@@ -23,9 +23,9 @@ from atlas.api.routing import PREFIX, GuardedRoute, RouteRules, json_bytes, json
 from atlas.bounds import MAX_VALUES
 from atlas.db.pool import Connection
 from atlas.engine.admission import admitted
-from atlas.engine.jobs.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.summary import summarize
+from atlas.engine.jobs.lists.job_list import EndedPage, JobFilter, JobPage, list_ended, list_page
+from atlas.engine.jobs.lists.summary import summarize
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.errors import FieldError, InvalidInput, NotFound
 from atlas.models.base import SearchedPage

@@ -13,8 +13,8 @@ from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, page_of, read_cursor
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.engine.jobs.gate import MAX_TIME, unblock_gate
-from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paused
+from atlas.engine.jobs.switches.gate import MAX_TIME, unblock_gate
+from atlas.engine.jobs.switches.pauses import list_pauses, pause, resume, wait_until_paused
 from atlas.models import Page
 from atlas.models.system import Pause, PauseKind
 

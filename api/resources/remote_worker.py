@@ -26,7 +26,7 @@ from atlas.engine.hosts.leased_jobs import (
     report_leased_progress,
 )
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.types import canonical
+from atlas.engine.jobs.handlers.types import canonical
 from atlas.models import ApiModel, Listed
 
 router = APIRouter(prefix=f"{PREFIX}/worker/jobs", route_class=GuardedRoute, tags=["worker"])

@@ -20,9 +20,9 @@ from atlas.api.routing import PREFIX, GuardedRoute, json_bytes, json_response, r
 from atlas.db.statements import fetch, statement
 from atlas.engine.alerts import read_findings
 from atlas.engine.effects.reports import list_reports
-from atlas.engine.jobs.find_workers import list_workers
-from atlas.engine.jobs.gate import MAX_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
-from atlas.engine.jobs.types import input_limit
+from atlas.engine.jobs.handlers.types import input_limit
+from atlas.engine.jobs.lists.find_workers import list_workers
+from atlas.engine.jobs.switches.gate import MAX_TIME, read_gate, switch, switch_engine, unblock_gate, wait_until_closed
 from atlas.engine.metering.usage import UsagePosition, read_usage
 from atlas.engine.status import read_status
 from atlas.models import Page

@@ -9,7 +9,7 @@ from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
-from atlas.engine.jobs.explain_worker import explain_worker
+from atlas.engine.jobs.explain.explain_worker import explain_worker
 from atlas.engine.jobs.lease import request_drain
 from atlas.errors import NotFound
 from atlas.models.explain import WorkerExplanation

@@ -32,13 +32,13 @@ from atlas.db.statements import fetch_row
 from atlas.engine.alerts import find_alerts
 from atlas.engine.jobs.claim import Claimant
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish_and_claim
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import expire_queued, heartbeat, new_worker_id, promote, reap, register_worker
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.summary import oldest_due, summarize
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.lists.summary import oldest_due, summarize
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import read_gate
 from atlas.engine.metering.overview import read_overview, read_tenants
 from atlas.engine.metering.series import SeriesQuery, read_series
 from atlas.engine.metering.usage import meter_usage

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import RetryAfter
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.engine.workflows.registry import workflow

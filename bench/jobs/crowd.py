@@ -13,7 +13,7 @@ from atlas.db.pool import Pool, connect
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import BENCH, fill, ground
 from bench.peers.databases import settle

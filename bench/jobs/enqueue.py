@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
 from bench.jobs.ground import BENCH, PIECE, ground
 

@@ -9,9 +9,9 @@ from atlas.actors import Actor
 from atlas.db.migrations import migrate
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from bench.peers.databases import connected, own_database, settle
 
 BENCH = Actor("system", "bench")

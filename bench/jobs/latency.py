@@ -8,8 +8,8 @@ from typing import Any
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import BENCH, ground
 

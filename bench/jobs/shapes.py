@@ -7,9 +7,9 @@ from typing import Any
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.drain import seconds_of_drain

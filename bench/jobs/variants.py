@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from atlas.cli.programs.long_running import relax_garbage_collection
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 from atlas.logs import configure_logs
 from atlas.workers.worker import Worker, WorkerOptions
 from bench.jobs.ground import ground

@@ -7,7 +7,7 @@ from typing import Any
 
 from atlas.actors import system
 from atlas.db.pool import Pool, open_pool
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run

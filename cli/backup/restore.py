@@ -24,7 +24,7 @@ from atlas.db.lost_response import end_sessions
 from atlas.db.pool import Connection, connect
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.secrets.key import key_file as secret_key_file
 from atlas.errors import AtlasError, Conflict, DatabaseError
 from atlas.postgres.cluster import has_embedded

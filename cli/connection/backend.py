@@ -9,9 +9,9 @@ from uuid import UUID
 if TYPE_CHECKING:
     from atlas.cli.access.tenant_names import TenantNames
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.find import JobRow
-    from atlas.engine.jobs.job_list import JobPage
-    from atlas.engine.jobs.new_job import NewJob
+    from atlas.engine.jobs.lists.find import JobRow
+    from atlas.engine.jobs.lists.job_list import JobPage
+    from atlas.engine.jobs.new_jobs.new_job import NewJob
     from atlas.models.explain import Explanation
     from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
 

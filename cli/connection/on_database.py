@@ -12,10 +12,10 @@ from atlas.cli.runtime import caller
 from atlas.cli.terminal.ids import find_id
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
-from atlas.engine.jobs.find import JobRow, get_job, list_attempts
-from atlas.engine.jobs.find_workers import list_workers
-from atlas.engine.jobs.gate import switch, switch_engine, wait_until_closed
-from atlas.engine.jobs.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
+from atlas.engine.jobs.lists.find import JobRow, get_job, list_attempts
+from atlas.engine.jobs.lists.find_workers import list_workers
+from atlas.engine.jobs.switches.gate import switch, switch_engine, wait_until_closed
+from atlas.engine.jobs.switches.pauses import list_pauses, named_pause, pause, resume, wait_until_paused
 from atlas.engine.status import read_status
 from atlas.errors import NotFound
 from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
@@ -23,7 +23,7 @@ from atlas.settings import Settings
 
 if TYPE_CHECKING:
     from atlas.engine.jobs.enqueue import Enqueued
-    from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.jobs.lists.job_list import JobPage
     from atlas.models.explain import Explanation
 
 
@@ -47,7 +47,7 @@ class OnDatabase:
 
     async def list_jobs(self, options: ListOptions) -> "JobPage":
         statuses = None if options.status is None else (options.status,)
-        from atlas.engine.jobs.job_list import JobFilter, list_page
+        from atlas.engine.jobs.lists.job_list import JobFilter, list_page
 
         job_filter = JobFilter(
             await tenant_id(self._conn, options.tenant), statuses, options.job_type, created_after=options.since
@@ -63,22 +63,22 @@ class OnDatabase:
         return JobDetails(job, tenant, await list_attempts(self._conn, job_id), await self.explain(job_id))
 
     async def explain(self, job_id: UUID) -> "Explanation":
-        from atlas.engine.jobs.explain import explain
+        from atlas.engine.jobs.explain.explain_job import explain
 
         return await explain(self._conn, job_id)
 
     async def cancel(self, job_id: UUID) -> str:
-        from atlas.engine.jobs.cancel import cancel
+        from atlas.engine.jobs.actions.cancel import cancel
 
         return await cancel(self._conn, job_id, actor=caller())
 
     async def retry(self, job_id: UUID) -> None:
-        from atlas.engine.jobs.retry import retry_now
+        from atlas.engine.jobs.actions.retry import retry_now
 
         await retry_now(self._conn, job_id, actor=caller())
 
     async def delete(self, job_id: UUID) -> None:
-        from atlas.engine.jobs.delete import delete
+        from atlas.engine.jobs.actions.delete import delete
 
         await delete(self._conn, job_id, actor=caller())
 

@@ -23,10 +23,10 @@ from atlas.client import (
     Unreachable,
 )
 from atlas.engine.jobs.enqueue import Enqueued
-from atlas.engine.jobs.find import JobRow
-from atlas.engine.jobs.job_list import JobPage
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import named_pause
+from atlas.engine.jobs.lists.find import JobRow
+from atlas.engine.jobs.lists.job_list import JobPage
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.pauses import named_pause
 from atlas.errors import SettingsError
 from atlas.models.explain import Explanation
 from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus

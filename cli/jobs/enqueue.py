@@ -14,8 +14,8 @@ from atlas.cli.terminal.output import Json, say, warn
 from atlas.cli.terminal.parameters import FROM_NOW, OBJECT, read_object, read_time
 from atlas.cli.terminal.waiting import looks
 from atlas.engine.admission import ENGINE_RUN
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import canonical
+from atlas.engine.jobs.handlers.types import canonical
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import AtlasError, FieldError, InvalidInput
 
 BUILT_IN = ("EMAIL_SEND", "HTTP_CALL")

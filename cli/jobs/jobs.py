@@ -21,7 +21,7 @@ from atlas.errors import FieldError, InvalidInput, NotFound
 if TYPE_CHECKING:
     from atlas.cli.access.tenant_names import TenantNames
     from atlas.client import AtlasClient
-    from atlas.engine.jobs.job_list import JobPage
+    from atlas.engine.jobs.lists.job_list import JobPage
 
 app = typer.Typer(
     help="Show and watch jobs; cancel, retry and delete them.", no_args_is_help=True, add_completion=False

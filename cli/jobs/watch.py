@@ -17,7 +17,7 @@ from atlas.errors import FieldError, InvalidInput
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from atlas.engine.jobs.find import JobRow
+    from atlas.engine.jobs.lists.find import JobRow
 
 FINISHED = ("succeeded", "failed", "canceled")
 

@@ -7,7 +7,7 @@ from atlas.cli.programs.examples import load_examples
 from atlas.db.pool import Connection
 from atlas.engine.admission import enqueue_definition
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant, find_tenant
 from atlas.engine.triggers.store import add_trigger
 from atlas.engine.workflows.declared.examples import load_examples as load_workflows

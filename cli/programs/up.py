@@ -24,7 +24,7 @@ from atlas.cli.terminal.output import Json, say
 from atlas.db.failures import public_url
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
 from atlas.logs import get_logger

@@ -19,9 +19,9 @@ from atlas.cli.runtime import Atlas, execute
 from atlas.cli.terminal.output import Json, say
 from atlas.db.pool import TRANSACTION_SECONDS, Pool
 from atlas.engine.commands.active_definitions import load_definitions
-from atlas.engine.jobs.find import count_due
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.types import canonical, registered
+from atlas.engine.jobs.handlers.types import canonical, registered
+from atlas.engine.jobs.lists.find import count_due
+from atlas.engine.jobs.switches.gate import read_gate
 from atlas.engine.triggers.from_code import sync_code_schedules
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import AtlasError, Refused

@@ -20,8 +20,8 @@ from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.schema import role, schema_name
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.access.tokens import require_valid_creator
-from atlas.engine.jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
-from atlas.engine.jobs.types import canonical
+from atlas.engine.jobs.handlers.types import canonical
+from atlas.engine.jobs.new_jobs.new_job import SERVER_TYPES, SYSTEM_TENANT
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 from atlas.models.grants import EnqueueGrant
 from atlas.models.tenants import Tenant

@@ -12,7 +12,7 @@ from uuid import UUID
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
-from atlas.engine.jobs.refusals import closed_tenant
+from atlas.engine.jobs.new_jobs.refusals import closed_tenant
 from atlas.errors import Conflict
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from atlas.db.pg_json import holds_nul
 from atlas.engine.commands.argv import check_argv
 from atlas.engine.commands.environment import check_env
 from atlas.engine.jobs.backoff import ATLAS, POLICIES, RetryPolicy, policy_of
+from atlas.engine.jobs.handlers.types import ALIASES, field_errors
 from atlas.engine.jobs.limits import check_key
-from atlas.engine.jobs.new_job import SERVER_TYPES
-from atlas.engine.jobs.types import ALIASES, field_errors
+from atlas.engine.jobs.new_jobs.new_job import SERVER_TYPES
 from atlas.engine.schemas import check_schema
 from atlas.engine.secrets.fields import MARK
 from atlas.errors import FieldError, InvalidInput

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack
 
 from atlas.engine.effects.effect_call import EffectCall, OpenEffect
 from atlas.engine.effects.outcomes import BatchEffectOptions
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.handlers.context import JobContext
 from atlas.engine.jobs.verdicts import JobWaits
 from atlas.errors import AtlasError
 

@@ -19,8 +19,8 @@ from atlas.engine.effects.outcomes import (
     NotDone,
     refuse,
 )
-from atlas.engine.jobs.arguments import require_async, require_function, require_mapping, require_text
 from atlas.engine.jobs.backoff import seconds_within
+from atlas.engine.jobs.handlers.arguments import require_async, require_function, require_mapping, require_text
 from atlas.engine.jobs.verdicts import JobCanceled, JobWaits, PermanentError, Snooze, describe
 from atlas.engine.validation import check_name
 from atlas.errors import AtlasError, FieldError, InvalidInput, LeaseLost

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from atlas.actors import system
 from atlas.engine.effects.adapters import EffectAdapter, find_adapter, register_adapter
 from atlas.engine.effects.reconcile import ReconcileOptions, reconcile
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.tenants.tenants import find_tenant
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from atlas.engine.effects.effect_call import EffectCall, OpenEffect
 from atlas.engine.effects.ledger import BegunEffect, Ledger
 from atlas.engine.effects.outcomes import Answer, EffectOptions, Lookup, ThreadEffectOptions
-from atlas.engine.jobs.arguments import require_plain
+from atlas.engine.jobs.handlers.arguments import require_plain
 
 # For a worker whose event loop has ended under the thread. The ledger has shorter limits of its own.
 MAX_SECONDS = 60.0

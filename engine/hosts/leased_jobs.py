@@ -20,14 +20,14 @@ from atlas.db.pg_json import byte_size, is_larger, read_stored
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.engine.jobs.attempts.output import dump_output
+from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.backoff import AGENT, ATLAS, RetryPolicy, policy_of
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claimed_job
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, Notes, finish
+from atlas.engine.jobs.handlers.types import canonical
 from atlas.engine.jobs.lease import heartbeat_job
-from atlas.engine.jobs.output import dump_output
-from atlas.engine.jobs.progress import report_progress
 from atlas.engine.jobs.start_right import START_SECONDS, boot_seconds
-from atlas.engine.jobs.types import canonical
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, RetryAfter, decide, release_attempt, succeed
 from atlas.engine.secrets.key import SecretsUnreadable
 from atlas.engine.secrets.redact import Redactor

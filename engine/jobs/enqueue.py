@@ -19,8 +19,9 @@ from atlas.actors import Actor
 from atlas.audit.record import event_frame
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
+from atlas.engine.jobs.handlers.types import canonical, secret_schema
 from atlas.engine.jobs.local_wakeup import wake_local_workers
-from atlas.engine.jobs.new_job import (
+from atlas.engine.jobs.new_jobs.new_job import (
     NewJob,
     check_options,
     checked,
@@ -32,10 +33,9 @@ from atlas.engine.jobs.new_job import (
     known_limits,
     known_retries,
 )
-from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY, columns_of, event_metas
-from atlas.engine.jobs.placement import place
-from atlas.engine.jobs.refusals import refusals
-from atlas.engine.jobs.types import canonical, secret_schema
+from atlas.engine.jobs.new_jobs.new_job_columns import ENQUEUE_MANY, columns_of, event_metas
+from atlas.engine.jobs.new_jobs.placement import place
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.engine.secrets.key import secret_key
 from atlas.engine.secrets.store import encrypt_secrets, hide, split_secrets, store_secrets
 from atlas.tracing import active_tracer, continued, current_traceparent, span

@@ -20,8 +20,8 @@ from atlas.db.pg_json import stored_text
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob, input_text
-from atlas.engine.jobs.types import secret_schema
+from atlas.engine.jobs.handlers.types import secret_schema
+from atlas.engine.jobs.new_jobs.new_job import NewJob, input_text
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.ids import new_id
 from atlas.logs import get_logger

@@ -3,10 +3,10 @@
 import asyncpg
 
 from atlas.db.pool import Connection
-from atlas.engine.jobs.gate import expire
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, promote, reap
-from atlas.engine.jobs.pauses import end_pauses
+from atlas.engine.jobs.switches.gate import expire
+from atlas.engine.jobs.switches.pauses import end_pauses
 from atlas.logs import get_logger, job_facts
 
 log = get_logger("sweep")

@@ -11,7 +11,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.alerts import read_findings
 from atlas.engine.effects.find_effects import count_doubts
-from atlas.engine.jobs.dead_letters import read_dead_letters
+from atlas.engine.jobs.lists.dead_letters import read_dead_letters
 from atlas.engine.workflows.approvals import count_pending
 from atlas.models.audit import SealStatus
 from atlas.models.jobs import DeadLetterGroup

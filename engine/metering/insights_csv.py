@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from atlas.engine.jobs.counts import Transaction
+from atlas.engine.jobs.lists.counts import Transaction
 from atlas.engine.metering.flow import sums
 from atlas.engine.metering.insights import InsightsQuery, Window, find_window, group_name, slugs_of
 from atlas.engine.metering.series import STEPS, read_sums

@@ -11,11 +11,11 @@ from atlas.audit.seal_status import seal_status
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
-from atlas.engine.jobs.counts import Transaction, update_counts
-from atlas.engine.jobs.gate import read_gate
-from atlas.engine.jobs.job_list import JobFilter, list_ended
-from atlas.engine.jobs.newest_active import NewestActive, find_newest_active
-from atlas.engine.jobs.summary import summarize
+from atlas.engine.jobs.lists.counts import Transaction, update_counts
+from atlas.engine.jobs.lists.job_list import JobFilter, list_ended
+from atlas.engine.jobs.lists.newest_active import NewestActive, find_newest_active
+from atlas.engine.jobs.lists.summary import summarize
+from atlas.engine.jobs.switches.gate import read_gate
 from atlas.engine.metering.attention import find_attention
 from atlas.engine.metering.flow import flow_of
 from atlas.engine.metering.series import SeriesQuery, read_series

@@ -19,7 +19,7 @@ from atlas.audit.record import Event, record
 from atlas.audit.retention import PrunedRows, prunable_seal, prune
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.workflows.approvals import REVIEW_EXPIRES
 from atlas.errors import Conflict, Refused

@@ -12,7 +12,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.jobs.refusals import closed_tenant
+from atlas.engine.jobs.new_jobs.refusals import closed_tenant
 from atlas.errors import Conflict, NotFound
 from atlas.models.rows import from_rows
 from atlas.models.triggers import RecurringFunction

@@ -19,10 +19,10 @@ from atlas.audit.changes import bare_url, values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
-from atlas.engine.jobs.gate import under_gate_lock
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.pauses import pause, wait_until_paused
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.gate import under_gate_lock
+from atlas.engine.jobs.switches.pauses import pause, wait_until_paused
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.tenants.removal import MAX_COUNTED, WAIT_SECONDS, WORK, wait_for_open_transactions
 from atlas.engine.tenants.tenants import find_tenant

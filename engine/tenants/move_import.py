@@ -21,8 +21,8 @@ from atlas.audit.record import Event, record
 from atlas.audit.verifier.signed_notes import BadNote, VerifierKey
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
-from atlas.engine.jobs.counts import count_jobs
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.tenants.move_export import (
     FORMAT,
     MANIFEST,

@@ -24,8 +24,8 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.tenants.tenants import HOLD, find_tenant
 from atlas.errors import Conflict, Refused

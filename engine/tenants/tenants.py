@@ -17,8 +17,8 @@ from atlas.db.prisma import as_json, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import QUOTAS
 from atlas.engine.etags import Precondition, require_match
+from atlas.engine.jobs.handlers.types import field_errors
 from atlas.engine.jobs.limits import check_rate
-from atlas.engine.jobs.types import field_errors
 from atlas.engine.retention.retention import DEFAULT_DAYS, ages_of
 from atlas.engine.schedules.timezones import check_zone
 from atlas.engine.validation import check_name

@@ -11,7 +11,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.explanation import Why, explained, offline, paused, said
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.jobs.gate import gate_of
+from atlas.engine.jobs.switches.gate import gate_of
 from atlas.engine.triggers.cron import Cron
 from atlas.engine.triggers.find import cron_of, find_trigger
 from atlas.engine.triggers.misfire import GRACE

@@ -25,8 +25,8 @@ from atlas.engine.admission import Admission, admitted, load_admissions
 from atlas.engine.helper_process import HelperFailed, Run, run_here
 from atlas.engine.jobs.enqueue import job_row
 from atlas.engine.jobs.local_wakeup import wake_local_workers
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.engine.templates import MAX_WORK, Budget, compile_in_turns, render
 from atlas.engine.workflows.intents import NewIntent, intent_row
 from atlas.errors import AtlasError, Conflict, NotFound, no_tenant

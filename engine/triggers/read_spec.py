@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from atlas.engine.admission import ENGINE_RUN, NOT_A_JOB
-from atlas.engine.jobs.types import canonical, field_errors
+from atlas.engine.jobs.handlers.types import canonical, field_errors
 from atlas.engine.schedules.timezones import check_zone
 from atlas.engine.templates import check_expressions, check_template
 from atlas.engine.triggers.cron import check_cron

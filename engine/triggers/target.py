@@ -7,7 +7,7 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.commands.definitions import find_definition
-from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.jobs.handlers.type_catalog import kept_secrets
 from atlas.engine.schemas import template_errors
 from atlas.engine.templates import is_constant
 from atlas.engine.triggers.spec import TriggerSpec

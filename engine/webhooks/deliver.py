@@ -10,7 +10,7 @@ from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.webhooks.target import ATLAS, record_disabled
 from atlas.models.webhooks import Webhook
 

@@ -14,7 +14,7 @@ import orjson
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.jobs.arguments import WrongArgument
+from atlas.engine.jobs.handlers.arguments import WrongArgument
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.approvals import REVIEW_EXPIRES

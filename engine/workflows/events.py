@@ -15,7 +15,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.effects.outcomes import SETTLED_EVENT
-from atlas.engine.jobs.refusals import refusal
+from atlas.engine.jobs.new_jobs.refusals import refusal
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.steps.step_values import INPUT_BYTES, object_text
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound

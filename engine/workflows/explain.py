@@ -11,9 +11,9 @@ import orjson
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.engine.explanation import Why, explained, offline, said
-from atlas.engine.jobs.explain import awaited, awaits_approval, explain, until
-from atlas.engine.jobs.gate import gate_of
-from atlas.engine.jobs.newest_active import NewestWindow
+from atlas.engine.jobs.explain.explain_job import awaited, awaits_approval, explain, until
+from atlas.engine.jobs.lists.newest_active import NewestWindow
+from atlas.engine.jobs.switches.gate import gate_of
 from atlas.engine.workflows.engine_state import SILENT_SECONDS
 from atlas.errors import NotFound
 from atlas.models.explain import Remedy, RunExplanation

@@ -11,7 +11,7 @@ import orjson
 from atlas.actors import Actor, as_actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
-from atlas.engine.jobs.refusals import closed_tenant
+from atlas.engine.jobs.new_jobs.refusals import closed_tenant
 from atlas.engine.policy.judge import Policy, Verdict, load_policy
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.accept_intents import accept, load_intents, settle

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from atlas.engine.jobs.types import field_errors
+from atlas.engine.jobs.handlers.types import field_errors
 from atlas.engine.schedules.code_schedules import declare_schedule
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.workflows.errors import WorkflowFailed

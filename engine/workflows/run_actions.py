@@ -6,8 +6,8 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.find_runs import get_run
 from atlas.engine.workflows.forks import Source, check_fork

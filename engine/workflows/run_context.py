@@ -20,8 +20,14 @@ from atlas.db.pool import Connection
 from atlas.engine.effects.effect_call import OpenEffect, check_effect
 from atlas.engine.effects.outcomes import EffectOptions
 from atlas.engine.effects.run_effect import effect_in_run
-from atlas.engine.jobs.arguments import WrongArgument, require_async, require_function, require_text, require_whole
 from atlas.engine.jobs.backoff import policy_of
+from atlas.engine.jobs.handlers.arguments import (
+    WrongArgument,
+    require_async,
+    require_function,
+    require_text,
+    require_whole,
+)
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.workflows.errors import Suspended
 from atlas.engine.workflows.run_waits import RunWaits, seconds_of

@@ -8,11 +8,11 @@ from uuid import UUID
 import orjson
 
 from atlas.bounds import MAX_INTEGER
-from atlas.engine.jobs.arguments import WrongArgument, require_text, require_whole
 from atlas.engine.jobs.backoff import seconds_within
-from atlas.engine.jobs.enqueue_call import job_key, plain_input
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import JobFunction
+from atlas.engine.jobs.handlers.arguments import WrongArgument, require_text, require_whole
+from atlas.engine.jobs.handlers.typed_job import JobFunction
+from atlas.engine.jobs.new_jobs.enqueue_call import job_key, plain_input
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.child_starts import begin_child
 from atlas.engine.workflows.steps.recorder import Recorder
 from atlas.engine.workflows.steps.step_options import Duration, JobOptions

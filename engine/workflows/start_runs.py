@@ -10,7 +10,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 from atlas.engine.admission import ENGINE_RUN as ENGINE_RUN
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.workflows.review import DocumentVersion
 from atlas.ids import new_id

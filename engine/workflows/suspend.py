@@ -15,7 +15,7 @@ from atlas.db.pool import Connection
 from atlas.db.retried_commit import DatabaseBusy
 from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.policy.judge import load_policy
 from atlas.engine.workflows.start_runs import ENGINE, NewRun, start_runs
 from atlas.engine.workflows.steps.history import NewApproval, Suspension, Wait

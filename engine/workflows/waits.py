@@ -12,7 +12,7 @@ from typing import Any, Never
 import orjson
 
 from atlas.db.pg_json import stored_text
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.validation import check_name
 from atlas.engine.workflows.errors import StepFailed
 from atlas.engine.workflows.steps.history import NewApproval, Wait

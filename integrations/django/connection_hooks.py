@@ -12,7 +12,7 @@ from typing import Any
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
-from atlas.engine.jobs.around_job import around_job
+from atlas.engine.jobs.handlers.around_job import around_job
 
 
 def register_hooks() -> None:

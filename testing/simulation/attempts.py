@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
+from atlas.engine.jobs.attempts.output import dump_output
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.finish import Finish
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.output import dump_output
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import JobType, registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.start_right import StartRight
-from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, JobWaits, PermanentError, Settled, decide, succeed
 from atlas.engine.workflows.execute_run import drive
 from atlas.engine.workflows.registry import registered_workflows

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.workflows.registry import registered_workflows
 from atlas.errors import NotFound
 from atlas.testing.simulation.effects import SimulatedEffects

@@ -9,8 +9,8 @@ import orjson
 
 from atlas.db.pool import Connection
 from atlas.engine.effects.ledger import Ledger
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.workflows.errors import RunLost
 from atlas.engine.workflows.review import ChildVerdict

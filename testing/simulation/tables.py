@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from atlas.engine.jobs.attempt_commit import AttemptTransaction
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.ending_transaction import ending
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.attempts.attempt_commit import AttemptTransaction
+from atlas.engine.jobs.attempts.ending_transaction import ending
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.workflows.steps.history import StepCheckpoint
 from atlas.engine.workflows.steps.step_commit import StepCommit
 from atlas.errors import AtlasError, LeaseLost

@@ -16,7 +16,7 @@ from atlas.api.limits.rates import Rates
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.access.tokens import ROLES, add_token
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.logs import configure_logs
 from atlas.models.hosts import Host

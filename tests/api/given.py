@@ -11,11 +11,11 @@ from atlas.engine.commands.definitions import add_definition
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.hosts.server_instances import add_server_instance
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.schedules.recurring import save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs, finish_run

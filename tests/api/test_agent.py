@@ -12,7 +12,7 @@ import atlas.api.app_state
 import atlas.api.host_polling
 import atlas.api.resources.host_agent
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA, until
 
 

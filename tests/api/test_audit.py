@@ -24,7 +24,7 @@ from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import parse_keys
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.audit.given import replaced_key
 from tests.support import DANA
 

@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from atlas.engine.jobs.bulk_actions import take_step
+from atlas.engine.jobs.actions.bulk_actions import take_step
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import count_jobs
+from atlas.engine.jobs.lists.counts import count_jobs
 from atlas.engine.secrets.store import reveal
 from atlas.engine.workflows.intents import take_intents
 from tests.api.test_jobs import make

@@ -10,7 +10,7 @@ from jsonschema_rs import validator_for
 
 from atlas.api.openapi.names import DESCRIPTIONS
 from atlas.engine.commands.argv import fields_of
-from atlas.engine.jobs.job_list import STATUSES
+from atlas.engine.jobs.lists.job_list import STATUSES
 from tests.support import PROOF, ROOT
 
 EXAMPLES = 200 if PROOF else 1
@@ -145,12 +145,12 @@ async def test_closed_sets_are_those_of_the_database_and_of_the_code(spec, conn)
         values = await conn.fetchval(f"select enum_range(null::atlas.{name})::text[]")
         for model, property in places:
             assert set(schema_of(spec, model, property)["enum"]) == set(values), (model, property)
-    of_job = reasons_in("engine/jobs/explain.py")
+    of_job = reasons_in("engine/jobs/explain/explain_job.py")
     for model, reasons in (
         ("JobExplanation", of_job),
         ("RunExplanation", of_job | reasons_in("engine/workflows/explain.py") | {"job", "child"}),
         ("TriggerExplanation", reasons_in("engine/triggers/explain.py")),
-        ("WorkerExplanation", reasons_in("engine/jobs/explain_worker.py")),
+        ("WorkerExplanation", reasons_in("engine/jobs/explain/explain_worker.py")),
     ):
         assert set(schema_of(spec, model, "reason")["enum"]) == reasons
     kinds = re.findall(r"^select '(\w+)'", (ROOT / "engine/sql/watch.sql").read_text(), re.M)

@@ -6,7 +6,7 @@ import pytest
 from atlas.audit.sealer import seal_and_sign
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.table import TABLE
 from tests.api.test_matrix import filled, things
 from tests.support import DANA

@@ -10,7 +10,7 @@ from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.groups import settle_groups
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.ids import new_id
 from tests.api.table import TABLE
 from tests.api.test_matrix import UNVERSIONED, filled, may

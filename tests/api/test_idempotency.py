@@ -9,8 +9,8 @@ import atlas.api.resources.jobs
 from atlas.api.app import create_app
 from atlas.api.enqueue_batcher import ADMISSION_SECONDS
 from atlas.engine.idempotency import delete_old_responses
-from atlas.engine.jobs.gate import confirm_closed, read_gate
 from atlas.engine.jobs.lease import register_worker
+from atlas.engine.jobs.switches.gate import confirm_closed, read_gate
 from tests.api.conftest import running
 from tests.api.given import furnish_tenant
 from tests.api.table import TABLE

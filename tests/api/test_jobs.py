@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import atlas.api.db
 import atlas.api.enqueue_batcher
-import atlas.engine.jobs.job_list
-import atlas.engine.jobs.summary
+import atlas.engine.jobs.lists.job_list
+import atlas.engine.jobs.lists.summary
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.repository import JobsRepository
 from tests.support import DANA
 
@@ -366,7 +366,7 @@ async def test_filters_find_what_they_name(admin, conn, world):
 
 
 async def test_an_offset_behind_a_filter_goes_on_over_several_pages(admin, conn, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.job_list, "MAX_EXAMINED_FOR_OFFSET", 5)
+    monkeypatch.setattr(atlas.engine.jobs.lists.job_list, "MAX_EXAMINED_FOR_OFFSET", 5)
     made = [(await make(admin, job_type=f"{'ab'[n % 2]}.work"))["id"] for n in range(24)]
     await conn.execute(
         "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where job_type = 'b.work'"
@@ -434,7 +434,7 @@ async def test_a_summary_counts_what_filters_find(admin, conn):
 
 
 async def test_counts_too_large_to_be_counted_each_time_are_exact(admin, operator, owner, world, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.summary, "COUNTED", 50)
+    monkeypatch.setattr(atlas.engine.jobs.lists.summary, "COUNTED", 50)
     await owner.execute(
         "insert into atlas.jobs (tenant_id, job_type, status, finished_at, dead_lettered_at, next_retry_at)"
         " select case when n % 4 = 0 then $2::uuid else $1::uuid end, 'x.work', (array['succeeded', 'failed', 'queued', 'canceled'])[1 + n / 800]::atlas.job_status,"

@@ -19,11 +19,11 @@ from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.client import AtlasClient, Hello
 from atlas.engine.access.sessions import open_session
 from atlas.engine.access.tokens import authenticate, revoke_token
-from atlas.engine.jobs.cancel import cancel, cancel_many
-from atlas.engine.jobs.delete import delete_many, discard_many
+from atlas.engine.jobs.actions.cancel import cancel, cancel_many
+from atlas.engine.jobs.actions.delete import delete_many, discard_many
+from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.conftest import QUICK
 from tests.api.given import furnish_tenant
 from tests.api.serving import served

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 from atlas.workers.email import know_email
 from tests.api.test_bad_input import assert_problem
 
@@ -13,8 +13,8 @@ FILE = {"name": "a.pdf", "contentType": "application/pdf", "base64": "aGVsbG8="}
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     """As in the programs, whatever other tests registered in this process."""
-    monkeypatch.setattr("atlas.engine.jobs.types._registry", {})
-    monkeypatch.setattr("atlas.engine.jobs.types._models", {})
+    monkeypatch.setattr("atlas.engine.jobs.handlers.types._registry", {})
+    monkeypatch.setattr("atlas.engine.jobs.handlers.types._models", {})
     monkeypatch.setattr("atlas.engine.tenants.tenants._models", {})
     know_email()
 

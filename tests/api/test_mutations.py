@@ -10,7 +10,7 @@ import pytest
 from atlas.audit.state import STATE_KINDS
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.declared.store import save_workflow
 from tests.api.given import furnish_installation, furnish_tenant
 from tests.api.table import TABLE

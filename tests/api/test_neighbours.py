@@ -10,7 +10,7 @@ import atlas.api.limits.connections
 from atlas.api.app import create_app
 from atlas.api.limits.rates import Rates
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.conftest import furnish, running
 from tests.support import DANA, publish
 from tests.workers.processes import workers

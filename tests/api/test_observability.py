@@ -18,11 +18,11 @@ import atlas.engine.metering.usage
 from atlas.api.app import create_app
 from atlas.audit.forwarding.places import add_forwarder
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.workflows.registry import workflow
 from atlas.logs import configure_logs, get_logger

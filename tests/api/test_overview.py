@@ -8,10 +8,10 @@ from atlas.audit.seal import seal
 from atlas.engine.alerts import save_findings
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.metering import attention
 from atlas.engine.metering.usage import meter_usage

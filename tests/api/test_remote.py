@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA
 
 CLAIM = {"job_types": ["x.work"], "limit": 10}

@@ -10,7 +10,7 @@ from atlas.api.replica.reads import DATA_AGE
 from atlas.api.routing import GuardedRoute, rules_of
 from atlas.db.replica import ReplicaUnusable, read_first
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.conftest import QUICK, furnish, running
 from tests.standby import standby_of
 from tests.support import DANA, ROOT, until

@@ -3,8 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from atlas.engine.jobs.job_list import STATUSES as OWN
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.lists.job_list import STATUSES as OWN
+from atlas.engine.jobs.lists.job_list import JobFilter
 from atlas.engine.synonyms import FIELDS, STATUSES
 from tests.api.test_bad_input import assert_problem
 from tests.support import ROOT

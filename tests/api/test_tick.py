@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from atlas.api.app import create_app
-from atlas.engine.jobs import types
+from atlas.engine.jobs.handlers import types
 from atlas.engine.workflows.declared.store import save_workflow
 from atlas.settings import Settings
 from atlas.workers.tick import Ticker

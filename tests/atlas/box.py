@@ -15,9 +15,9 @@ import orjson
 
 from atlas.agent import Agent, AllowedCommands
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import JobRow, get_job
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import JobRow, get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.serving import Served
 from tests.support import DANA, ROOT, until
 

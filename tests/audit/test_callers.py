@@ -6,8 +6,8 @@ from atlas.actors import Actor, system
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
 from atlas.engine.access.tokens import add_token, revoke_token
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.tenants.tenants import add_tenant
 from tests.engine.jobs.given import given_job
 from tests.support import DANA

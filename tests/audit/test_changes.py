@@ -7,8 +7,8 @@ from atlas.audit.personal_data import erase
 from atlas.audit.seal import seal
 from atlas.audit.verify import verify
 from atlas.engine.commands.definitions import add_definition, edit_definition
-from atlas.engine.jobs.gate import switch, switch_engine
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.switches.gate import switch, switch_engine
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.tenants.tenants import add_tenant, edit_tenant
 from atlas.engine.triggers.store import add_trigger, edit_trigger
 from atlas.engine.webhooks.store import add_webhook, edit_webhook

@@ -11,13 +11,13 @@ from atlas import job
 from atlas.audit.crosscheck import cross_check
 from atlas.audit.state import COMPARED_OTHERWISE, NOT_COMPARED, STATE_KINDS
 from atlas.engine.commands.definitions import add_definition, disable_definition, edit_definition
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.groups import insert_group, settle_groups
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import pause, resume
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import pause, resume
 from atlas.engine.schedules.recurring import remove_recurring, save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from tests.support import DANA, given_tenant

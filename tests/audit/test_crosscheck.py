@@ -17,16 +17,16 @@ from atlas.engine.access.tokens import add_token, ensure_operator_token, revoke_
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.hosts.hosts import add_host, edit_host
 from atlas.engine.hosts.server_instances import add_server_instance, edit_server_instance, remove_server_instance
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Notes, finish
-from atlas.engine.jobs.gate import switch, switch_engine
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch, switch_engine
 from atlas.engine.jobs.verdicts import PermanentError, snooze, succeed
 from atlas.engine.jobs.verdicts import decide as decided
 from atlas.engine.policy.rules import add_rule, remove_rule

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.conftest import server, settings
 from tests.cli.conftest import environment
 from tests.support import DANA

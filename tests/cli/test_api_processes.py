@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.cli.conftest import environment
 from tests.support import DANA, given_tenant, publish, until
 

@@ -13,7 +13,7 @@ from atlas.cli.backup.manifest import Manifest, sha256_of
 from atlas.cli.backup.restored import note_restore
 from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.settings import load_settings

@@ -13,8 +13,8 @@ from atlas.audit.sealer import seal_and_sign
 from atlas.cli.backup.history import PartFiles, dump_history, open_snapshot
 from atlas.cli.backup.manifest import Manifest
 from atlas.db.pool import connect
-from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
 from tests.cli.conftest import environment

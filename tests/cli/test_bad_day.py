@@ -18,8 +18,8 @@ from atlas.cli.runtime import open_atlas
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import call, cause_of, running_at
 from atlas.settings import Settings

@@ -118,7 +118,7 @@ def test_enqueue_loads_no_typed_client(loaded, database_url):
     modules = loaded("enqueue", "any.type", "--allow-unknown", DATABASE_URL=database_url)
 
     assert "atlas.engine.admission" in modules
-    assert not modules & {*HEAVY, "atlas.generated", "atlas.prisma_client", "atlas.engine.jobs.job_list", "rich"}
+    assert not modules & {*HEAVY, "atlas.generated", "atlas.prisma_client", "atlas.engine.jobs.lists.job_list", "rich"}
     assert len(modules) < 470
 
 

@@ -12,7 +12,7 @@ from atlas.audit.sealer import seal_and_sign
 from atlas.cli.command_table import COMMANDS, load_command
 from atlas.cli.connection.needs_database import REASONS
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.up_report import reporting

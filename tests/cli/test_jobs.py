@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from atlas.audit.record import Event, record
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from tests.cli.conftest import MAKE_GUEST
 from tests.support import DANA, given_tenant, until
 

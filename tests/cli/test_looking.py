@@ -13,7 +13,7 @@ from atlas.cli.main import app
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.groups import insert_group
 from atlas.engine.jobs.lease import register_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.cli.conftest import Ran, environment
 from tests.cli.test_over_http import Ask, atlas, both, quiet, remote, server, settings
 from tests.support import DANA

@@ -16,7 +16,7 @@ from atlas.cli.main import main
 from atlas.db.failures import public_url
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.intents import request_workflow
 from atlas.up_report import OPERATOR_TOKEN, reporting
 from tests.api.conftest import quiet, server, settings

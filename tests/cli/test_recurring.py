@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.schedules.recurring import save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs, finish_run
 from tests.support import DANA, given_tenant

@@ -13,8 +13,8 @@ from atlas.audit.crosscheck import cross_check
 from atlas.db.pool import open_pool
 from atlas.db.sql_functions import SOURCE
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.triggers.fire_schedules import fire_due
 from atlas.engine.triggers.store import add_trigger

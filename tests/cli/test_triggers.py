@@ -2,8 +2,8 @@
 
 import asyncpg
 
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.workflows.intents import request_workflow
 from tests.engine.jobs.given import given_worker

@@ -12,8 +12,8 @@ import pytest
 import atlas.cli.programs.long_running
 from atlas.db.pool import Pool, open_pool
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from tests.cli.conftest import environment
 from tests.support import ALICE, until
 

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 
 
 @job("cluster.effect")

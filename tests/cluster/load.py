@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from atlas.db.pool import UNREACHABLE, Pool, open_pool
 from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.errors import DatabaseError
 from tests.cluster.patroni import PatroniCluster
 from tests.support import DANA, ROOT, free_port, until

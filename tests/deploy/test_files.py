@@ -15,7 +15,7 @@ from dotenv import dotenv_values
 
 from atlas.api.app import create_app
 from atlas.cli.programs.process_group import MARGIN_SECONDS
-from atlas.engine.jobs.summary import KINDS
+from atlas.engine.jobs.lists.summary import KINDS
 from atlas.settings import Settings, load_settings
 from tests.docs.test_commands import fault_of
 from tests.programs import needs_program, require_program, why_unusable

@@ -13,7 +13,7 @@ import pytest
 from atlas.cli.programs.demo import SLUG, load_demo
 from atlas.db.pool import connect, open_pool
 from atlas.engine.access.tokens import add_token
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.test_databases import TestDatabases
 from tests.cli.conftest import environment

@@ -11,14 +11,14 @@ from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.hosts.server_instances import add_server_instance
 from atlas.engine.idempotency import StoredResponse, call_key, once
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.policy.rules import add_rule

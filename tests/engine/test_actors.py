@@ -1,7 +1,7 @@
 """The name of a program or a person is enough to say who acts."""
 
 from atlas import Actor, JobsRepository, NewJob, cancel, enqueue, publish_event, request_workflow
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.repository import EnqueueJob
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from atlas.engine.alerts import find_alerts, read_findings, save_findings
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap, retire_worker
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease
 from tests.support import DANA, given_tenant

@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from atlas import Actor, NewJob, enqueue, enqueue_many, job
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.lists.find import get_job
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.errors import AtlasError, InvalidInput, NotFound
 from atlas.ids import new_id

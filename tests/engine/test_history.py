@@ -11,20 +11,20 @@ from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.db.pool import connect
 from atlas.db.prisma import prisma_on
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action, find_bulk_action, take_step
+from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action, take_step
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import count_jobs
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.find import get_job, job_exists, list_attempts
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.lists.find import get_job, job_exists, list_attempts
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.retention.history import drop_expired, file_jobs, return_jobs

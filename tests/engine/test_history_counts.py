@@ -9,8 +9,8 @@ import orjson
 
 from atlas.audit.crosscheck import cross_check
 from atlas.db.pool import connect
-from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.retention.history import return_jobs
 from atlas.engine.retention.retention import read_ages
 from tests.engine.test_history import KILLER, drop_all, file_all, given_failure, given_run, given_success, places

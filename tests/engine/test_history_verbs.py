@@ -7,13 +7,13 @@ import pytest
 from atlas.audit.crosscheck import cross_check
 from atlas.cli.doctor.history import check_history
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.cancel import cancel, cancel_many
+from atlas.engine.jobs.actions.cancel import cancel, cancel_many
+from atlas.engine.jobs.actions.delete import discard_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import discard_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.groups import settle_groups
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.retention import history
 from atlas.engine.retention.history import count_unfiled
 from atlas.engine.webhooks.deliver import deliver_events

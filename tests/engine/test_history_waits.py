@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from atlas.db.pool import connect
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish_and_claim
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
 from atlas.engine.jobs.lease import heartbeat
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.usage import meter_usage

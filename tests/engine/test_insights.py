@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import Notes, finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, PermanentError, decide, succeed
 from atlas.engine.metering.insights import InsightsQuery, read_insights
 from atlas.engine.metering.insights_csv import COLUMNS, csv_lines, text

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.schedules.recurring import find_owner, list_recurring, remove_recurring, save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs, finish_run, list_runs, renew_run, sweep_runs
 from atlas.errors import Conflict, NotFound

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.job_list import JobFilter
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.prisma_client import AtlasPrisma
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.prisma.prisma_client import AtlasPrisma
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.repository import EnqueueJob, JobsRepository
 from atlas.errors import InvalidInput, LeaseLost, NotClaimed

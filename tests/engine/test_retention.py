@@ -8,13 +8,13 @@ import orjson
 import pytest
 
 from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.groups import settle_groups
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.metering.usage import meter_usage, read_usage
 from atlas.engine.retention.retention import Pruned, forget_limits, forget_workers, id_at, prune, read_ages

@@ -5,7 +5,7 @@ import time
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from atlas.engine.jobs.types import field_errors
+from atlas.engine.jobs.handlers.types import field_errors
 from atlas.engine.schemas import check_schema, is_quick, schema_errors
 
 WORDS = {"properties": {"words": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}}}}

@@ -8,7 +8,7 @@ import pytest
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.flow import quantile
 from atlas.engine.metering.series import SeriesQuery, prune_series, read_series

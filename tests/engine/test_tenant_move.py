@@ -15,14 +15,14 @@ from atlas.audit.verify import verify
 from atlas.audit.verify_tenant import verify_tenant
 from atlas.db.pool import open_pool
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.pauses import list_pauses, pause, resume
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import list_pauses, pause, resume
 from atlas.engine.schedules.recurring import save_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs
 from atlas.engine.tenants.move import begin_move, cancel_move, record_export

@@ -17,11 +17,11 @@ from atlas.engine.access.tokens import add_token, list_tokens
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.idempotency import call_key, once
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import JobCanceled, decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.policy.rules import add_rule

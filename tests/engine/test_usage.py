@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.audit.record import Event, record
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import CAPPED, policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import get_job
 from atlas.engine.jobs.finish import Notes, finish
 from atlas.engine.jobs.lease import reap, record_undone
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, JobTimeout, decide, snooze, succeed
 from atlas.engine.metering.usage import meter_usage, read_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success

@@ -17,16 +17,16 @@ from atlas.db.pool import connect
 from atlas.db.statements import Statement
 from atlas.engine.alerts import find_alerts
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import update_counts
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.job_list import LIST, JobFilter, list_jobs, list_page, list_values
 from atlas.engine.jobs.lease import CANCELED, HELD, REAP, reap, retire_worker
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.newest_active import NewestWindow, find_window
-from atlas.engine.jobs.summary import COUNT, COUNTED, NOTHING, summarize
+from atlas.engine.jobs.lists.counts import update_counts
+from atlas.engine.jobs.lists.job_list import LIST, JobFilter, list_jobs, list_page, list_values
+from atlas.engine.jobs.lists.newest_active import NewestWindow, find_window
+from atlas.engine.jobs.lists.summary import COUNT, COUNTED, NOTHING, summarize
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.metering.overview import read_overview, read_tenants
 from atlas.engine.xmin_horizon import HolderKind, HorizonHolder, find_holders, rounded
@@ -187,7 +187,7 @@ async def test_a_slot_that_holds_the_catalogs_alone_is_no_reason_why_a_job_waits
 ):
     await switch(conn, online=True, actor=DANA)
     await given_worker(conn, "report.build")
-    monkeypatch.setattr("atlas.engine.jobs.explain.SLOW_DEAD_ROWS", 0)
+    monkeypatch.setattr("atlas.engine.jobs.explain.explain_job.SLOW_DEAD_ROWS", 0)
     async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
         job_id = await given_job(conn)
         await hour_passes(owner)
@@ -197,7 +197,7 @@ async def test_a_slot_that_holds_the_catalogs_alone_is_no_reason_why_a_job_waits
         async def as_of_catalogs(conn):
             return [replace(holder, catalogs_only=True)]
 
-        monkeypatch.setattr("atlas.engine.jobs.explain.find_holders", as_of_catalogs)
+        monkeypatch.setattr("atlas.engine.jobs.explain.explain_job.find_holders", as_of_catalogs)
         assert (await explain(conn, job_id)).reason == "next"
 
 
@@ -231,7 +231,7 @@ async def test_a_held_horizon_is_an_alert_and_the_reason_why_a_due_job_waits(con
         [alert] = [alert for alert in alerts if alert.subject == f"session {pid}"]
         diagnosis = await while_first(conn, pid, lambda: check_horizon(conn))
         with_few_dead_rows = await explain(conn, job_id)
-        monkeypatch.setattr("atlas.engine.jobs.explain.SLOW_DEAD_ROWS", 0)
+        monkeypatch.setattr("atlas.engine.jobs.explain.explain_job.SLOW_DEAD_ROWS", 0)
         with_many = await while_first(conn, pid, lambda: explain(conn, job_id))
         of_tenant = await explain(conn, job_id, tenant_id=SYSTEM_TENANT)
 
@@ -277,7 +277,7 @@ async def test_counts_and_explanations_beside_a_held_horizon_read_the_newest_job
         await update_counts(pool.acquire)
         await hour_passes(owner)
         along_indexes = await read_all_counts(pool, conn, waits)
-        monkeypatch.setattr("atlas.engine.jobs.newest_active.SLOW_DEAD_ROWS", 0)
+        monkeypatch.setattr("atlas.engine.jobs.lists.newest_active.SLOW_DEAD_ROWS", 0)
         among_newest = await while_first(conn, other.get_server_pid(), lambda: read_all_counts(pool, conn, waits))
         walked = await pages(conn, COUNT, tenant_id=None, most=COUNTED)
         by_key = await pages(conn, COUNT, tenant_id=None, most=NOTHING)
@@ -292,7 +292,7 @@ async def test_a_tenants_lists_and_explanations_beside_a_held_horizon_read_the_n
     await switch(conn, online=True, actor=DANA)
     worker = await given_worker(conn, "report.build")
     acme = await given_tenant(conn)
-    monkeypatch.setattr("atlas.engine.jobs.newest_active.SLOW_DEAD_ROWS", 0)
+    monkeypatch.setattr("atlas.engine.jobs.lists.newest_active.SLOW_DEAD_ROWS", 0)
     async with session(database_url, "begin isolation level repeatable read", "select 1") as other:
         await enqueue_many(conn, [NewJob("report.build", {}, acme) for _ in range(1000)], actor=DANA)
         jobs = await claim(conn, worker, limit=1000)
@@ -300,7 +300,7 @@ async def test_a_tenants_lists_and_explanations_beside_a_held_horizon_read_the_n
         waits = [await given_job(conn, tenant_id=tenant) for tenant in (acme, acme, SYSTEM_TENANT)]
         await hour_passes(owner)
         window = await while_first(conn, other.get_server_pid(), lambda: find_window(conn))
-        monkeypatch.setattr("atlas.engine.jobs.newest_active.MAX_READ", 3)
+        monkeypatch.setattr("atlas.engine.jobs.lists.newest_active.MAX_READ", 3)
         narrow = await while_first(conn, other.get_server_pid(), lambda: find_window(conn))
         async with conn.transaction():
             await conn.execute(f"set local atlas.tenant = '{acme}'; set local role atlas_tenant")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.handlers.context import JobContext
 from tests.faults.effects import note
 from tests.faults.judge import Law
 from tests.workers.start_clock import started_at

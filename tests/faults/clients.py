@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from atlas.engine.access.tokens import ensure_operator_token
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from tests.faults.capability import Capability, Marked
 from tests.faults.effects import note
 from tests.faults.judge import Evidence

@@ -5,10 +5,10 @@ from uuid import UUID
 from zipfile import ZipFile
 
 from atlas.db.migrations import pending
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.tenants.tenants import find_tenant
 from tests.faults.judge import Evidence, Law
 from tests.faults.program import Program

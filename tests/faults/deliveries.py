@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.secrets.key import load_key, use_secret_key
 from atlas.engine.webhooks.deliver import deliver_events
 from atlas.engine.webhooks.store import add_webhook

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.gate import switch, wait_until_closed
-from atlas.engine.jobs.pauses import pause, resume, wait_until_paused
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
+from atlas.engine.jobs.switches.pauses import pause, resume, wait_until_paused
 from tests.faults.effects import note
 from tests.faults.program import EXPIRE_WORKERS
 from tests.faults.steering import TRY_AGAIN

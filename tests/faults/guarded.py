@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 
 from atlas.db.pool import connect
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.intents import request_workflow

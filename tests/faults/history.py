@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from tests.engine.jobs.given import given_job, given_worker
 from tests.engine.test_history_counts import stored_and_counted

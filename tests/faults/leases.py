@@ -13,7 +13,7 @@ from atlas.db.pool import connect
 from atlas.engine.access.tokens import add_token
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import find_tenant
 from tests.faults.capability import Capability
 from tests.faults.clients import ADDRESS, REST_SECONDS

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import edit_tenant, find_tenant
 from tests.faults.capability import Capability, Marked
 from tests.faults.judge import Evidence, Law, overlaps

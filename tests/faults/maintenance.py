@@ -6,14 +6,14 @@ from typing import Any
 from unittest.mock import patch
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs import bulk_actions
+from atlas.engine.jobs.actions import bulk_actions
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.tenants.removal import begin_removal
 from atlas.engine.tenants.tenants import find_tenant

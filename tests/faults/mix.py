@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from tests.engine.triggers.given import given_schedule
 from tests.faults.capability import Capability, Marked
 from tests.faults.clients import CLIENTS

@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.effects.outcomes import Done, NotDone
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run

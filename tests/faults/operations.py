@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.retention.retention import id_at

@@ -13,9 +13,9 @@ import httpx
 import orjson
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.webhooks.inbound import add_hook
 from atlas.engine.webhooks.signature import sign
 from atlas.scheduler.recurring import Recurring, at_start

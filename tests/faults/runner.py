@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.test_databases import EMPTY, TestDatabases
 from tests.cli.warm_process import WarmProcess
 from tests.faults.effects import VARIABLE, read_effects

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.gate import switch, wait_until_closed
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
 from tests.cli.warm_process import WarmProcess
 from tests.faults.effects import note
 from tests.faults.processes import ForkedProgram

@@ -3,9 +3,9 @@
 from typing import Any
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.webhooks.store import add_webhook
 from tests.engine.jobs.given import given_job, given_worker, lose_lease
 from tests.engine.triggers.given import given_schedule

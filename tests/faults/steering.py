@@ -11,13 +11,13 @@ import asyncpg
 
 from atlas.actors import Actor
 from atlas.db.pool import UNREACHABLE, connect
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.pauses import list_pauses, pause, resume
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.pauses import list_pauses, pause, resume
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from atlas.audit.sealer import seal_and_sign
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow, open_pool
-from atlas.engine.jobs.bulk_actions import due_bulk_actions, take_step
+from atlas.engine.jobs.actions.bulk_actions import due_bulk_actions, take_step
 from atlas.engine.triggers.fire_schedules import fire_due
 from atlas.scheduler import maintenance
 from atlas.settings import load_settings

@@ -20,8 +20,8 @@ from uuid import UUID
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from tests.faults.capability import all_done, beside_all, types_of
 from tests.faults.clients import ADDRESS
 from tests.faults.deliveries import DELIVERY_SETTINGS

@@ -10,13 +10,13 @@ import orjson
 from atlas.engine.effects.adapters import ProviderEntry, register_adapter
 from atlas.engine.effects.outcomes import Answer, NotDone
 from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch, switch_engine
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch, switch_engine
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow

@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from atlas.engine.access.grants import grant_enqueue
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.tenants.tenants import find_tenant
 from tests.support import DANA, ROOT, given_tenant
 

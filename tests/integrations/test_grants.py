@@ -10,7 +10,7 @@ from atlas.audit.crosscheck import cross_check
 from atlas.engine.access.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.admission import admit
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.removal import begin_removal, continue_removal
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import AtlasError, InvalidInput, NotFound, Refused

@@ -16,9 +16,9 @@ import atlas.integrations.psycopg
 import atlas.integrations.sqlalchemy
 from atlas import JobContext, job
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.integrations.ways import configure_django
 from tests.support import DANA

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from atlas import job
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 from atlas.errors import DedupeConflict, InvalidInput, NotFound, Refused
 from tests.integrations.ways import WAYS, RolledBackError, call
 from tests.pgbouncer import without_pooler

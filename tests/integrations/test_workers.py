@@ -18,11 +18,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from atlas import job, lifespan
-from atlas.engine.jobs import around_job
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers import around_job
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.integrations.django.connection_hooks import close_stale_connections, use_thread_of_its_own
 from atlas.integrations.django.management.commands.atlas import Command
 from atlas.workers import lifespan as lifespans
@@ -219,7 +219,7 @@ def test_the_command_of_django_runs_atlas_with_the_jobs_of_the_project(monkeypat
 
 
 LOAD_APP = """
-from atlas.engine.jobs import around_job
+from atlas.engine.jobs.handlers import around_job
 from atlas.workers.user_modules import load_apps
 load_apps(["shop_jobs"])
 print(sorted([*around_job._plain, *around_job._async]))

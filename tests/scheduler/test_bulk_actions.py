@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action
-from atlas.engine.jobs.job_list import JobFilter
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action, find_bulk_action
+from atlas.engine.jobs.lists.job_list import JobFilter
 from tests.engine.jobs.test_bulk_actions import given_dead
 from tests.support import DANA
 

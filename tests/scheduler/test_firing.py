@@ -14,7 +14,7 @@ import pytest
 
 import atlas.engine.triggers as triggers
 from atlas.db.pool import open_pool
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.fire_schedules import Polled, Unfired, fire_due
 from atlas.engine.triggers.store import forget_outages

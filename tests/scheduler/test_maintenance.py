@@ -8,9 +8,9 @@ from uuid import UUID
 import atlas.scheduler.maintenance
 from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import read_gate, switch
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.switches.gate import read_gate, switch
 from atlas.engine.metering.usage import read_usage
 from atlas.engine.retention.retention import id_at
 from atlas.scheduler.maintenance import Maintenance

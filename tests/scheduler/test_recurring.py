@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.schedules.recurring import list_recurring
 from atlas.engine.schedules.recurring_runs import claim_runs, finish_run, list_runs, renew_run
 from atlas.errors import Conflict, InvalidInput, NotFound

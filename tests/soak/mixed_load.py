@@ -9,8 +9,8 @@ import psutil
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from tests.support import DANA
 from tests.workers.test_faults import start_worker
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
 
 # What the tests of this folder register, and what they use of other folders.
 OWN = ("kit.", "same.", "test.double", "test.noop", "test.raises")

@@ -8,7 +8,7 @@ import pytest
 
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas import JobContext, NewJob, Run, enqueue_group, job, lifespan, request_workflow, workflow
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.testing import AtlasKit
 from atlas.workers.tick import tick

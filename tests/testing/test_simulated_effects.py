@@ -11,11 +11,11 @@ import pytest
 from atlas import Done, JobContext, NotDone, OpenEffect, job, workflow
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs import types
-from atlas.engine.jobs.cancel import cancel_many
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.handlers import types
 from atlas.engine.jobs.lease import reap
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows import registry
 from atlas.engine.workflows.run_context import Run
 from atlas.errors import Conflict

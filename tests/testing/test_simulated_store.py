@@ -18,12 +18,12 @@ import orjson
 import pytest
 
 from atlas.engine.effects.settle import settle_effect
+from atlas.engine.jobs.actions.cancel import cancel_many
 from atlas.engine.jobs.backoff import POLICIES, policy_of
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.jobs.lease import reap, retire_worker
-from atlas.engine.jobs.types import registered
 from atlas.engine.jobs.verdicts import release
 from atlas.testing import AtlasKit
 from atlas.testing.simulation.attempts import run_attempt

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from atlas import JobContext, Run, job, workflow
-from atlas.engine.jobs import types
+from atlas.engine.jobs.handlers import types
 from atlas.engine.workflows import registry
 from atlas.testing import Simulation, SimulationFailed, crash_everywhere
 from atlas.testing.simulation.explore import explore

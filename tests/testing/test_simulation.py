@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from atlas import JobContext, Snooze, job, workflow
-from atlas.engine.jobs import types
+from atlas.engine.jobs.handlers import types
 from atlas.engine.workflows import registry
 from atlas.errors import NotFound
 from atlas.testing import LostAnswer, Simulation, SimulationFailed, crash_everywhere, replay_schedule, simulate

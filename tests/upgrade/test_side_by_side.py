@@ -14,8 +14,8 @@ from atlas.db.migrations import Migration, load_migrations
 from atlas.db.pool import Pool
 from atlas.db.sql_functions import functions_hash
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from tests.cli.conftest import environment, run
 from tests.support import ALICE, ROOT, until

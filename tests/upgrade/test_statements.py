@@ -23,10 +23,11 @@ from tests.pgbouncer import direct_url
 OF_COLUMNS = """
 import json
 try:
-    from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY
+    from atlas.engine.jobs.new_jobs.enqueue_call import CALL
+    from atlas.engine.jobs.new_jobs.new_job_columns import ENQUEUE_MANY
 except ImportError:
     from atlas.engine.jobs.enqueue import ENQUEUE_MANY
-from atlas.engine.jobs.enqueue_call import CALL
+    from atlas.engine.jobs.enqueue_call import CALL
 print(json.dumps({query.path: query.sql for query in (ENQUEUE_MANY, CALL)}))"""
 
 

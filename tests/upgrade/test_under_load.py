@@ -11,8 +11,8 @@ from atlas import job
 from atlas.db.migrations import FUNCTIONS, Migration, load_migrations, migrate
 from atlas.db.pool import open_pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import ALICE, until
 

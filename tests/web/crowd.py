@@ -7,10 +7,10 @@ import httpx
 
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.hosts.hosts import add_host
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.webhooks.store import add_webhook
 from tests.support import DANA, given_doubt, until

@@ -6,8 +6,8 @@ from datetime import timedelta
 from pydantic import BaseModel, Field
 
 from atlas import Run, workflow
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 
 
 class Report(BaseModel):

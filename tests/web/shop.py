@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from atlas import JobContext, PermanentError, Run, job, workflow
 from atlas.db.pool import Connection
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA, until
 from tests.web.crowd import post
 from tests.web.site import Site

@@ -9,7 +9,7 @@ import httpx
 from playwright.sync_api import Page, Route, expect
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA
 from tests.web.conftest import Visit
 from tests.web.site import Site

@@ -10,9 +10,9 @@ import orjson
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.engine.jobs.test_dead_letters import MANY
 from tests.support import DANA, PROOF, until
 from tests.web.conftest import PHONE, Visit, serious_violations

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.intents import request_workflow
 from tests.support import DANA

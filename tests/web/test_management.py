@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from atlas.engine.effects.reports import save_report
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.ids import new_id
 from atlas.models.effect_reports import EffectReport

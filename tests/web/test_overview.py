@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.models.tenants import Tenant
 from tests.support import DANA

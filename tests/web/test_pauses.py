@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA
 from tests.web.conftest import Visit, serious_violations
 from tests.web.site import Site

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.triggers.store import add_trigger, remove_trigger
 from tests.support import DANA

@@ -10,8 +10,8 @@ import pytest
 import tests.workers.handlers  # noqa: F401  # registers the job types
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF
 

@@ -24,8 +24,8 @@ from atlas.engine.effects.batch_effect import batch_effect
 from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.outcomes import Answer, BatchEffectOptions, Done, NotDone, ThreadEffectOptions
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
 from atlas.workers.worker import Worker, WorkerOptions

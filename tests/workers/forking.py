@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 
 # How long a bystander runs: a child that went on would end it a second time.
 BYSTANDER_SECONDS = 0.5

@@ -16,8 +16,8 @@ from typing import Any
 
 import atlas.workers.workflows
 from atlas.db.pool import Connection, connect, open_pool
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run
 from atlas.workers.worker import Worker, WorkerOptions

@@ -8,8 +8,8 @@ import os
 import threading
 from typing import Any
 
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.start_right import boot_seconds
-from atlas.engine.jobs.typed_job import job
 from tests.workers.start_clock import started_at
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from atlas import around_job
-from atlas.engine.jobs import around_job as module
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.types import job, registered
+from atlas.engine.jobs.handlers import around_job as module
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.types import job, registered
+from atlas.engine.jobs.lists.find import get_job
 
 HAPPENED: list[str] = []
 

@@ -10,10 +10,10 @@ import pytest
 import structlog
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.types import job
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError, Snooze
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.workflows.intents import request_workflow
@@ -338,8 +338,8 @@ def test_only_the_time_that_a_handler_takes_counts_as_blocked(ran, waited, passe
 async def test_a_handler_that_logs_without_end_floods_neither_the_log_nor_the_event_loop(
     pool, given, drain, at_info, lines, monkeypatch
 ):
-    monkeypatch.setattr("atlas.engine.jobs.attempt_log.MAX_LINES", 100)
-    monkeypatch.setattr("atlas.engine.jobs.attempt_log.log", structlog.get_logger("worker"))
+    monkeypatch.setattr("atlas.engine.jobs.attempts.attempt_log.MAX_LINES", 100)
+    monkeypatch.setattr("atlas.engine.jobs.attempts.attempt_log.log", structlog.get_logger("worker"))
     written = Written()
     logging.getLogger().addHandler(written)
     try:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.find import get_job, list_attempts
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.types import job
+from atlas.engine.jobs.lists.find import get_job, list_attempts
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter
 from atlas.errors import InvalidInput
 from tests.support import DANA, given_tenant, until

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA
 
 

@@ -11,7 +11,7 @@ from atlas.audit.crosscheck import cross_check
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from tests.support import DANA, PROOF
 from tests.workers.effect_victim import EFFECTS_OF_A_RUN, JOB_TYPES, OPTIONS

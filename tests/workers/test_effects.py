@@ -11,9 +11,9 @@ from atlas.audit.crosscheck import cross_check
 from atlas.engine.effects.find_effects import count_doubts, find_effect, list_effects
 from atlas.engine.effects.outcomes import CannotTell, Done, NotDone
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.rules import add_rule
 from atlas.errors import AtlasError, Conflict, LeaseLost, Refused

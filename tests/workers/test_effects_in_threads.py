@@ -11,8 +11,8 @@ from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.outcomes import Done, EffectRefused, NotDone
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.errors import AtlasError
 from tests.support import DANA
 

@@ -7,7 +7,7 @@ import pytest
 
 from atlas.engine.jobs.claim import TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.workers.attempts.executor import Executor
 from atlas.workers.claims.fast_lane import NO_TENANT
 from tests.support import DANA

@@ -10,11 +10,11 @@ import pytest
 
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF, crash_server

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import pytest
 
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch, wait_until_closed
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS, boot_seconds
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
 from tests.support import DANA, PROOF, until
 from tests.workers.processes import Faults, workers
 

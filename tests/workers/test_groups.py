@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.find_groups import find_group
 from atlas.engine.jobs.groups import settle_groups
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find_groups import find_group
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA, PROOF
 
 SIZE = 20_000 if PROOF else 2000

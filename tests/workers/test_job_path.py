@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Finish
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.pgbouncer import without_pooler
 from tests.support import DANA, ROOT, until
 

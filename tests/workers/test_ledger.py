@@ -11,8 +11,8 @@ import pytest
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.errors import DatabaseNotReady, DatabaseUnreachable
 from atlas.postgres.cluster import start_embedded

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.types import job, registered
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.types import job, registered
+from atlas.engine.jobs.lists.find import get_job
 from atlas.errors import AtlasError
 from atlas.workers import lifespan as module
 from atlas.workers.lifespan import LifespanError, lifespan

@@ -11,13 +11,13 @@ import pytest
 
 from atlas.db import pool as pool_module
 from atlas.db.pool import open_pool
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.lease import heartbeat, held, register_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.workers import worker as worker_module
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.pgbouncer import without_pooler

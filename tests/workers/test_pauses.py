@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.pauses import list_pauses, pause, resume, wait_until_paused
 from atlas.engine.jobs.start_right import LAPSE_SECONDS, NotStarted, StartRights, boot_seconds
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import list_pauses, pause, resume, wait_until_paused
 from tests.support import DANA, PROOF, until
 from tests.workers.processes import Faults, workers
 from tests.workers.test_gate import OPTIONS, SLACK_SECONDS, TYPES, feed, late, marks

@@ -13,8 +13,8 @@ from atlas.engine.effects.adapters import remove_adapter
 from atlas.engine.effects.effect_call import OpenEffect
 from atlas.engine.effects.reconcile import ReconcileOptions, reconcile
 from atlas.engine.effects.reconcile_job import RECONCILE, register_reconciliation
-from atlas.engine.jobs import types
-from atlas.engine.jobs.context import JobContext
+from atlas.engine.jobs.handlers import types
+from atlas.engine.jobs.handlers.context import JobContext
 from atlas.integrations.effects.stripe import StripeCharges
 from atlas.workers.worker import Worker
 from tests.integrations.effects.provider_server import Fault

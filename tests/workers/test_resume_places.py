@@ -7,7 +7,7 @@ import pytest
 
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, ClaimSnapshot, ReadyPlace, TurnResult
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.ids import new_id
 from atlas.workers.claims import resume_places
 from atlas.workers.claims.fast_lane import read_new_jobs

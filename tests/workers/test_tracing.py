@@ -12,9 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.handlers.types import job
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
 from atlas.http import http_client

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.errors import Conflict, InvalidInput
 from atlas.integrations.asyncpg import enqueue

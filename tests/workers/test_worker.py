@@ -8,14 +8,14 @@ import orjson
 import pytest
 import structlog
 
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import finish_and_claim
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.handlers.types import job
 from atlas.engine.jobs.lease import request_drain
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted
 from atlas.workers.worker import Worker

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.verdicts import RetryAfter, Snooze
 
 NOT_SECONDS = "is not a number of seconds or a timedelta"

@@ -5,13 +5,13 @@ import time
 from typing import Any
 
 from atlas.db.pool import Pool
-from atlas.engine.jobs.around_job import has_async_hooks
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import AttemptContext, Report
 from atlas.engine.jobs.finish import Finish, Notes, redact_error
+from atlas.engine.jobs.handlers.around_job import has_async_hooks
+from atlas.engine.jobs.handlers.context import AttemptContext, Report
+from atlas.engine.jobs.handlers.types import JobType, registered
 from atlas.engine.jobs.start_right import NotStarted, StartRight, StartRights, boot_seconds
-from atlas.engine.jobs.types import JobType, registered
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
     JobExpired,

@@ -10,11 +10,11 @@ import asyncpg
 import orjson
 
 from atlas.db.pool import UNREACHABLE, Pool, borrow
+from atlas.engine.jobs.attempts.output import dump_output
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import AttemptContext
 from atlas.engine.jobs.finish import OUTPUT_DIGEST, Finish, keep_log, redact_notes
-from atlas.engine.jobs.output import dump_output
-from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import JobType
 from atlas.engine.jobs.verdicts import LOG_TAIL, PermanentError, describe, succeed
 from atlas.logs import frequent_logger, get_logger
 from atlas.tracing import fail_span, span

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import JobType
 from atlas.engine.jobs.start_right import NotStarted
-from atlas.engine.jobs.types import JobType
 from atlas.engine.jobs.verdicts import JobWaits, PermanentError
 from atlas.workers.attempts.running_attempt import pinned
 

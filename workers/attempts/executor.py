@@ -16,8 +16,8 @@ from typing import Any
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import AttemptContext, Report
 from atlas.engine.jobs.finish import Finish
+from atlas.engine.jobs.handlers.context import AttemptContext, Report
 from atlas.engine.jobs.start_right import StartRights
 from atlas.logs import get_logger
 from atlas.tracing import active_tracer

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from atlas.engine.jobs.around_job import call_async, within_hooks
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.handlers.around_job import call_async, within_hooks
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import JobType
 from atlas.threads import awaitable
 from atlas.workers.attempts import forked_child
 from atlas.workers.attempts.batches import Batches, RolledBack, outcomes_of

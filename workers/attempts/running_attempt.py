@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.engine.jobs.verdicts import LOG_TAIL
 from atlas.logs import JOB_LOGGER, KeepingHandler
 from atlas.programs.runner import Stream

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Literal
 
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.workers.attempts.running_attempt import OfSlot
 
 StopReason = Literal["timeout", "cancel", "stop", "lost"]

@@ -13,12 +13,12 @@ from uuid import UUID
 
 from atlas.db.pool import Connection, borrow, commit_with
 from atlas.engine.effects.ledger import EffectLedger
-from atlas.engine.jobs.attempt_commit import AttemptTransaction, CommitCall, finishing
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.ending_transaction import REFUSED, ending
+from atlas.engine.jobs.attempts.attempt_commit import AttemptTransaction, CommitCall, finishing
+from atlas.engine.jobs.attempts.ending_transaction import REFUSED, ending
 from atlas.engine.jobs.finish import Finish
-from atlas.engine.jobs.refusals import refusals
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.errors import AtlasError, LeaseLost
 from atlas.workers.application_pool import ApplicationPool
 from atlas.workers.attempts.attempt_report import success

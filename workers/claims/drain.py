@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from atlas.db.pool import Connection
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
-from atlas.engine.jobs.gate import read_gate
+from atlas.engine.jobs.switches.gate import read_gate
 from atlas.workers.claims.demand import NO_JOBS, Request
 from atlas.workers.worker_lease import WorkerLease
 

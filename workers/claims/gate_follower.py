@@ -2,9 +2,9 @@
 
 from atlas.db.pool import Pool, borrow
 from atlas.engine.jobs.claim import ClaimedJob
-from atlas.engine.jobs.gate import confirm_closed, gate_of, read_gate_row
-from atlas.engine.jobs.pauses import confirm_paused, pauses_version
 from atlas.engine.jobs.start_right import StartRights, boot_seconds
+from atlas.engine.jobs.switches.gate import confirm_closed, gate_of, read_gate_row
+from atlas.engine.jobs.switches.pauses import confirm_paused, pauses_version
 from atlas.engine.jobs.verdicts import release
 from atlas.workers.attempts.executor import Executor
 from atlas.workers.claims.held_jobs import HeldJobs

@@ -11,7 +11,7 @@ from atlas.engine.commands.active_definitions import load_active_definition
 from atlas.engine.commands.argv import Facts, fill_argv
 from atlas.engine.commands.environment import fill_env, inherited_secrets, read_environment
 from atlas.engine.commands.spec import DefinitionSpec
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.engine.jobs.verdicts import JobTimeout, PermanentError, Snooze
 from atlas.engine.schemas import require_fit
 from atlas.engine.secrets.redact import Redactor

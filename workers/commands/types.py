@@ -9,7 +9,7 @@ import orjson
 from atlas.db.pool import Queryable
 from atlas.engine.commands.active_definitions import load_definitions
 from atlas.engine.commands.definitions import Definition
-from atlas.engine.jobs.types import JobType
+from atlas.engine.jobs.handlers.types import JobType
 from atlas.engine.schemas import require_fit
 from atlas.workers.commands.handler import run_command
 

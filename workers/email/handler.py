@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from atlas.audit.personal_data import conceal
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.errors import LeaseLost
 from atlas.extras import require
 from atlas.settings import Settings

@@ -14,7 +14,7 @@ import orjson
 
 from atlas.db.pool import UNREACHABLE
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.errors import LeaseLost
 
 TAKE = statement("workers/email/sql/take_mails.sql")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.errors import AtlasError
 from atlas.workers.email.providers import MaybeSent, NotSent

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from atlas.db.statements import fetch_value, statement
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.engine.jobs.verdicts import Snooze
 from atlas.errors import LeaseLost
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from atlas.db.pool import Pool
 from atlas.db.statements import statement
-from atlas.engine.jobs.types import field_errors
+from atlas.engine.jobs.handlers.types import field_errors
 from atlas.errors import NotFound, SettingsError
 from atlas.extras import require
 from atlas.settings import Settings

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.typed_job import job
-from atlas.engine.jobs.types import know_input
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.handlers.types import know_input
 from atlas.settings import Settings
 from atlas.workers.http_call.call_input import HttpCall
 

@@ -16,7 +16,7 @@ import httpx
 import orjson
 
 from atlas.engine.effects.effect_call import OpenEffect
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.engine.secrets.redact import Redactor
 from atlas.engine.webhooks.signature import sign

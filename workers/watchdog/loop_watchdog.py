@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 from atlas.logs import get_logger
 from atlas.workers.attempts.running_attempt import attempt_in
 from atlas.workers.watchdog import watchdog_process

@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from atlas.db.pool import UNREACHABLE, open_pool
-from atlas.engine.jobs.stalls import report_stall
+from atlas.engine.jobs.attempts.stalls import report_stall
 from atlas.errors import DatabaseError
 from atlas.logs import configure_logs, get_logger
 

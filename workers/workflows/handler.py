@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from atlas.engine.jobs.context import AttemptContext
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.handlers.context import AttemptContext
+from atlas.engine.jobs.handlers.types import job
 from atlas.engine.jobs.verdicts import Settled, Snooze
 from atlas.engine.workflows.declared.document import Document
 from atlas.engine.workflows.declared.interpret import run_document

@@ -18,7 +18,7 @@ from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.helper_process import Run, run_here
-from atlas.engine.jobs.type_catalog import kept_secrets
+from atlas.engine.jobs.handlers.type_catalog import kept_secrets
 from atlas.engine.workflows.declared.check import parse_document
 from atlas.engine.workflows.declared.document import Document, UndoStep
 from atlas.engine.workflows.errors import WorkflowFailed

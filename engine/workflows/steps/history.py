@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.errors import ReplayDiverged, Spot
 from atlas.engine.workflows.review import DocumentVersion
 

@@ -14,10 +14,10 @@ from typing import Any, Never, TypeAlias
 from pydantic import ValidationError
 
 from atlas.db.pg_json import stored_json
-from atlas.engine.jobs.around_job import within_hooks
-from atlas.engine.jobs.attempt_commit import CommitCall
+from atlas.engine.jobs.attempts.attempt_commit import CommitCall
 from atlas.engine.jobs.backoff import RetryPolicy, jittered
-from atlas.engine.jobs.refusals import is_lost_response
+from atlas.engine.jobs.handlers.around_job import within_hooks
+from atlas.engine.jobs.new_jobs.refusals import is_lost_response
 from atlas.engine.jobs.start_right import NotStarted, boot_seconds
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze, describe
 from atlas.engine.workflows.errors import RunLost, StepFailed, error_json

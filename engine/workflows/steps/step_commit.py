@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import orjson
 
 from atlas.db.pool import Connection, commit_with
-from atlas.engine.jobs.attempt_commit import CommitCall, attempt_token, call_json
-from atlas.engine.jobs.context import Transactions
+from atlas.engine.jobs.attempts.attempt_commit import CommitCall, attempt_token, call_json
+from atlas.engine.jobs.handlers.context import Transactions
 from atlas.engine.workflows.steps.history import StepCheckpoint
 
 

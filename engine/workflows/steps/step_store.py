@@ -17,8 +17,8 @@ from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.effects.ledger import EffectLedger, Ledger
-from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.workflows.approvals import expire_approvals
 from atlas.engine.workflows.errors import RunLost

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeAlias
 
-from atlas.engine.jobs.attempt_commit import CommitCall
-from atlas.engine.jobs.ending_transaction import REFUSED
-from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.attempts.attempt_commit import CommitCall
+from atlas.engine.jobs.attempts.ending_transaction import REFUSED
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.engine.workflows.steps.step_call import InTransaction, LastCall
 
 # A transaction on the application's database, which commits at the end of the block: what the function gets first, and

@@ -18,8 +18,8 @@ from atlas.client.errors import ApiUnauthenticated
 from atlas.client.request import RetryBudget
 from atlas.engine.admission import enqueue_definition
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.find import get_job, list_attempts
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.lists.find import get_job, list_attempts
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.errors import SettingsError
 from atlas.settings import Settings

@@ -24,8 +24,8 @@ from atlas.client import (
     Unreachable,
 )
 from atlas.engine.effects.reports import save_report
-from atlas.engine.jobs.types import job as handles
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import job as handles
+from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import take_intents
 from atlas.workers.tick import tick

@@ -33,8 +33,8 @@ from atlas.client import (
     RetryBudget,
 )
 from atlas.client.request import ApiRequest
-from atlas.engine.jobs.typed_job import job as handles
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.typed_job import job as handles
+from atlas.engine.jobs.handlers.types import registered
 from atlas.workers.tick import tick
 from tests.api.conftest import furnish
 from tests.api.serving import served

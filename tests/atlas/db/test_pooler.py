@@ -12,9 +12,9 @@ from atlas.db.notifications import Listener
 from atlas.db.pool import IDLE_TRANSACTION, open_pool
 from atlas.db.pooler import is_behind_pooler
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.scheduler.leader import Leader
 from atlas.scheduler.tasks import TaskScheduler
 from atlas.test_databases import TestDatabases

@@ -94,8 +94,8 @@ print(prisma.OWNER, Json.__module__, vars(prisma).keys() >= {"models"})
 def test_no_module_of_the_application_imports_the_generated_code_with_itself():
     """Commands and workers that make no typed call do not wait for it."""
     sources = [path for floor in ("atlas", *FLOORS) for path in (ROOT / floor).rglob("*.py")]
-    own = [ROOT / "atlas" / "prisma.py", ROOT / "engine" / "jobs" / "prisma_client.py"]
-    own.append(ROOT / "engine" / "jobs" / "prisma_rules.py")
+    own = [ROOT / "atlas" / "prisma.py", ROOT / "engine" / "jobs" / "prisma" / "prisma_client.py"]
+    own.append(ROOT / "engine" / "jobs" / "prisma" / "prisma_rules.py")
     found = [
         path.relative_to(ROOT)
         for path in sources

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from atlas.db.pool import Pool
 from atlas.db.statements import fetch, fetch_row, fetch_value, parse, statement
-from atlas.engine.jobs.enqueue_call import CALL
-from atlas.engine.jobs.find import READ
-from atlas.engine.jobs.new_job_columns import ENQUEUE_MANY
+from atlas.engine.jobs.lists.find import READ
+from atlas.engine.jobs.new_jobs.enqueue_call import CALL
+from atlas.engine.jobs.new_jobs.new_job_columns import ENQUEUE_MANY
 from atlas.source import SOURCE
 
 

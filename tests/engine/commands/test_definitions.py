@@ -20,11 +20,11 @@ from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker, com
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import DuplicateJobType, JobType
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import DuplicateJobType, JobType
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
 from tests.engine.jobs.given import actions, given_worker, load

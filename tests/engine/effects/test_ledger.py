@@ -14,11 +14,11 @@ from atlas.engine.effects.find_effects import count_doubts, find_effect, list_ef
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.reconcile import EXPLAIN, LEDGER
 from atlas.engine.effects.settle import settle_effect
+from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.claim import Claimant, ClaimedJob
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import cancel_attempt
 from atlas.errors import NotFound
 from tests.engine.given import given_full_tenant

@@ -23,16 +23,16 @@ from atlas.engine.hosts.leased_jobs import (
     report_leased_progress,
 )
 from atlas.engine.hosts.server_instances import add_server_instance
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.find import list_attempts
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.gate import switch, wait_until_closed
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.errors import Conflict, InvalidInput, LeaseLost, NotClaimed, NotFound, Refused

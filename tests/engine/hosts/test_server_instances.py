@@ -15,13 +15,13 @@ from atlas.engine.hosts.server_instances import (
     find_server_instance,
     remove_server_instance,
 )
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Notes
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant
 from atlas.errors import Conflict, InvalidInput, NotFound
 from atlas.models.hosts import Host, ServerInstance

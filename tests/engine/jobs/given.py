@@ -10,7 +10,7 @@ from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import Finish
 from atlas.engine.jobs.lease import new_worker_id, register_worker
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import succeed
 from tests.support import DANA
 

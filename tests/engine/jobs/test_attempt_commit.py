@@ -9,10 +9,10 @@ import asyncpg
 import orjson
 import pytest
 
-from atlas.engine.jobs.attempt_commit import attempt_token, finishing
+from atlas.engine.jobs.attempts.attempt_commit import attempt_token, finishing
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.lease import new_worker_id, reap, register_worker
-from atlas.engine.jobs.refusals import refusals
+from atlas.engine.jobs.new_jobs.refusals import refusals
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.workflows.steps.step_commit import StepCommit
 from atlas.errors import LeaseLost, Refused

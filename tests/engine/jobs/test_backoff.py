@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED, RetryPolicy, backoff_delay_ms, can_retry, policy_of
-from atlas.engine.jobs.new_job import make_dedupe_key
+from atlas.engine.jobs.new_jobs.new_job import make_dedupe_key
 from atlas.engine.jobs.verdicts import RetryAfter, Snooze
 from atlas.errors import InvalidInput
 

@@ -7,9 +7,9 @@ from uuid import uuid4
 import orjson
 import pytest
 
-import atlas.engine.jobs.bulk_actions
+import atlas.engine.jobs.actions.bulk_actions
 from atlas.audit.crosscheck import cross_check
-from atlas.engine.jobs.bulk_actions import (
+from atlas.engine.jobs.actions.bulk_actions import (
     begin_bulk_action,
     cancel_bulk_action,
     due_bulk_actions,
@@ -18,11 +18,11 @@ from atlas.engine.jobs.bulk_actions import (
     list_bulk_actions,
     take_step,
 )
-from atlas.engine.jobs.counts import count_jobs
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.job_list import JobFilter, list_ids
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.lists.job_list import JobFilter, list_ids
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.metering.usage import meter_usage
 from atlas.errors import Conflict, InvalidInput, NotFound, Refused
 from atlas.scheduler.maintenance import Maintenance
@@ -54,7 +54,7 @@ async def given_dead(conn, count=1, *, message="x", more=None, **options):
 def set_step(monkeypatch, jobs):
     """Steps of so many jobs."""
     for name in ("FIRST_STEP_JOBS", "STEP_JOBS"):
-        monkeypatch.setattr(atlas.engine.jobs.bulk_actions, name, jobs)
+        monkeypatch.setattr(atlas.engine.jobs.actions.bulk_actions, name, jobs)
 
 
 async def test_jobs_are_retried_by_their_ids_with_the_reason_in_the_audit_log(conn):
@@ -140,7 +140,7 @@ async def test_a_process_that_stalls_between_choosing_a_step_and_taking_it_holds
             await go_on.wait()
         return found
 
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "list_ids", stall)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_actions, "list_ids", stall)
     async with pool.acquire() as own:
         stalled = asyncio.create_task(take_step(own, begun.id))
         await chosen.wait()
@@ -162,7 +162,7 @@ async def test_a_job_that_left_the_filter_since_the_step_was_chosen_is_passed_ov
         await conn.execute("update atlas.jobs set status = 'queued', dead_lettered_at = null where id = $1", dead[0])
         return found
 
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "list_ids", retry_then_list)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_actions, "list_ids", retry_then_list)
     done = await begin_bulk_action(conn, "delete", actor=DANA, job_filter=DEAD)
 
     assert (done.status, done.verdicts) == ("done", {"deleted": 2})
@@ -220,7 +220,7 @@ async def test_what_would_change_nothing_or_everything_is_refused(conn, monkeypa
         await begin_bulk_action(conn, "retry", actor=DANA, job_filter=JobFilter(statuses=("succeeded",)))
     with pytest.raises(InvalidInput, match="1 to 1,000 ids"):
         await begin_bulk_action(conn, "retry", actor=DANA, ids=[])
-    monkeypatch.setattr(atlas.engine.jobs.bulk_actions, "MAX_RUNNING", 1)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_actions, "MAX_RUNNING", 1)
     await given_dead(conn, 3)
     await begin_bulk_action(conn, "retry", actor=DANA, job_filter=DEAD, rate_per_second=1)
     with pytest.raises(Conflict, match="bulk actions are running"):

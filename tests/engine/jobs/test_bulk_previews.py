@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-import atlas.engine.jobs.bulk_previews
-from atlas.engine.jobs.bulk_actions import begin_bulk_action, find_bulk_action, take_step
-from atlas.engine.jobs.bulk_previews import bulk_filter, forget_bulk_previews, preview_bulk_action
-from atlas.engine.jobs.counts import count_jobs
+import atlas.engine.jobs.actions.bulk_previews
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action, find_bulk_action, take_step
+from atlas.engine.jobs.actions.bulk_previews import bulk_filter, forget_bulk_previews, preview_bulk_action
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.lists.job_list import JobFilter
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import Conflict, NotFound
 from tests.engine.jobs.given import given_job
 from tests.engine.jobs.test_bulk_actions import BURY, DEAD, given_dead, set_step
@@ -77,7 +77,7 @@ async def test_active_jobs_are_previewed_too_and_new_ones_are_left(conn):
 
 
 async def test_a_preview_that_is_too_large_says_so(conn, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_PREVIEWED", 4)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_previews, "MAX_PREVIEWED", 4)
     dead = await given_dead(conn, 6)
     preview = await preview_bulk_action(conn, "delete", DEAD, actor=DANA)
     assert (preview.count, preview.complete) == (4, False)
@@ -110,7 +110,7 @@ async def test_a_preview_is_of_one_action_and_one_tenant_and_is_forgotten_after_
 
 
 async def test_a_tenant_keeps_its_newest_previews_and_those_that_are_at_work(conn, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_KEPT", 3)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_previews, "MAX_KEPT", 3)
     set_step(monkeypatch, 1)
     acme = await given_tenant(conn)
     await given_dead(conn, 3)
@@ -125,7 +125,7 @@ async def test_a_tenant_keeps_its_newest_previews_and_those_that_are_at_work(con
 
 async def test_a_preview_of_a_cause_finds_all_of_it_however_many_others_there_are(conn, monkeypatch):
     # No page of all dead letters is read.
-    monkeypatch.setattr(atlas.engine.jobs.bulk_previews, "MAX_PAGES", 0)
+    monkeypatch.setattr(atlas.engine.jobs.actions.bulk_previews, "MAX_PAGES", 0)
     dead = await given_dead(conn, 3, message="Port 17 is closed")
     await given_dead(conn, 2, message="The disk is full")
     assert await count_jobs(conn)

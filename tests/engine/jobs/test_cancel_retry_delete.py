@@ -5,14 +5,14 @@ from uuid import uuid4
 
 import pytest
 
+from atlas.engine.jobs.actions.cancel import cancel, cancel_many
+from atlas.engine.jobs.actions.delete import delete, delete_many, discard_many
+from atlas.engine.jobs.actions.retry import retry_many, retry_now
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel, cancel_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete, delete_many, discard_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_many, retry_now
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import Conflict, NotFound
 from tests.engine.jobs.given import actions, given_claimed, given_job, given_worker, load, success

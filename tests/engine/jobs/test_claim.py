@@ -10,8 +10,8 @@ from atlas.db.statements import Statement
 from atlas.engine.jobs.claim import Claimant, UnknownTurnRow, claim, run_turn
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import Finish, finish, finish_and_claim
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import snooze
 from tests.engine.jobs.given import (
     DANA,

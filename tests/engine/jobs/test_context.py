@@ -1,7 +1,7 @@
 """JobContext offers handlers what the pages describe, and nothing of the worker's own."""
 
 from atlas import JobContext
-from atlas.engine.jobs.context import AttemptContext
+from atlas.engine.jobs.handlers.context import AttemptContext
 
 
 def test_a_context_completes_what_handlers_use_and_no_internals():

@@ -14,7 +14,7 @@ from atlas.engine.hosts.leased_jobs import CLAIM as CLAIM_LEASED
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim, claim_for_slots
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA
 

@@ -5,19 +5,19 @@ from uuid import UUID, uuid4
 
 import pytest
 
-import atlas.engine.jobs.counts
-import atlas.engine.jobs.summary
+import atlas.engine.jobs.lists.counts
+import atlas.engine.jobs.lists.summary
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import policy_of
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.counts import count_jobs, counts_are_due, update_counts
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
-from atlas.engine.jobs.summary import COUNT, COUNTED, summarize
+from atlas.engine.jobs.lists.counts import count_jobs, counts_are_due, update_counts
+from atlas.engine.jobs.lists.summary import COUNT, COUNTED, summarize
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, snooze, succeed
 from atlas.engine.metering.usage import meter_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
@@ -116,7 +116,7 @@ async def test_what_commits_after_the_count_is_added_and_nothing_is_added_twice(
 
 
 async def test_rows_that_came_past_the_audit_log_are_noticed_and_counted(conn, pool, owner, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.counts, "MAX_UNKNOWN", 50)
+    monkeypatch.setattr(atlas.engine.jobs.lists.counts, "MAX_UNKNOWN", 50)
     await update_counts(pool.acquire)
     await enqueue_many(conn, [NewJob("known", {}) for _ in range(100)], actor=DANA)
     await metered(conn)
@@ -172,7 +172,7 @@ async def cost_of_counting(conn: Any, tenant: UUID | None) -> int:
 
 
 async def test_a_summary_that_cannot_update_the_counts_says_so(conn, pool, owner, monkeypatch):
-    monkeypatch.setattr(atlas.engine.jobs.summary, "COUNTED", 5)
+    monkeypatch.setattr(atlas.engine.jobs.lists.summary, "COUNTED", 5)
     tenant = await given_tenant(conn)
     await owner.execute(FILL, tenant, 100, [], 1)
     await count_jobs(conn)

@@ -4,10 +4,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.counts import count_jobs
-from atlas.engine.jobs.dead_letters import group_dead_letters
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.lists.counts import count_jobs
+from atlas.engine.jobs.lists.dead_letters import group_dead_letters
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
 from atlas.engine.tenants.removal import begin_removal, continue_removal
 from atlas.engine.tenants.tenants import find_tenant
 from tests.engine.jobs.test_bulk_actions import BURY, given_dead

@@ -9,17 +9,17 @@ import orjson
 import pytest
 
 from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import ATLAS, RetryPolicy
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.enqueue_call import enqueue as call
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import expire_queued, reap
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.new_jobs.enqueue_call import enqueue as call
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import JobExpired, Snooze, decide, release
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import (

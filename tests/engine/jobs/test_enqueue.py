@@ -14,7 +14,7 @@ from atlas.db.migrations import load_migrations
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import NewJob, hash_key
+from atlas.engine.jobs.new_jobs.new_job import NewJob, hash_key
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
 from tests.engine.jobs.given import actions, given_job, given_worker, load, success
 from tests.support import DANA

@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish, finish_and_claim
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import decide
 from atlas.errors import NotFound
 from atlas.models.explain import Remedy

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.explain_worker import explain_worker
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.explain.explain_worker import explain_worker
 from atlas.engine.jobs.lease import new_worker_id, reap, register_worker, request_drain, retire_worker
-from atlas.engine.jobs.pauses import pause, resume
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import pause, resume
 from atlas.errors import NotFound
 from tests.engine.jobs.given import given_host, given_job, given_worker, lose_lease
 from tests.support import DANA, given_tenant

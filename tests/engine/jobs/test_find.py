@@ -10,10 +10,10 @@ import pytest
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.find import count_due, get_job, job_exists, list_attempts, queue_depth, read_jobs
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.lists.find import count_due, get_job, job_exists, list_attempts, queue_depth, read_jobs
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_claimed, given_job, make_due, success

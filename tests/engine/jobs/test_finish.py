@@ -6,13 +6,13 @@ import orjson
 import pytest
 
 from atlas.audit.record import event_body
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import AGENT, ATLAS, CAPPED
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import Notes, finish, finish_and_claim
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import (
     JobCanceled,
     JobTimeout,

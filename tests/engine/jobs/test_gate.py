@@ -9,8 +9,8 @@ from atlas.actors import Actor
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import expire, read_gate, switch, switch_engine
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import expire, read_gate, switch, switch_engine
 from atlas.errors import InvalidInput, Refused
 from tests.engine.jobs.given import given_worker, success
 from tests.support import DANA, PROOF

@@ -14,8 +14,8 @@ import pytest
 
 from atlas.api.db import Database
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.gate import switch, wait_until_closed
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.errors import Refused
 from tests.engine.jobs.given import given_worker
 from tests.pgbouncer import direct_url
@@ -47,14 +47,14 @@ async with conn.transaction():
     await freeze()
 """,
     "switches the gate": """
-from atlas.engine.jobs import gate
+from atlas.engine.jobs.switches import gate
 gate.require_match = lambda *_: freeze_now()
 await gate.switch(conn, online=True, actor=system("test"), if_match=["x"])
 """,
     "claims more than it reads": """
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.lease import register_worker
 await register_worker(conn, "worker", lease=60, job_types=["report.build"])
 await enqueue_many(conn, [NewJob("report.build", {"text": "x" * 200_000}) for _ in range(40)], actor=system("test"))
@@ -71,7 +71,7 @@ tenant_move.fetch_value = freeze
 await tenant_move._mark(conn, SimpleNamespace(id=SYSTEM_TENANT, slug="x"), None, None, system("test"))
 """,
     "pauses": """
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.switches.pauses import pause
 async with conn.transaction():
     await pause(conn, "tenant", str(SYSTEM_TENANT), actor=system("test"))
     await freeze()
@@ -83,7 +83,7 @@ from uuid import uuid4
 from atlas.actors import system
 from atlas.db.pool import open_pool
 from atlas.db.statements import fetch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 
 def freeze_now():
     print("frozen", flush=True)

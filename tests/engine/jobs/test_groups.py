@@ -7,15 +7,15 @@ import orjson
 import pytest
 
 from atlas.engine.enqueue import enqueue_group
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.find_groups import find_group, list_groups
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.groups import COUNTS_KEY, settle_groups
-from atlas.engine.jobs.job_list import JobFilter, list_jobs
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.lists.find_groups import find_group, list_groups
+from atlas.engine.jobs.lists.job_list import JobFilter, list_jobs
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput, NotFound

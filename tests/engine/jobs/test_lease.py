@@ -7,14 +7,14 @@ import pytest
 import structlog
 
 from atlas.audit.crosscheck import cross_check
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.finish import finish, finish_and_claim, keep_log
 from atlas.engine.jobs.lease import heartbeat, reap, record_undone, retire_worker
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import (

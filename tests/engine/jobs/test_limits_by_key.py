@@ -10,18 +10,18 @@ import orjson
 import pytest
 
 from atlas.engine.admission import admit
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.delete import delete_many
+from atlas.engine.jobs.actions.retry import retry_many
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
-from atlas.engine.jobs.delete import delete_many
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.enqueue_call import enqueue as enqueue_by_call
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish_and_claim
+from atlas.engine.jobs.handlers.types import job
 from atlas.engine.jobs.lease import reap
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_many
-from atlas.engine.jobs.types import job
+from atlas.engine.jobs.new_jobs.enqueue_call import enqueue as enqueue_by_call
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.errors import InvalidInput
 from tests.engine.jobs.given import given_job, given_worker, load, lose_lease, make_due, success

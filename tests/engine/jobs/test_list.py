@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from atlas.db.statements import Statement
-from atlas.engine.jobs.job_list import (
+from atlas.engine.jobs.lists.job_list import (
     LIST,
     STATUSES,
     JobFilter,

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
+from atlas.engine.jobs.attempts.stalls import report_stall
 from atlas.engine.jobs.claim import ClaimedJob, claim
-from atlas.engine.jobs.find import list_attempts
 from atlas.engine.jobs.lease import heartbeat, reap
-from atlas.engine.jobs.stalls import report_stall
+from atlas.engine.jobs.lists.find import list_attempts
 from tests.engine.jobs.given import given_job, given_worker, load, lose_lease
 
 STACK = 'File "shop.py", line 7 in match'

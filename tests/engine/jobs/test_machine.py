@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from atlas.db.pool import connect
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.retry import retry_many
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
 from atlas.engine.jobs.lease import heartbeat, reap
-from atlas.engine.jobs.retry import retry_many
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release, snooze
 from atlas.test_databases import TestDatabases
 from tests.engine.jobs.given import given_job, given_worker, lose_lease, make_due, success

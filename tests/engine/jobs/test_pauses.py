@@ -9,11 +9,11 @@ from atlas.actors import Actor
 from atlas.engine.hosts.leased_jobs import claim_for_host, claim_for_worker
 from atlas.engine.jobs.claim import Claimant, claim, claim_for_slots
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.pauses import end_pauses, list_pauses, pause, resume
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import end_pauses, list_pauses, pause, resume
 from atlas.errors import InvalidInput, NotFound, Refused
 from atlas.ids import new_id
 from atlas.models.explain import Remedy

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
+from atlas.engine.jobs.actions.retry import retry_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ReadyPlace, TurnResult, claim_for_slots, find_places
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
-from atlas.engine.jobs.retry import retry_many
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from tests.engine.jobs.given import DANA, given_job, given_worker, make_due, success
 from tests.engine.jobs.test_shares import given_tenant

@@ -5,14 +5,14 @@ import re
 import orjson
 import pytest
 
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim, solo_waits
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.lease import canceled, heartbeat, held, promote, reap, record_undone
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import decide
 from tests.engine.jobs.given import given_job, given_worker, success
 from tests.support import DANA, ROOT, given_tenant

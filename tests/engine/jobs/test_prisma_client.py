@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 from atlas import Actor, AtlasPrisma, JobsRepository, WriteRefused, job
 from atlas.audit.crosscheck import cross_check
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.prisma_rules import VERBS, WRITES
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.prisma.prisma_rules import VERBS, WRITES
+from atlas.engine.jobs.switches.gate import switch
 from atlas.errors import DedupeConflict, InvalidInput, NotFound
 from atlas.generated import Json
 from atlas.generated.enums import JobStatus
@@ -128,7 +128,7 @@ async def test_many_jobs_are_created_together_each_with_its_event(db, conn, gree
 
 
 async def test_admission_is_that_of_every_job(db, monkeypatch, green):
-    monkeypatch.setattr("atlas.engine.jobs.types._registry", {})
+    monkeypatch.setattr("atlas.engine.jobs.handlers.types._registry", {})
 
     @job("checked.work")
     async def checked(input: Report) -> None: ...

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_many
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel_many
 from atlas.engine.jobs.claim import claim
-from atlas.engine.jobs.delete import delete
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.lease import heartbeat, reap
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_many
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.verdicts import JobCanceled, decide, release
 from tests.engine.jobs.given import (
     DANA,

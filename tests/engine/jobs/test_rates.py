@@ -9,9 +9,9 @@ import pytest
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim, claim_for_slots
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import finish_and_claim
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.tenants.tenants import edit_tenant, find_tenant
 from atlas.errors import InvalidInput

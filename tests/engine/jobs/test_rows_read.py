@@ -15,15 +15,15 @@ import pytest
 from atlas.db.pool import Connection, open_pool
 from atlas.db.statements import fetch
 from atlas.engine.hosts.leased_jobs import CLAIM as CLAIM_LEASED
+from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, claim, claim_for_slots, claim_of_tenant, solo_waits
 from atlas.engine.jobs.finish import finish, finish_and_claim
 from atlas.engine.jobs.groups import settle_groups
 from atlas.engine.jobs.lease import expire_queued, heartbeat, heartbeat_job, held, promote, reap, record_undone
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.pauses import end_pauses
-from atlas.engine.jobs.progress import report_progress
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.pauses import end_pauses
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.workflows.steps.step_store import record_steps
 from tests.engine.jobs.given import given_worker, lose_lease, success

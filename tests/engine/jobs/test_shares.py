@@ -9,11 +9,11 @@ import pytest
 
 from atlas.engine.jobs.claim import Claimant, TurnResult, claim_of_tenant
 from atlas.engine.jobs.enqueue import enqueue_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.finish import WorkerTime, finish_and_claim
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import pause
 from tests.engine.jobs.given import DANA, given_job, given_worker, success
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from atlas.audit.crosscheck import cross_check
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import job, registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import job, registered
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import InvalidInput
 from tests.support import DANA
 

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 from atlas.engine.admission import admit, enqueue_definition
 from atlas.engine.commands.definitions import add_definition
 from atlas.engine.hosts.leased_jobs import claim_for_worker
-from atlas.engine.jobs.context import JobContext
-from atlas.engine.jobs.delete import delete
+from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import Notes, redact_error
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob, make_dedupe_key
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.secrets.fields import has_secrets
 from atlas.engine.secrets.key import SecretKey, SecretsUnreadable, key_file, load_key, use_secret_key

@@ -6,7 +6,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_schedules import fire_due

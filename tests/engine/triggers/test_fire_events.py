@@ -7,7 +7,7 @@ import pytest
 
 from atlas.actors import Actor
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.triggers.fire_events import fire_due_events, matches_name, patterns_of
 from atlas.engine.triggers.fire_now import fire_now
 from atlas.engine.triggers.fire_schedules import fire_due

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.pauses import pause
+from atlas.engine.jobs.switches.gate import switch
+from atlas.engine.jobs.switches.pauses import pause
 from atlas.engine.triggers.cron import read_cron
 from atlas.engine.triggers.find import find_trigger
 from atlas.engine.triggers.fire import prepare

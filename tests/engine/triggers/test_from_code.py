@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.types import job, registered
+from atlas.engine.jobs.handlers.types import job, registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.schedules import code_schedules
 from atlas.engine.schedules.code_schedules import declare_schedule
 from atlas.engine.triggers.find import list_triggers

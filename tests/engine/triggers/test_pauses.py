@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.engine.jobs.pauses import pause, resume
+from atlas.engine.jobs.switches.pauses import pause, resume
 from atlas.engine.triggers.explain import explain_trigger
 from atlas.engine.triggers.fire_events import fire_due_events
 from atlas.engine.triggers.fire_now import fire_now

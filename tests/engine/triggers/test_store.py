@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from atlas.engine.commands.definitions import add_definition, edit_definition
-from atlas.engine.jobs.gate import switch
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import edit_tenant, find_tenant
 from atlas.engine.triggers.find import find_trigger, list_triggers
 from atlas.engine.triggers.fire_schedules import fire_due

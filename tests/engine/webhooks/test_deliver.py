@@ -7,13 +7,13 @@ import pytest
 
 from atlas.db.pool import connect
 from atlas.db.schema import in_schema
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import ATLAS
-from atlas.engine.jobs.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.finish import finish
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import NewJob
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.new_jobs.new_job import NewJob
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from atlas.engine.tenants.removal import begin_removal
 from atlas.engine.tenants.tenants import find_tenant

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
 from atlas.engine.jobs.verdicts import PermanentError, RetryAfter, Snooze
 from atlas.engine.workflows.errors import StepFailed
 from atlas.engine.workflows.registry import workflow

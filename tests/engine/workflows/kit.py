@@ -10,9 +10,9 @@ import orjson
 import atlas.workers.workflows  # registers ENGINE_RUN
 from atlas.actors import Actor, system
 from atlas.db.pool import Pool
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.find_runs import get_run, list_steps
 from atlas.engine.workflows.intents import request_workflow, take_intents
 from atlas.engine.workflows.steps.history import StepCheckpoint

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.policy.rules import add_rule, edit_rule, remove_rule
 from atlas.engine.workflows.approvals import decide_approval, expire_approvals, list_approvals
 from atlas.engine.workflows.declared.store import enable_workflow, save_workflow

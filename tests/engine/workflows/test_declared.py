@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from atlas.engine import helper_process
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.templates import render

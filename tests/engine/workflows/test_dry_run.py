@@ -2,9 +2,9 @@
 
 from jsonschema_rs import validator_for
 
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.type_catalog import publish_types
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.handlers.type_catalog import publish_types
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.declared.check import check_document
 from atlas.engine.workflows.declared.dry_run import dry_run
 from atlas.engine.workflows.declared.examples import example_workflows

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.retention.retention import prune, read_ages
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.workflows.events import publish_event, signal_run

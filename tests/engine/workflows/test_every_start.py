@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from atlas.engine.enqueue_again import read_again
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.retry import retry_many, retry_now
+from atlas.engine.jobs.actions.retry import retry_many, retry_now
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.rules import add_rule, remove_rule
 from atlas.engine.triggers.fire_now import fire_now

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.engine.jobs.gate import switch_engine
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch_engine
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.explain import explain_run

@@ -7,12 +7,12 @@ import orjson
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs.bulk_previews import preview_bulk_action
-from atlas.engine.jobs.delete import delete
-from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.job_list import JobFilter
-from atlas.engine.jobs.retry import retry_many, retry_now
+from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_many, retry_now
+from atlas.engine.jobs.explain.explain_job import explain
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.lists.job_list import JobFilter
 from atlas.engine.policy.rules import add_rule
 from atlas.engine.workflows.approvals import decide_approval, list_approvals
 from atlas.engine.workflows.explain import explain_run

@@ -10,8 +10,8 @@ from atlas.audit.proof import prove
 from atlas.audit.record import Event, record
 from atlas.audit.seal import seal
 from atlas.db.prisma import prisma_on
-from atlas.engine.jobs.delete import discard_many
-from atlas.engine.jobs.explain import explain
+from atlas.engine.jobs.actions.delete import discard_many
+from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.run_actions import fork_run
 from tests.audit.given import Installation

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from atlas.actors import system
-from atlas.engine.jobs.gate import switch, switch_engine
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch, switch_engine
 from atlas.engine.policy import judge as policy
 from atlas.engine.policy.judge import check_policy
 from atlas.engine.policy.rules import add_rule, list_rules, remove_rule

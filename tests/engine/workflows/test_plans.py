@@ -7,7 +7,7 @@ import pytest
 from atlas.engine.jobs.claim import Claimant, claim
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.lease import register_worker
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import succeed
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.gate import switch, wait_until_closed
-from atlas.engine.jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.sweep import sweep
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
 from atlas.engine.workflows.approvals import list_approvals
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.run_actions import retry_run

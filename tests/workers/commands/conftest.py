@@ -13,7 +13,7 @@ import pytest
 from atlas.db.pool import Pool
 from atlas.engine.admission import enqueue_definition
 from atlas.engine.commands.definitions import add_definition
-from atlas.engine.jobs.find import get_job, list_attempts
+from atlas.engine.jobs.lists.find import get_job, list_attempts
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.workers.commands.types import load_command_types
 from tests.support import DANA

@@ -14,7 +14,7 @@ import orjson
 import psutil
 import pytest
 
-from atlas.engine.jobs.cancel import cancel
+from atlas.engine.jobs.actions.cancel import cancel
 from atlas.programs.runner import Order, start
 from atlas.workers.commands.types import load_command_types
 from tests.support import DANA, PROOF

@@ -15,10 +15,10 @@ import orjson
 import pytest
 from pydantic import BaseModel, Field
 
-from atlas.engine.jobs.context import JobContext
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob, make_dedupe_key
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.context import JobContext
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import NewJob, make_dedupe_key
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.logs import configure_logs
 from atlas.workers.commands.types import load_command_types

@@ -11,10 +11,10 @@ import pytest
 
 from atlas.engine.commands.active_definitions import load_active_definition
 from atlas.engine.commands.definitions import disable_definition, edit_definition
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.explain import explain
-from atlas.engine.jobs.find import list_attempts
-from atlas.engine.jobs.gate import switch, wait_until_closed
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.explain.explain_job import explain
+from atlas.engine.jobs.lists.find import list_attempts
+from atlas.engine.jobs.switches.gate import switch, wait_until_closed
 from atlas.workers.commands.types import load_command_types
 from atlas.workers.tick import tick
 from tests.support import DANA

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import JobRow, get_job, list_attempts
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import JobRow, get_job, list_attempts
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.settings import Settings
 from atlas.workers.email import register_email
 from atlas.workers.email.handler import Mailer

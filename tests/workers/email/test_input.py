@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from atlas.engine.jobs.types import canonical, field_errors
+from atlas.engine.jobs.handlers.types import canonical, field_errors
 from atlas.errors import InvalidInput
 from atlas.workers.email import EmailInput
 from atlas.workers.email.addresses import Address, parse_address, shorten

@@ -6,8 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.errors import SettingsError
 from atlas.workers.email import graph
 from tests.support import DANA, some

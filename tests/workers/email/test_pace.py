@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.retry import retry_now
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.settings import Settings
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, PROOF, some

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.errors import SettingsError
 from atlas.workers.email import resend
 from tests.support import DANA, some

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.errors import SettingsError
 from atlas.workers.email import register_email
 from tests.support import DANA

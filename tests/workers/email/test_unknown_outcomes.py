@@ -10,8 +10,8 @@ from atlas.audit.crosscheck import cross_check
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs.cancel import cancel
-from atlas.engine.jobs.retry import retry_now
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.workers.email import entra_token, graph, handler, mail_effect
 from atlas.workers.worker import Worker, WorkerOptions
 from tests.support import DANA, some

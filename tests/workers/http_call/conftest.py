@@ -9,8 +9,8 @@ import pytest
 
 from atlas.db.pool import Pool
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import JobRow, get_job
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import JobRow, get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.settings import Settings
 from atlas.workers.http_call import register_http_call
 from atlas.workers.http_call.handler import HttpCaller

@@ -3,7 +3,7 @@
 import pytest
 
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.webhooks.deliver import deliver_events, send_test
 from atlas.engine.webhooks.signature import is_signed
 from atlas.engine.webhooks.store import add_webhook, edit_webhook, find_webhook, remove_webhook, rotate_webhook_secret

@@ -8,8 +8,8 @@ import pytest
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.find import get_job
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.lists.find import get_job
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.errors import InvalidInput
 from atlas.ids import new_id
 from tests.support import DANA

@@ -10,7 +10,7 @@ import pytest
 
 from atlas.engine.admission import admit
 from atlas.engine.jobs.enqueue import enqueue
-from atlas.engine.jobs.new_job import NewJob
+from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.webhooks.signature import new_secret
 from atlas.errors import InvalidInput
 from atlas.workers.http_call import know_http_call
@@ -174,7 +174,7 @@ async def test_what_cannot_be_sent_is_refused_when_it_is_enqueued(calls, conn, i
 
 
 async def test_secrets_are_taken_out_before_any_worker_has_published_the_type(conn, monkeypatch):
-    monkeypatch.setattr("atlas.engine.jobs.types._registry", {})
+    monkeypatch.setattr("atlas.engine.jobs.handlers.types._registry", {})
     know_http_call()
     asked = {"url": "https://example.com/${token}", "secrets": {"token": TOKEN}}
 

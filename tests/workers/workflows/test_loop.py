@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.engine.jobs.find import get_job
+from atlas.engine.jobs.lists.find import get_job
 from atlas.engine.workflows.approvals import list_approvals
 from atlas.engine.workflows.find_workflows import list_workflows
 from atlas.engine.workflows.registry import _registry

@@ -11,9 +11,9 @@ import atlas.workers.workflows
 from atlas.actors import system
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
-from atlas.engine.jobs.gate import switch
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.typed_job import job
+from atlas.engine.jobs.handlers.typed_job import job
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
+from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.intents import NewIntent, request_workflows, take_intents
 from atlas.engine.workflows.registry import workflow
 from atlas.engine.workflows.run_context import Run

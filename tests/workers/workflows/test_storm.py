@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from atlas.engine.jobs.cancel import cancel_many
-from atlas.engine.jobs.new_job import SYSTEM_TENANT
-from atlas.engine.jobs.types import registered
+from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.handlers.types import registered
+from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.events import publish_event
 from atlas.engine.workflows.intents import NewIntent, request_workflows
 from atlas.workers.worker import Worker, WorkerOptions

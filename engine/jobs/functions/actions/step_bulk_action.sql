@@ -4,7 +4,7 @@
 -- p_statuses: for a filter or a preview, the statuses that a job must still have; null for jobs that are named by their ids. A job of a preview
 -- that has another one now, that ended again since, or is gone, has the verdict already_changed. p_refused: the jobs that
 -- policy does not let start again, with the verdict.
--- Locks: the record (skipping it where it is locked), history, shared, then job rows in ascending id. Called by engine/jobs/bulk_actions.py.
+-- Locks: the record (skipping it where it is locked), history, shared, then job rows in ascending id. Called by engine/jobs/actions/bulk_actions.py.
 create or replace function step_bulk_action(
   p_id uuid, p_position int, p_cursor text, p_ids uuid[], p_next_cursor text, p_is_last boolean, p_statuses text[], p_refused jsonb
 ) returns boolean language plpgsql volatile

@@ -2,7 +2,7 @@
 -- added from the audit log by add_to_job_counts, which passes over what the snapshot shows.
 -- `changed` is the server's own figure of inserted less deleted rows, to notice rows that came or went without the audit log.
 -- `seconds` is how long the count took: it reads every job, and is repeated the less often the more there are.
--- Locks: metering. Called by engine/jobs/counts.py.
+-- Locks: metering. Called by engine/jobs/lists/counts.py.
 create or replace function count_jobs() returns boolean language plpgsql volatile
 set search_path from current set jit = off as $$
 declare

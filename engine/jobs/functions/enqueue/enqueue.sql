@@ -5,7 +5,7 @@
 -- The login of another application enqueues what enqueue_grants has for it. It is the actor itself, as `db:LOGIN`; the name that it
 -- passes is in the event as `on_behalf_of`. Atlas's own logins name the actor; the event has the login beside it.
 -- What is refused has the errcode AT403 (the grant), AT404 (the tenant), AT409 (the dedupe key) or AT422 (the message and the column name the argument).
--- Called by engine/jobs/enqueue_call.py.
+-- Called by engine/jobs/new_jobs/enqueue_call.py.
 create or replace function enqueue(
   tenant text, job_type text, input jsonb default '{}', priority int default 0, run_at timestamptz default null,
   max_retries int default null, dedupe_key text default null, correlation_id text default null, source text default 'manual',

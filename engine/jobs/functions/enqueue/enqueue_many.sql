@@ -6,7 +6,7 @@
 -- p_limit_by, where the caller knows it, says that the type of a job has a limit: by this key, or by none (''). Jobs under a limit of
 -- their type or a rate of their tenant are held until a claim releases them, see release_limit.
 -- An event whose meta has `input_sha256` comes without bytes, and gets the digest of its input.
--- Called by engine/jobs/new_job_columns.py and enqueue.
+-- Called by engine/jobs/new_jobs/new_job_columns.py and enqueue.
 create or replace function enqueue_many(
   p_actor_type text, p_actor_id text, p_coalesce boolean,
   p_id uuid[], p_tenant uuid[], p_type text[], p_input jsonb[], p_meta jsonb[], p_body bytea[],

@@ -1,5 +1,5 @@
 -- Back online by itself, as `offline --for` asked. Does nothing unless that time has come.
--- Locks: gate. Called by engine/jobs/gate.py.
+-- Locks: gate. Called by engine/jobs/switches/gate.py.
 create or replace function expire_gate() returns boolean language plpgsql volatile
 set search_path from current as $$
 begin

@@ -1,5 +1,5 @@
 -- The gate's lock, exclusively: waits for the claims in flight, at most two seconds. Whoever holds it may change what claims are
--- allowed, and no claim comes between. Locks: gate. Called by switch_gate, pause_target, resume_target and engine/jobs/gate.py, which ends the
+-- allowed, and no claim comes between. Locks: gate. Called by switch_gate, pause_target, resume_target and engine/jobs/switches/gate.py, which ends the
 -- sessions that block it.
 create or replace function lock_gate() returns void language plpgsql volatile
 set search_path from current as $$

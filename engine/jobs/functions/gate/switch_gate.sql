@@ -2,7 +2,7 @@
 -- granted until it is switched again. Touches no job row. `since` is when it was last switched to the other side: switching it
 -- to what it is already moves neither that time nor what schedules count as missed. `version` counts the switches; workers confirm
 -- a closed gate by its version.
--- Locks: gate. Called by engine/jobs/gate.py and expire_gate.
+-- Locks: gate. Called by engine/jobs/switches/gate.py and expire_gate.
 create or replace function switch_gate(
   p_online boolean, p_reason text, p_for float8, p_actor_type text, p_actor_id text, p_meta jsonb
 ) returns jsonb language plpgsql volatile

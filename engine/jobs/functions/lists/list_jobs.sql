@@ -11,7 +11,7 @@
 -- Where every job of the lists matches, an offset is counted in keys, and only the jobs of the page itself are read.
 -- The plan is made once for all values, and does not depend on statistics: each list is read in the order of its index. The key of all
 -- jobs has that order too. With pages that cost nothing the planner compares how many entries are read, and the list of a tenant is the
--- shorter one; otherwise it would prefer the key for its pages, which lie beside each other. Called by engine/jobs/sql/list.sql. SQL, because several partial indexes are read side by side.
+-- shorter one; otherwise it would prefer the key for its pages, which lie beside each other. Called by engine/jobs/lists/sql/list.sql. SQL, because several partial indexes are read side by side.
 create or replace function list_jobs(
   p_lists text[], p_examined int, p_before_at timestamptz, p_before uuid, p_after_at timestamptz, p_after uuid, p_lowest uuid, p_highest uuid,
   p_limit int, p_offset int, p_most_bytes bigint, p_tenant_id uuid, p_statuses text[], p_job_type text, p_source text, p_correlation_id text,

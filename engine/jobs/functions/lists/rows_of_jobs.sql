@@ -1,7 +1,7 @@
 -- The rows of these jobs, wherever they are, in the table that p_row is a row of: `jobs`, or one of those that go into history with it, see history_tables. `from jobs` would look into every
 -- table of history; this looks for jobs that are not in the hot table in the few that may hold them. It runs as the owner of the tables, since no one else has a right to those of history: so
 -- it checks itself that a tenant's request reads a table that it may read, and rows of its own jobs.
--- Called by history_rows, job_runs_of, engine/policy/sql/runs_to_retry.sql, engine/jobs/sql/refused_retries.sql and the typed client.
+-- Called by history_rows, job_runs_of, engine/policy/sql/runs_to_retry.sql, engine/jobs/actions/sql/refused_retries.sql and the typed client.
 create or replace function rows_of_jobs(p_row anyelement, p_ids uuid[]) returns setof anyelement language plpgsql stable security definer
 set search_path from current set jit = off set enable_bitmapscan = off set enable_seqscan = off as $$
 declare

@@ -5,7 +5,7 @@
 -- p_step: {branch, position, name, attempts, seconds, input, output, known, reset}, with the run as the only one of p_jobs.
 -- It runs as the owner of the tables, for logins without a right to any of them; grant_enqueue lets a login call it.
 -- Locks: worker (for a step, until a reaper that looks at it has ended), job rows in ascending id, then the rows of their parents.
--- Called by engine/jobs/sql/commit_attempt.sql.
+-- Called by engine/jobs/attempts/sql/commit_attempt.sql.
 create or replace function commit_attempt(p_worker text, p_jobs jsonb, p_step jsonb default null) returns void
 language plpgsql volatile security definer
 set search_path from current as $$

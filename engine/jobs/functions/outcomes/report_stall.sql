@@ -1,5 +1,5 @@
 -- Notes that a worker's event loop does not turn, and the job whose handler keeps it, if that is known. It is the evidence when the worker
--- is lost; a heartbeat clears it. Returns false for a worker that is dead or unknown. Called by engine/jobs/stalls.py.
+-- is lost; a heartbeat clears it. Returns false for a worker that is dead or unknown. Called by engine/jobs/attempts/stalls.py.
 create or replace function report_stall(p_worker text, p_seconds float8, p_job uuid, p_stack text) returns boolean language plpgsql volatile
 set search_path from current as $$
 declare

@@ -1,6 +1,6 @@
 -- How often a job is retried: as it chose, else as its type is published now, else as it was when the job was enqueued. For those who
 -- read jobs and for claimants without the handler; a worker takes the number of the handler that it has.
--- Called by engine/jobs/sql/explain.sql, engine/hosts/sql/leased_job.sql, engine/sql/retries.sql and claim_leased. The view
+-- Called by engine/jobs/explain/sql/explain.sql, engine/hosts/sql/leased_job.sql, engine/sql/retries.sql and claim_leased. The view
 -- shown_jobs says the same: it is older than every function.
 create or replace function retries_of(job_type text, max_retries int, retries_chosen boolean) returns int
 language sql stable parallel safe

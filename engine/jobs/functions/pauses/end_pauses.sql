@@ -1,5 +1,5 @@
 -- Ends the pauses whose time is over; claims have ignored them since. Returns how many. Where the rows went with their tenant, the gate's row
--- says so afterwards. Locks: gate. Called by engine/jobs/pauses.py.
+-- says so afterwards. Locks: gate. Called by engine/jobs/switches/pauses.py.
 create or replace function end_pauses() returns int language plpgsql volatile
 set search_path from current as $$
 declare

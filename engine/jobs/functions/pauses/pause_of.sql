@@ -1,5 +1,5 @@
 -- The pause that holds a job, as JSON: the oldest of those of its type, tenant, host and workflow. Null where none does.
--- Called by engine/jobs/sql/explain.sql.
+-- Called by engine/jobs/explain/sql/explain.sql.
 create or replace function pause_of(p_job_type text, p_tenant uuid, p_host uuid, p_input jsonb) returns jsonb language sql stable
 set search_path from current as $$
   select jsonb_build_object('id', p.id, 'kind', p.kind, 'name', coalesce(h.name, case p.kind when 'tenant' then n.slug end, p.target),

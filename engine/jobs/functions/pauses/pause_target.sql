@@ -2,7 +2,7 @@
 -- it until it is resumed or p_for seconds are over. Pausing it again changes the reason and the end. Touches no job row.
 -- The gate's row says that there are pauses (`pauses`, their version), which is all that a claim reads where there are none.
 -- Returns no row where Atlas was never online. Runs as the owner of the tables, since a tenant may not write them: so it checks itself
--- that a tenant pauses what is its own. Locks: gate. Called by engine/jobs/pauses.py.
+-- that a tenant pauses what is its own. Locks: gate. Called by engine/jobs/switches/pauses.py.
 create or replace function pause_target(
   p_kind text, p_target text, p_tenant uuid, p_reason text, p_for float8, p_actor_type text, p_actor_id text, p_meta jsonb
 ) returns setof pauses language plpgsql volatile security definer

@@ -1,6 +1,6 @@
 -- Makes up to p_limit runs due that an ended pause held, and returns how many. They keep their order: that is by
 -- priority and age. Looks at one run of each mark. Locks: job rows (skipping locked ones). Called by resume_target and
--- engine/jobs/pauses.py.
+-- engine/jobs/switches/pauses.py.
 create or replace function resume_runs(p_limit int) returns int language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off set enable_incremental_sort = off as $$

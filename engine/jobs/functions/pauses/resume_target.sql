@@ -1,6 +1,6 @@
 -- Ends a pause: what it held is claimed again, in its order. Its paused runs are due again immediately, the first thousand
 -- here and the others by the sweep. Returns its row, or none where there is no such pause. Runs as the owner of the tables, like
--- pause_target. Locks: gate, job rows (skipping locked ones). Called by engine/jobs/pauses.py and end_pauses.
+-- pause_target. Locks: gate, job rows (skipping locked ones). Called by engine/jobs/switches/pauses.py and end_pauses.
 create or replace function resume_target(p_id uuid, p_reason text, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns setof pauses language plpgsql volatile security definer
 set search_path from current as $$

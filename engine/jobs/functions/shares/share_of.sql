@@ -1,6 +1,6 @@
 -- How a tenant stands among those that have ready jobs of a type: its percentage of the worker time of the last minute, the one that its
 -- weight gives it, how many are served before it, and how many there are. Of many, two hundred are looked at.
--- Runs as the owner for a tenant too, and returns nothing but these numbers. Called by engine/jobs/explain.py.
+-- Runs as the owner for a tenant too, and returns nothing but these numbers. Called by engine/jobs/explain/explain_job.py.
 create or replace function share_of(p_tenant uuid, p_type text, out used int, out share int, out before int, out tenants int)
 language plpgsql volatile security definer
 set search_path from current as $$

@@ -1,0 +1,88 @@
+"""Retry by an operator: the only way to reopen a job that has ended."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from uuid import UUID
+
+from atlas.actors import Actor
+from atlas.db.pool import Connection
+from atlas.db.statements import statement
+from atlas.engine.jobs.actions.change_many import change_many
+from atlas.engine.policy.judge import Verdict
+from atlas.engine.policy.retries import refused_retries
+from atlas.errors import Conflict, NotFound
+
+RETRY = statement("engine/jobs/actions/sql/retry.sql")
+
+# `blocked` and `review`: a run that policy forbids, or lets start only with an approval.
+RetryVerdict = Literal[
+    "retried", "conflict", "stopping", "compensated", "gone", "blocked", "review", "queued", "running", "succeeded"
+]
+_EFFECTS: Mapping[str, RetryVerdict] = {"block": "blocked", "review": "review"}
+
+
+async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
+    """Queue a failed or canceled job as new: no retries used, no losses counted.
+
+    A run that policy does not let start again is a Conflict.
+    """
+    refused = await refused_retries(conn, [job_id], tenant_id=tenant_id)
+    if job_id in refused:
+        raise _refusal(job_id, refused[job_id])
+    verdicts = await change_many(conn, RETRY, [job_id], actor=actor, tenant_id=tenant_id)
+    match verdicts.get(job_id):
+        case None:
+            raise NotFound("job", job_id)
+        case "retried":
+            return
+        case "conflict":
+            raise Conflict(
+                f"Another active job holds the dedupe key of job {job_id}.",
+                remedy="Wait until that job has ended, or cancel it, then retry.",
+            )
+        case "stopping":
+            raise Conflict(
+                f"What run {job_id} started was asked to stop and has not stopped yet.",
+                remedy="Retry it shortly, when nothing of it runs any more.",
+            )
+        case "compensated":
+            raise Conflict(
+                f"Run {job_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
+            )
+        case "gone":
+            raise Conflict(
+                f"The server instance of job {job_id} was removed.",
+                remedy="Enqueue a job for a server instance that exists.",
+            )
+        case status:
+            raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")
+
+
+async def retry_many(
+    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
+) -> dict[UUID, RetryVerdict]:
+    """Retry many jobs of one tenant, or of all (None), and return for each job found what became of it.
+
+    One that is refused does not stop the others.
+    """
+    refused = await refused_by_policy(conn, job_ids, tenant_id)
+    allowed = [job_id for job_id in job_ids if job_id not in refused]
+    verdicts = await change_many(conn, RETRY, allowed, actor=actor, tenant_id=tenant_id)
+    return verdicts | refused
+
+
+async def refused_by_policy(
+    conn: Connection, job_ids: Sequence[UUID], tenant_id: UUID | None
+) -> dict[UUID, RetryVerdict]:
+    """The runs among these jobs that policy does not let start again, and its verdict."""
+    refused = await refused_retries(conn, job_ids, tenant_id=tenant_id)
+    return {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
+
+
+def _refusal(run_id: UUID, verdict: Verdict) -> Conflict:
+    if verdict.effect == "block":
+        return Conflict(verdict.reason, remedy="Retry the run when the rule lets it start.")
+    return Conflict(
+        f"Run {run_id} needs an approval to start again. {verdict.reason}",
+        remedy="Fork the run: a fork is a new request, which a person can approve.",
+    )

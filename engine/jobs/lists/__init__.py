@@ -1,0 +1,1 @@
+"""Reads jobs: one, pages of them, groups, workers, and how many there are."""

@@ -1,0 +1,1 @@
+"""The typed client for applications, and what it may write."""

@@ -1,3 +1,0 @@
--- The gate's lock until the end of the transaction: no claim, no switch and no end of a pause comes between.
--- Called by engine/jobs/gate.py. SQL, because a function does it.
-select atlas.lock_gate();

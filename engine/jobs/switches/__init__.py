@@ -1,0 +1,1 @@
+"""The gate and pauses, which every start of a job, run or function obeys."""
