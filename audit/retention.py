@@ -14,7 +14,7 @@ import orjson
 from atlas.actors import Actor
 from atlas.audit.forwarding.places import require_forwarded
 from atlas.audit.keys import SigningKey
-from atlas.audit.tree_head import named_as_log
+from atlas.audit.sealing.tree_head import named_as_log
 from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_value, statement

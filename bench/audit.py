@@ -19,10 +19,10 @@ from typing import Any
 import psutil
 
 from atlas.actors import system
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.keys import public_keys
-from atlas.audit.seal import seal
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.audit.verifier.export import verify_export
 from atlas.db.migrations import migrate
 from atlas.db.pool import Connection, Pool, open_pool

@@ -9,16 +9,16 @@ from datetime import timedelta
 import asyncpg
 import orjson
 
-from atlas.audit.checkpoint_copies import outside_notes
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.outside.copy import copy_checkpoints
 from atlas.audit.outside.places import copied_folders, places_of
-from atlas.audit.sealer import seal_first
-from atlas.audit.verdict import record_verdict
+from atlas.audit.sealing.checkpoint_copies import outside_notes
+from atlas.audit.sealing.sealer import seal_first
+from atlas.audit.verification.crosscheck import cross_check
+from atlas.audit.verification.verdict import record_verdict
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.format import Report, counted
-from atlas.audit.verify import verify
 from atlas.db.pool import BATCH_SECONDS, TRANSACTION_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_value, statement

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from atlas.audit.sealer import SEAL_SECONDS, Sealer
+from atlas.audit.sealing.sealer import SEAL_SECONDS, Sealer
 from atlas.db.notifications import Listener
 from atlas.db.pool import Pool
 from atlas.engine.running_programs import report_running

@@ -24,7 +24,7 @@ import asyncpg
 import atlas.db.pool
 import atlas.db.pooler
 from atlas.api.http.direct_app import DirectApp
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from tests.pgbouncer import direct_url
 from tests.support import PROOF
 

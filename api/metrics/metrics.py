@@ -24,7 +24,7 @@ from atlas.api.http.middleware import RequestStats
 from atlas.api.live.hub import Hub
 from atlas.api.metrics.process_metrics import ApiProcess
 from atlas.audit.forwarding.places import ForwarderStatus, list_forwarders
-from atlas.audit.seal_status import seal_lag
+from atlas.audit.sealing.seal_status import seal_lag
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.effects.find_effects import count_doubts

@@ -19,10 +19,10 @@ from atlas.api.paging import Limit
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
+from atlas.audit.exports.proof import leaf_position, prove
 from atlas.audit.find import AuditRow, find, find_new, find_one, log_position, seals_of
 from atlas.audit.find import Query as AuditQuery
-from atlas.audit.proof import leaf_position, prove
 from atlas.db.replica import caught_up
 from atlas.errors import FieldError, InvalidInput
 from atlas.models import Page

@@ -9,7 +9,7 @@ from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.keys import public_key_files
-from atlas.audit.seal_status import seal_status
+from atlas.audit.sealing.seal_status import seal_status
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import NotFound

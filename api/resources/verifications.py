@@ -21,16 +21,16 @@ from atlas.api.paging import IdCursor, Limit, read_page
 from atlas.api.problems import AWAY
 from atlas.api.request_context import Calling
 from atlas.api.routing import PREFIX, GuardedRoute, requires
-from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import checkpoint_folder, public_keys
 from atlas.audit.record import Event, record
-from atlas.audit.sealer import seal_first
-from atlas.audit.verdict import record_verdict
+from atlas.audit.sealing.checkpoint_copies import outside_notes
+from atlas.audit.sealing.sealer import seal_first
+from atlas.audit.verification.verdict import record_verdict
+from atlas.audit.verification.verify import unnamed_key, verify
+from atlas.audit.verification.verify_tenant import verify_tenant
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.audit.verify import unnamed_key, verify
-from atlas.audit.verify_tenant import verify_tenant
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.db.statements import fetch, fetch_row, statement

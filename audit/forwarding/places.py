@@ -14,12 +14,12 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, NotFound
 
-ADD = statement("audit/sql/forwarder_add.sql")
-LIST = statement("audit/sql/forwarder_list.sql")
-MOVE = statement("audit/sql/forwarder_move.sql")
-REMOVE = statement("audit/sql/forwarder_remove.sql")
-LAST_SEAL = statement("audit/sql/forwarder_start.sql")
-BEFORE = statement("audit/sql/forwarders_before.sql")
+ADD = statement("audit/forwarding/sql/forwarder_add.sql")
+LIST = statement("audit/forwarding/sql/forwarder_list.sql")
+MOVE = statement("audit/forwarding/sql/forwarder_move.sql")
+REMOVE = statement("audit/forwarding/sql/forwarder_remove.sql")
+LAST_SEAL = statement("audit/forwarding/sql/forwarder_start.sql")
+BEFORE = statement("audit/forwarding/sql/forwarders_before.sql")
 
 PREFIX = "audit_forward:"
 # A forwarder that is behind for longer is a warning of `atlas doctor`.

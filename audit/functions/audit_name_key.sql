@@ -1,7 +1,7 @@
 -- Names the key that signs the newest epoch, in an event, unless one names it already: the signer calls it before it signs. An epoch that
 -- begins with `atlas audit new-epoch` names its key itself. Nothing is written for another key than the one that has signed the epoch, nor in a
 -- cluster that the epoch does not belong to. Returns whether it wrote the event.
--- Locks: seal. Called by audit/sealer.py.
+-- Locks: seal. Called by audit/sealing/sealer.py.
 create or replace function audit_name_key(p_key text) returns boolean language plpgsql security definer
 set search_path from current as $$
 declare

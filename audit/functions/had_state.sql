@@ -1,6 +1,6 @@
 -- Whether an entity had this digest before columns were added to its table, and has nothing but their defaults in them. An event
 -- from before an upgrade has the digest of the columns of that time; new columns are the last ones of a table.
--- Called by audit/sql/crosscheck_state.sql for entities that are not as their last event left them.
+-- Called by audit/verification/sql/crosscheck_state.sql for entities that are not as their last event left them.
 create or replace function had_state(p_kind text, p_id text, p_tenant uuid, p_digest text) returns boolean language plpgsql stable
 set search_path from current as $$
 declare

@@ -1,4 +1,4 @@
--- The events that name the key of an epoch, the oldest first. Called by audit_name_key, audit_prune and audit/sql/checkpoint_head.sql.
+-- The events that name the key of an epoch, the oldest first. Called by audit_name_key, audit_prune and audit/sealing/sql/checkpoint_head.sql.
 create or replace function key_events(p_epoch int) returns setof audit_log language sql stable
 set search_path from current as $$
   select a.*

@@ -10,9 +10,9 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.logs import RepeatedWarning, get_logger
 
-CLAIM = statement("audit/sql/claim_copies.sql")
-DUE = statement("audit/sql/due_copies.sql")
-DONE = statement("audit/sql/copy_done.sql")
+CLAIM = statement("audit/outside/sql/claim_copies.sql")
+DUE = statement("audit/outside/sql/due_copies.sql")
+DONE = statement("audit/outside/sql/copy_done.sql")
 
 log = get_logger("audit")
 _failed = RepeatedWarning(log, "a checkpoint was not copied and is tried again")

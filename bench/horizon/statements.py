@@ -25,7 +25,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.cli.programs.long_running import atlas_argv
 from atlas.db.pool import Connection, Pool
 from atlas.db.statements import fetch_row

@@ -86,7 +86,7 @@ def import_tenant(
 
     async def work(settings: Settings) -> tuple[Tenant, "TenantFile"]:
         from atlas.audit.keys import read_keys
-        from atlas.audit.sealer import seal_first
+        from atlas.audit.sealing.sealer import seal_first
         from atlas.engine.secrets.key import secret_key
         from atlas.engine.tenants.move_import import TenantImport
 
@@ -122,7 +122,7 @@ def _require_database(settings: Settings) -> None:
 async def _export(
     atlas: Atlas, named: str, file: Path, to: str | None, reason: str | None, *, json: bool
 ) -> tuple[Tenant, "TenantFile"]:
-    from atlas.audit.sealer import seal_first
+    from atlas.audit.sealing.sealer import seal_first
     from atlas.engine.tenants.move import begin_move, record_export
     from atlas.engine.tenants.move_export import TenantFileWriter
 
@@ -143,7 +143,7 @@ async def _export(
 async def _signers(atlas: Atlas, conn: Connection) -> list[str]:
     """The public keys of the audit log. The first key is made where nothing was ever sealed."""
     from atlas.audit.keys import public_key_files, signing_key
-    from atlas.audit.verify import never_sealed
+    from atlas.audit.verification.verify import never_sealed
 
     if not public_key_files(atlas.settings):
         if await never_sealed(conn) is None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from atlas.audit.archives import Archive, Verified, read_receipt, record_archive
+from atlas.audit.exports.archives import Archive, Verified, read_receipt, record_archive
 from atlas.audit.verifier.format import counted
 from atlas.cli.audit.keys import outside_copies, verification_keys
 from atlas.cli.audit.verify import Keys, verify_file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.audit.keys import seal_and_warn
 from atlas.cli.connection.connect import either

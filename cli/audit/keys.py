@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from atlas.audit.checkpoint_copies import outside_notes
 from atlas.audit.keys import checkpoint_folder, public_key_files, public_keys, read_keys
-from atlas.audit.sealer import seal_first
+from atlas.audit.sealing.checkpoint_copies import outside_notes
+from atlas.audit.sealing.sealer import seal_first
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.cli.runtime import Atlas
 from atlas.cli.terminal.output import warn

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from atlas.audit.checkpoint import InconsistentTree, require_continuation
 from atlas.audit.keys import (
     SigningKey,
     checkpoint_folder,
@@ -19,10 +18,11 @@ from atlas.audit.keys import (
 )
 from atlas.audit.personal_data import erase
 from atlas.audit.retention import PrunedRows, new_epoch
-from atlas.audit.sealer import sign_epoch
-from atlas.audit.tree_head import named_as_log
+from atlas.audit.sealing.checkpoint import InconsistentTree, require_continuation
+from atlas.audit.sealing.sealer import sign_epoch
+from atlas.audit.sealing.tree_head import named_as_log
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.format import Finding, counted
-from atlas.audit.verify import verify
 from atlas.cli.access.tenant_names import tenant_id
 from atlas.cli.audit.export import Tenant
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys

@@ -11,17 +11,17 @@ import asyncpg
 import orjson
 import typer
 
-from atlas.audit.archives import Archive, read_archive
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.exports.archives import Archive, read_archive
+from atlas.audit.exports.proof import prove, prove_consistency
 from atlas.audit.guards import check_guards
 from atlas.audit.keys import key_file, read_keys
-from atlas.audit.proof import prove, prove_consistency
-from atlas.audit.sealer import seal_first
-from atlas.audit.verdict import record_verdict
+from atlas.audit.sealing.sealer import seal_first
+from atlas.audit.verification.crosscheck import cross_check
+from atlas.audit.verification.verdict import record_verdict
+from atlas.audit.verification.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.audit.verifier.format import Finding, Report, counted
 from atlas.audit.verifier.proof import check_proof
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.audit.verify import LastVerified, never_sealed, unnamed_key, verify
 from atlas.cli.audit.keys import outside_copies, seal_and_warn, verification_keys
 from atlas.cli.connection.connect import either
 from atlas.cli.connection.needs_database import NotOverHttp

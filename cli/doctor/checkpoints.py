@@ -2,8 +2,8 @@
 
 import asyncpg
 
-from atlas.audit.checkpoint import require_continuation
 from atlas.audit.keys import checkpoint_folder, key_file, signing_key
+from atlas.audit.sealing.checkpoint import require_continuation
 from atlas.cli.doctor.finding import Diagnosis
 from atlas.db.pool import Connection
 from atlas.errors import AtlasError

@@ -6,8 +6,8 @@ from typing import Any
 
 import asyncpg
 
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.cli.doctor.effects import check_effects
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.cli.doctor.grants import check_grants

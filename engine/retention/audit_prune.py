@@ -13,7 +13,7 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit.archives import require_archived
+from atlas.audit.exports.archives import require_archived
 from atlas.audit.keys import SigningKey
 from atlas.audit.record import Event, record
 from atlas.audit.retention import PrunedRows, prunable_seal, prune

@@ -18,8 +18,8 @@ from uuid import UUID
 import orjson
 from pydantic import AwareDatetime, BaseModel
 
-from atlas.audit.export import Extract, read_lines
-from atlas.audit.moved import AuditPart, kept_parts, read_parts
+from atlas.audit.exports.export import Extract, read_lines
+from atlas.audit.exports.moved import AuditPart, kept_parts, read_parts
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError, Conflict

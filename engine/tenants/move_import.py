@@ -16,7 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from atlas.actors import Actor
-from atlas.audit.moved import AuditPart, keep_piece, last_part, part_problems
+from atlas.audit.exports.moved import AuditPart, keep_piece, last_part, part_problems
 from atlas.audit.record import Event, record
 from atlas.audit.verifier.signed_notes import BadNote, VerifierKey
 from atlas.db.pool import Connection

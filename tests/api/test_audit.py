@@ -18,7 +18,7 @@ from atlas.api.resources.audit import MAX_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.audit.verifier.__main__ import main
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof

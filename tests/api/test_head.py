@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.engine.hosts.hosts import find_host
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_jobs.new_job import NewJob

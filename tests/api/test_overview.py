@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.engine.alerts import save_findings
 from atlas.engine.jobs.backoff import policy_of
 from atlas.engine.jobs.claim import claim

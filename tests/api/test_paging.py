@@ -7,7 +7,7 @@ import pytest
 
 import atlas.api.paging
 from atlas.api.resources.verifications import _Verification
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.engine.alerts import save_findings
 from atlas.engine.effects.reports import save_report
 from atlas.engine.outbox_files import outbox_folder

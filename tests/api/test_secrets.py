@@ -14,7 +14,7 @@ import websockets
 
 import atlas.api.http.middleware
 import atlas.api.problems
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.logs import configure_logs, get_logger
 from tests.api.table import TABLE
 from tests.api.test_matrix import filled, may

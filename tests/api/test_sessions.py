@@ -11,9 +11,9 @@ from atlas.api.access.authentication import CACHED_SECONDS
 from atlas.api.access.browsers import browser_name
 from atlas.api.caches.ttl_cache import TtlCache
 from atlas.api.live.socket import CHECK_SECONDS
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.personal_data import erase
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.access.sessions import delete_expired_sessions, make_link
 from atlas.engine.access.tokens import add_token, authenticate, revoke_token
 from tests.support import DANA, until

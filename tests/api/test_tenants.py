@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from tests.api.given import furnish_tenant
 from tests.engine.given import rows_of
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from atlas.audit.record import record
-from atlas.audit.seal import BATCH, STATE, add_seal, complete, next_window, read_window, seal
+from atlas.audit.sealing.seal import BATCH, STATE, add_seal, complete, next_window, read_window, seal
 from atlas.audit.verifier.tree import Frontier
 from atlas.db.pool import connect
 from atlas.db.statements import fetch_row

@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from atlas.actors import Actor
-from atlas.audit.checkpoint import publish
 from atlas.audit.keys import SigningKey, install_next, next_key, signing_key
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal, seal_batch
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import seal, seal_batch
 from atlas.audit.verifier.copies import copied_notes
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey, split_notes

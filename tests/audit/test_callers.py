@@ -3,8 +3,8 @@
 import pytest
 
 from atlas.actors import Actor, system
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.access.tokens import add_token, revoke_token
 from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.actions.cancel import cancel

@@ -4,8 +4,8 @@ import orjson
 
 from atlas.audit.changes import MAX_CHANGES, bare_url, changes_between
 from atlas.audit.personal_data import erase
-from atlas.audit.seal import seal
-from atlas.audit.verify import verify
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import verify
 from atlas.engine.commands.definitions import add_definition, edit_definition
 from atlas.engine.jobs.switches.gate import switch, switch_engine
 from atlas.engine.jobs.switches.pauses import pause

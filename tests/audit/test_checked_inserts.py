@@ -8,9 +8,9 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from atlas.audit import seal as sealing
-from atlas.audit.seal import seal, widened
-from atlas.audit.verify import verify
+from atlas.audit.sealing import seal as sealing
+from atlas.audit.sealing.seal import seal, widened
+from atlas.audit.verification.verify import verify
 from atlas.engine.access.tokens import add_token
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.engine.webhooks.inbound import add_hook

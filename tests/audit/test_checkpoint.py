@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from atlas.audit.checkpoint import InconsistentTree, NotCopied, publish
 from atlas.audit.keys import key_file, public_key_file, public_keys, read_keys, signing_key
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal
-from atlas.audit.tree_head import OtherSigner
+from atlas.audit.sealing.checkpoint import InconsistentTree, NotCopied, publish
+from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.tree_head import OtherSigner
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
-from atlas.audit.verify import verify
 from atlas.errors import SettingsError
 from atlas.settings import load_settings
 from tests.audit.given import CALLER, Installation, audit_log, kinds, replaced_key, roll_back, write

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from atlas import job
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.state import COMPARED_OTHERWISE, NOT_COMPARED, STATE_KINDS
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.commands.definitions import add_definition, disable_definition, edit_definition
 from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
 from atlas.engine.jobs.groups import insert_group, settle_groups

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
 from atlas.audit.retention import prune
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.access.sessions import end_session, open_session
 from atlas.engine.access.tokens import add_token, ensure_operator_token, revoke_token
 from atlas.engine.commands.definitions import add_definition, edit_definition

@@ -6,13 +6,13 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit import missing_values
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.personal_data import commit, commit_address, erase
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification import missing_values
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.export import verify_export
-from atlas.audit.verify import verify
 from atlas.postgres.pg_ctl import BIN
 from tests.audit.given import CALLER, TENANTS, audit_log, event, prune_through
 

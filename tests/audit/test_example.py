@@ -18,13 +18,13 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from atlas.audit.checkpoint import publish
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.keys import public_key_files
 from atlas.audit.personal_data import erase
 from atlas.audit.record import record
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import seal
 from tests.audit.given import CALLER, TENANTS, Installation, event, replaced_key
 from tests.support import ROOT
 

@@ -14,15 +14,15 @@ import psutil
 import pytest
 
 import atlas.audit
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.personal_data import erase
 from atlas.audit.record import record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import verify
+from atlas.audit.verification.verify_tenant import verify_tenant
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.export_lines import ROW
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
-from atlas.audit.verify import verify
-from atlas.audit.verify_tenant import verify_tenant
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, write, write_many
 

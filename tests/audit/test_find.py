@@ -13,8 +13,8 @@ from atlas.actors import Actor
 from atlas.audit.find import FIND_ALL, NEW, AuditRow, LogPosition, Query, find, find_new, log_position
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal
-from atlas.audit.seal_status import seal_lag
+from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.seal_status import seal_lag
 from atlas.db.pool import Pool, connect
 from atlas.db.statements import fetch
 from atlas.errors import InvalidInput

@@ -17,7 +17,7 @@ from atlas.audit.forwarding.sealed_rows import Place, SealedRow
 from atlas.audit.forwarding.shapes import as_cef, as_json, as_ocsf
 from atlas.audit.forwarding.syslog import syslog_frame
 from atlas.audit.retention import prune
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.cli.doctor.forwarders import check_forwarders
 from atlas.errors import Conflict, InvalidInput, NotFound
 from tests.audit.given import CALLER, audit_log, write, write_many

@@ -5,15 +5,15 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.keys import SigningKey
 from atlas.audit.retention import new_epoch, prune
-from atlas.audit.seal import seal
-from atlas.audit.sealer import seal_and_sign
-from atlas.audit.tree_head import Head
+from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.sealer import seal_and_sign
+from atlas.audit.sealing.tree_head import Head
+from atlas.audit.verification.verify import unnamed_key, verify
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.audit.verify import unnamed_key, verify
 from tests.audit.given import CALLER, Installation, replaced_key, write
 
 TABLES = ("audit_seal", "audit_seal_tenant", "audit_checkpoint", "audit_log", "audit_pruned")

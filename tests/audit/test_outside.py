@@ -16,7 +16,7 @@ import pytest
 from atlas.audit.outside.copy import copy_checkpoints
 from atlas.audit.outside.places import Copy, CopyFailed, copied_folders, places_of
 from atlas.audit.outside.timestamps import BadTimestamp, accepted_token, timestamp_request
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.audit.verifier.copies import read_copies
 from atlas.engine.alerts import find_alerts
 from atlas.settings import load_settings

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from atlas.audit.proof import NotSealed, prove, prove_consistency
+from atlas.audit.exports.proof import NotSealed, prove, prove_consistency
 from atlas.audit.record import record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.audit.verifier.proof import check_proof
 from atlas.errors import InvalidInput, NotFound
 from tests.audit.given import TENANTS, audit_log, event, kinds, seal_in_small_batches, write, write_many

@@ -8,7 +8,7 @@ import pytest
 
 from atlas.audit.personal_data import commit, conceal, reveal
 from atlas.audit.record import Event, event_body, record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from tests.audit.given import CALLER, TENANTS, event
 
 

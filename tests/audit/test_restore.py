@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from atlas.audit.checkpoint import InconsistentTree, publish
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import OtherCluster, seal
-from atlas.audit.verify import verify
+from atlas.audit.sealing.checkpoint import InconsistentTree, publish
+from atlas.audit.sealing.seal import OtherCluster, seal
+from atlas.audit.verification.verify import verify
 from atlas.db.pool import connect, open_pool
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.pg_ctl import BIN

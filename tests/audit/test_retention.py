@@ -8,19 +8,19 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.checkpoint import publish
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
+from atlas.audit.exports.proof import prove, prove_consistency
 from atlas.audit.forwarding.places import add_forwarder, find_forwarder, remove_forwarder, store_place
 from atlas.audit.forwarding.sealed_rows import Place
 from atlas.audit.personal_data import commit, commit_address
-from atlas.audit.proof import prove, prove_consistency
 from atlas.audit.reader import AuditReader
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch, prune
-from atlas.audit.seal import OtherCluster, seal, seal_batch
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import OtherCluster, seal, seal_batch
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.proof import check_proof
-from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from atlas.errors import Conflict, NotFound
 from tests.audit.given import CALLER, TENANTS, audit_log, event, kinds, prune_through, seal_in_small_batches, write

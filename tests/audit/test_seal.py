@@ -6,10 +6,10 @@ import asyncpg
 import pytest
 
 from atlas.audit.record import record
-from atlas.audit.seal import BATCH, OtherCluster, seal, seal_batch
-from atlas.audit.seal_status import seal_lag
+from atlas.audit.sealing.seal import BATCH, OtherCluster, seal, seal_batch
+from atlas.audit.sealing.seal_status import seal_lag
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.tree import split
-from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from tests.audit.given import TENANTS, event, seal_in_small_batches, write, write_many
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from atlas.audit.record import record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.tree import split
-from atlas.audit.verify import verify
 from atlas.db.pool import connect
 from tests.audit.chaos import kill_sealers, seal_in_the_wrong_order, writers
 from tests.audit.given import event, kinds, write

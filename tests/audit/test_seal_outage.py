@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from atlas.audit.record import record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.tree import split
-from atlas.audit.verify import verify
 from atlas.db.migrations import migrate
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError

@@ -5,11 +5,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from atlas.audit import sealer
 from atlas.audit.keys import key_file
 from atlas.audit.retention import new_epoch
-from atlas.audit.sealer import Sealer, seal_and_sign, sign_epoch
-from atlas.audit.verify import verify
+from atlas.audit.sealing import sealer
+from atlas.audit.sealing.sealer import Sealer, seal_and_sign, sign_epoch
+from atlas.audit.verification.verify import verify
 from atlas.errors import Conflict
 from atlas.waiting import wait_for
 from tests.audit.given import CALLER, audit_log, replaced_key, write

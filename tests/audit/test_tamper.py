@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from atlas.audit.keys import SigningKey
 from atlas.audit.record import record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier.signed_notes import Checkpoint, open_note
-from atlas.audit.verify import verify
 from atlas.db.pool import Connection
 from tests.audit.given import TENANTS, Installation, audit_log, event, kinds, write
 from tests.support import PROOF

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from atlas.audit.seal import seal, seal_batch
-from atlas.audit.tree_nodes import DamagedTree, TreeNodes
+from atlas.audit.sealing.seal import seal, seal_batch
+from atlas.audit.sealing.tree_nodes import DamagedTree, TreeNodes
 from atlas.audit.verifier.tree import Frontier, consistent, included, split
 from tests.audit.given import write, write_many
 from tests.audit.test_tree import mth, path, proof

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.record import record
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal, seal_batch
+from atlas.audit.sealing.seal import seal, seal_batch
+from atlas.audit.verification.verify import verify
 from atlas.audit.verifier import window
 from atlas.audit.verifier.__main__ import main
 from atlas.audit.verifier.export import verify_export
 from atlas.audit.verifier.unsealed import SeenIds
-from atlas.audit.verify import verify
 from atlas.errors import Conflict
 from tests.audit.given import CALLER, audit_log, event, kinds, write
 

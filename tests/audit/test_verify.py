@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atlas.audit.checkpoint import publish
 from atlas.audit.record import record
 from atlas.audit.retention import new_epoch
-from atlas.audit.seal import seal
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.verify import LastVerified, verify
 from atlas.audit.verifier.copies import NEWEST, read_copies
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import Checkpoint
-from atlas.audit.verify import LastVerified, verify
 from tests.audit.given import CALLER, TENANTS, Installation, audit_log, event, kinds, prune_through, write
 
 

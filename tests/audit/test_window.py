@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from atlas.audit.seal import widened
+from atlas.audit.sealing.seal import widened
 from atlas.audit.verifier.format import Seal, Snapshot, text_of_time, time_of_text
 from atlas.audit.verifier.window import RowWindow, broken_links
 

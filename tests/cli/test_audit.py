@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.cli.main import app
 from atlas.db.pool import connect
 from atlas.engine.tenants.tenants import add_tenant
@@ -583,7 +583,7 @@ async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
 async def test_before_the_first_seal_there_is_nothing_to_verify(
     audit, written, tmp_path, database_url, owner, monkeypatch
 ):
-    monkeypatch.setattr("atlas.audit.verify.SEAL_LAG", timedelta(hours=1))
+    monkeypatch.setattr("atlas.audit.verification.verify.SEAL_LAG", timedelta(hours=1))
     done = await audit("verify")
     assert done.code == 0, done
     assert "Nothing has been sealed yet" in done.stdout
@@ -601,7 +601,7 @@ async def test_before_the_first_seal_there_is_nothing_to_verify(
 
 
 async def test_a_log_without_its_seals_passes_nowhere(audit, written, key, tmp_path, owner, monkeypatch):
-    monkeypatch.setattr("atlas.audit.verify.SEAL_LAG", timedelta(hours=1))
+    monkeypatch.setattr("atlas.audit.verification.verify.SEAL_LAG", timedelta(hours=1))
     assert (await audit("verify")).code == 0
     for table in ("audit_checkpoint", "audit_seal", "audit_seal_tenant", "audit_log"):
         await owner.execute(f"alter table atlas.{table} disable trigger all")

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from tests.audit.given import write
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.cli.backup.manifest import Manifest, sha256_of
 from atlas.cli.backup.restored import note_restore
 from atlas.database_home import database_home

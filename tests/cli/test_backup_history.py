@@ -9,7 +9,7 @@ from asyncio.subprocess import DEVNULL, create_subprocess_exec
 import orjson
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.cli.backup.history import PartFiles, dump_history, open_snapshot
 from atlas.cli.backup.manifest import Manifest
 from atlas.db.pool import connect

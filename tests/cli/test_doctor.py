@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from atlas.audit.keys import checkpoint_folder, signing_key
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.audit.verifier.signed_notes import Checkpoint
 from atlas.cli.doctor.database import _promise
 from atlas.db.login import make_login

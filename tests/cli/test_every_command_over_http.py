@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.cli.command_table import COMMANDS, load_command
 from atlas.cli.connection.needs_database import REASONS
 from atlas.engine.jobs.enqueue import enqueue

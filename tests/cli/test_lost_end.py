@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from atlas.audit.checkpoint import InconsistentTree
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.checkpoint import InconsistentTree
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.db.migrations import migrate
 from atlas.db.pool import connect, open_pool
 from atlas.db.replica import ReplicaUnusable, replayed, until_replayed, written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.db.pool import connect, open_pool
 from atlas.settings import load_settings
 from tests.cluster.server import Server

@@ -2,7 +2,7 @@
 
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.settings import load_settings
 from tests.cli.test_doctor import by_name
 from tests.standby import standby_of

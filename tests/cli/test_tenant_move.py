@@ -9,7 +9,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.pool import open_pool
 from atlas.db.sql_functions import SOURCE
 from atlas.engine.jobs.enqueue import enqueue

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.tenants.tenants import find_tenant
 from atlas.errors import NotFound
 from tests.cli.conftest import environment

@@ -8,13 +8,13 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.archives import read_archive, record_archive
-from atlas.audit.checkpoint import publish
-from atlas.audit.crosscheck import cross_check
-from atlas.audit.export import Extract, export
+from atlas.audit.exports.archives import read_archive, record_archive
+from atlas.audit.exports.export import Extract, export
 from atlas.audit.keys import signing_key
 from atlas.audit.retention import PrunedRows
-from atlas.audit.seal import seal
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.engine.policy.rules import add_rule, remove_rule
 from atlas.engine.retention.audit_prune import WORKFLOW, PruneReview, prune_by_policy

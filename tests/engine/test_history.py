@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.guards import check_guards
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.pool import connect
 from atlas.db.prisma import prisma_on
 from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action, find_bulk_action, take_step

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.pool import connect
 from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.actions.retry import retry_now

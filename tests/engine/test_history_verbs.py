@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.cli.doctor.history import check_history
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.actions.cancel import cancel, cancel_many

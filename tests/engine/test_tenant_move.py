@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.crosscheck import cross_check
-from atlas.audit.seal import seal
-from atlas.audit.verify import verify
-from atlas.audit.verify_tenant import verify_tenant
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
+from atlas.audit.verification.verify import verify
+from atlas.audit.verification.verify_tenant import verify_tenant
 from atlas.db.pool import open_pool
 from atlas.engine.hosts.hosts import add_host
 from atlas.engine.jobs.actions.cancel import cancel

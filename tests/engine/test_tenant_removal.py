@@ -8,10 +8,10 @@ import asyncpg
 import orjson
 import pytest
 
-from atlas.audit.crosscheck import cross_check
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal
-from atlas.audit.verify import verify
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
+from atlas.audit.verification.verify import verify
 from atlas.engine.access.sessions import open_session
 from atlas.engine.access.tokens import add_token, list_tokens
 from atlas.engine.hosts.hosts import add_host

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.retention.retention import read_ages
 from atlas.engine.tenants.tenants import add_tenant, edit_tenant, find_tenant, list_tenants
 from atlas.errors import Conflict, InvalidInput, NotFound

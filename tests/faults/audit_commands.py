@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.cli.main import main as atlas
 from tests.faults import steps
 from tests.faults.commands import command, exists, give_little, once

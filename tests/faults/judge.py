@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atlas.audit.crosscheck import cross_check
-from atlas.audit.seal import seal
-from atlas.audit.verify import verify
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
+from atlas.audit.verification.verify import verify
 from tests.audit.given import Installation
 from tests.faults.effects import Effect
 

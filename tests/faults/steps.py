@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.db.pool import TRANSACTION_SECONDS, Pool, borrow, open_pool
 from atlas.engine.jobs.actions.bulk_actions import due_bulk_actions, take_step
 from atlas.engine.triggers.fire_schedules import fire_due

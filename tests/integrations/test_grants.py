@@ -6,7 +6,7 @@ import asyncpg
 import orjson
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.access.grants import grant_enqueue, list_grants, revoke_enqueue
 from atlas.engine.admission import admit
 from atlas.engine.jobs.enqueue import enqueue

@@ -5,7 +5,7 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.engine.alerts import find_alerts
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.scheduler.audit_tasks import AuditTasks

@@ -18,7 +18,7 @@ from typing import Any
 import asyncpg
 
 from atlas.audit.retention import prune
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
 from atlas.db.pool import connect, open_pool
 from atlas.engine.tenants.move import begin_move, record_export
 from atlas.engine.tenants.move_export import TenantFileWriter

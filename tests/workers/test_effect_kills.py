@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.settle import settle_effect
 from atlas.engine.jobs.enqueue import enqueue_many

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from atlas.actors import Actor
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.effects.find_effects import count_doubts, find_effect, list_effects
 from atlas.engine.effects.outcomes import CannotTell, Done, NotDone
 from atlas.engine.effects.settle import settle_effect

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.audit.sealer import seal_and_sign
+from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.client import (
     ApiConflict,
     ApiNotFound,

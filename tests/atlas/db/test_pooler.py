@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from atlas.api.db import Database
-from atlas.audit.verify import verify
+from atlas.audit.verification.verify import verify
 from atlas.db.migrations import Migration, migrate
 from atlas.db.notifications import Listener
 from atlas.db.pool import IDLE_TRANSACTION, open_pool

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.statements import fetch
 from atlas.engine.effects.effect_call import default_key
 from atlas.engine.effects.erase import erase_details

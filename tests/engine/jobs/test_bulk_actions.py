@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 import atlas.engine.jobs.actions.bulk_actions
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.jobs.actions.bulk_actions import (
     begin_bulk_action,
     cancel_bulk_action,

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import structlog
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim

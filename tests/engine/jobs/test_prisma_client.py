@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from atlas import Actor, AtlasPrisma, JobsRepository, WriteRefused, job
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.prisma.prisma_rules import VERBS, WRITES
 from atlas.engine.jobs.switches.gate import switch

@@ -6,7 +6,7 @@ import re
 import textwrap
 from typing import Any
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.jobs.switches.gate import switch
 from atlas.prisma_client.read_schema import parse_schema
 from tests.support import DANA, ROOT, given_tenant, publish

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.handlers.type_catalog import publish_types
 from atlas.engine.jobs.handlers.types import job, registered

@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.exports.proof import prove
 from atlas.audit.personal_data import erase
-from atlas.audit.proof import prove
 from atlas.audit.record import Event, record
-from atlas.audit.seal import seal
+from atlas.audit.sealing.seal import seal
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.prisma import prisma_on
 from atlas.engine.jobs.actions.delete import discard_many
 from atlas.engine.jobs.explain.explain_job import explain

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.workflows.run_actions import retry_run
 from tests.engine.workflows.kit import APPROVER
 

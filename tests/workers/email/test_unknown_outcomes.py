@@ -6,7 +6,7 @@ import threading
 import asyncpg
 import pytest
 
-from atlas.audit.crosscheck import cross_check
+from atlas.audit.verification.crosscheck import cross_check
 from atlas.engine.effects.find_effects import list_effects
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.settle import settle_effect

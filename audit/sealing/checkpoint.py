@@ -16,8 +16,8 @@ from pathlib import Path
 
 from atlas.audit.keys import SigningKey, publish_key, write_privately
 from atlas.audit.lost_end import LostEnd, clear_lost_end, find_lost_end, save_lost_end
-from atlas.audit.tree_head import Head, named_as_log, read_head
-from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.sealing.tree_head import Head, named_as_log, read_head
+from atlas.audit.sealing.tree_nodes import TreeNodes
 from atlas.audit.verifier.copies import copied_notes
 from atlas.audit.verifier.signed_notes import BadNote, Checkpoint, VerifierKey, open_note, split_notes
 from atlas.audit.verifier.tree import consistent
@@ -26,7 +26,7 @@ from atlas.db.statements import fetch_value, statement
 from atlas.errors import AtlasError, SettingsError
 from atlas.private_folder import make_private
 
-STORE = statement("audit/sql/checkpoint_store.sql")
+STORE = statement("audit/sealing/sql/checkpoint_store.sql")
 
 END_BYTES = 4096
 

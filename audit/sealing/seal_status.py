@@ -7,7 +7,7 @@ from atlas.db.statements import fetch_row, statement
 from atlas.models.audit import SealStatus
 from atlas.models.rows import from_row
 
-STATUS = statement("audit/sql/seal_status.sql")
+STATUS = statement("audit/sealing/sql/seal_status.sql")
 
 # More are not counted.
 MAX_UNSEALED = 10_000

@@ -17,7 +17,7 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, statement
 from atlas.errors import Conflict, FieldError, InvalidInput, Refused
 
-RANGES = statement("audit/sql/archived_ranges.sql")
+RANGES = statement("audit/exports/sql/archived_ranges.sql")
 
 # `here`: by the command that recorded it. `elsewhere`: by another machine, whose receipt the caller gave.
 Verified = Literal["here", "elsewhere"]

@@ -10,14 +10,14 @@ from atlas.audit.verifier.format import Finding
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 
-JOBS = statement("audit/sql/crosscheck_jobs.sql")
-GATE = statement("audit/sql/crosscheck_gate.sql")
-STATE = statement("audit/sql/crosscheck_state.sql")
-CONTENTS = statement("audit/sql/crosscheck_contents.sql")
-REQUESTS = statement("audit/sql/crosscheck_requests.sql")
-RECURRING = statement("audit/sql/crosscheck_recurring.sql")
-CALLERS = statement("audit/sql/crosscheck_callers.sql")
-GONE = statement("audit/sql/crosscheck_gone.sql")
+JOBS = statement("audit/verification/sql/crosscheck_jobs.sql")
+GATE = statement("audit/verification/sql/crosscheck_gate.sql")
+STATE = statement("audit/verification/sql/crosscheck_state.sql")
+CONTENTS = statement("audit/verification/sql/crosscheck_contents.sql")
+REQUESTS = statement("audit/verification/sql/crosscheck_requests.sql")
+RECURRING = statement("audit/verification/sql/crosscheck_recurring.sql")
+CALLERS = statement("audit/verification/sql/crosscheck_callers.sql")
+GONE = statement("audit/verification/sql/crosscheck_gone.sql")
 
 # The status of a job after each action; that of an import says which it came with. The success of a handler may have an
 # action of its own.

@@ -1,4 +1,4 @@
--- The event of a tenant's last import: it has the digests and keys of the parts that were brought along. Called by audit/moved.py. SQL,
+-- The event of a tenant's last import: it has the digests and keys of the parts that were brought along. Called by audit/exports/moved.py. SQL,
 -- because it reads a JSON column of the log.
 select (meta->'audit')::text as parts
 from atlas.audit_log

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from atlas.audit.reader import AuditReader
-from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.sealing.tree_nodes import TreeNodes
 from atlas.audit.verifier.format import HEAD, Seal, event_leaf
 from atlas.audit.verifier.proof import CONSISTENCY, PROOF
 from atlas.audit.verifier.records import facts_of
@@ -14,12 +14,12 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 
-ROW = statement("audit/sql/prove_row.sql")
-BOUNDS = statement("audit/sql/prove_bounds.sql")
-SHOWS = statement("audit/sql/prove_shows.sql")
-BATCH = statement("audit/sql/prove_batch.sql")
-CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
-CHECKPOINT_AT = statement("audit/sql/checkpoint_at.sql")
+ROW = statement("audit/exports/sql/prove_row.sql")
+BOUNDS = statement("audit/exports/sql/prove_bounds.sql")
+SHOWS = statement("audit/exports/sql/prove_shows.sql")
+BATCH = statement("audit/exports/sql/prove_batch.sql")
+CHECKPOINT_AFTER = statement("audit/exports/sql/checkpoint_after.sql")
+CHECKPOINT_AT = statement("audit/exports/sql/checkpoint_at.sql")
 
 # Ids and sizes that the database can hold.
 STORABLE = range(2**63)

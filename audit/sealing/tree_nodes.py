@@ -13,8 +13,8 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
 
-FRONTIER = statement("audit/sql/tree_frontier.sql")
-LEAVES = statement("audit/sql/tree_leaves.sql")
+FRONTIER = statement("audit/sealing/sql/tree_frontier.sql")
+LEAVES = statement("audit/sealing/sql/tree_leaves.sql")
 
 # Subtrees up to this height are made from their leaves, which come in one read.
 BLOCK = 8

@@ -1,4 +1,4 @@
--- The newest epoch, if a key has signed it and no event names one; no row otherwise. Read by audit/verify.py. SQL, because a function finds
+-- The newest epoch, if a key has signed it and no event names one; no row otherwise. Read by audit/verification/verify.py. SQL, because a function finds
 -- the events.
 select e.epoch
 from (select max(epoch) as epoch from atlas.audit_epoch) e

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from atlas.audit.missing_values import MissingValues
-from atlas.audit.moved import verify_parts
+from atlas.audit.exports.moved import verify_parts
 from atlas.audit.reader import AuditReader, Row, number_of_time
+from atlas.audit.verification.missing_values import MissingValues
 from atlas.audit.verifier.check import SEAL_LAG, Verification
 from atlas.audit.verifier.export import RESTORED
 from atlas.audit.verifier.format import HEAD, Finding, Report, Seal, counted, number_of
@@ -22,12 +22,12 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
-STRAYS = statement("audit/sql/verify_strays.sql")
-PRIVATE = statement("audit/sql/verify_private.sql")
+STRAYS = statement("audit/verification/sql/verify_strays.sql")
+PRIVATE = statement("audit/verification/sql/verify_private.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
-NEVER_SEALED = statement("audit/sql/never_sealed.sql")
-UNNAMED_EPOCH = statement("audit/sql/unnamed_epoch.sql")
-IMPORTED_TENANTS = statement("audit/sql/imported_tenants.sql")
+NEVER_SEALED = statement("audit/verification/sql/never_sealed.sql")
+UNNAMED_EPOCH = statement("audit/verification/sql/unnamed_epoch.sql")
+IMPORTED_TENANTS = statement("audit/verification/sql/imported_tenants.sql")
 
 Progress = Callable[[int, int], None]
 

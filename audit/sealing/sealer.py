@@ -7,11 +7,11 @@ from pathlib import Path
 
 import asyncpg
 
-from atlas.audit.checkpoint import publish
 from atlas.audit.keys import SigningKey, checkpoint_folder, is_open_to_others, key_file, signing_key
-from atlas.audit.seal import seal
-from atlas.audit.seal_status import seal_lag
-from atlas.audit.tree_head import named_as_log, read_head
+from atlas.audit.sealing.checkpoint import publish
+from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.seal_status import seal_lag
+from atlas.audit.sealing.tree_head import named_as_log, read_head
 from atlas.audit.verifier.records import UNREADABLE
 from atlas.db.pool import BATCH_SECONDS, UNREACHABLE, Connection, Pool, borrow
 from atlas.db.statements import fetch_value, statement
@@ -21,7 +21,7 @@ from atlas.settings import Settings
 
 log = get_logger("audit.sealer")
 
-NAME_KEY = statement("audit/sql/name_key.sql")
+NAME_KEY = statement("audit/sealing/sql/name_key.sql")
 
 # Between two passes.
 SEAL_SECONDS = 1.0

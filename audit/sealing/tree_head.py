@@ -9,7 +9,7 @@ from atlas.db.pool import Connection
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError
 
-HEAD = statement("audit/sql/checkpoint_head.sql")
+HEAD = statement("audit/sealing/sql/checkpoint_head.sql")
 
 
 class OtherSigner(AtlasError):

@@ -1,4 +1,4 @@
--- The running number of a tenant's last row under a signed checkpoint, 0 if it has none. Called by audit/verify_tenant.py. SQL, because it
+-- The running number of a tenant's last row under a signed checkpoint, 0 if it has none. Called by audit/verification/verify_tenant.py. SQL, because it
 -- reads back along the tenant's seals to the first that is signed.
 select coalesce((
   select t.first_number + t.count - 1

@@ -1,6 +1,6 @@
 -- How far sealing is: how many committed rows no seal covers, up to a limit, and for how many seconds the oldest waits, 0 where every
 -- row is sealed; when rows were sealed last, and when the tree's head was signed. Of one tenant's rows, or of all. Reads across
--- tenants: a window has the rows of all. Called by audit/seal_status.py. SQL, because a function gives the rows, and the database's clock
+-- tenants: a window has the rows of all. Called by audit/sealing/seal_status.py. SQL, because a function gives the rows, and the database's clock
 -- their age.
 with head as materialized (
   select e.epoch, e.system_identifier, s.*

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from io import BytesIO
 from uuid import UUID
 
-from atlas.audit.export import Extract, read_lines
-from atlas.audit.moved import verify_parts
+from atlas.audit.exports.export import Extract, read_lines
+from atlas.audit.exports.moved import verify_parts
+from atlas.audit.verification.verify import Progress
 from atlas.audit.verifier.export import ExportCheck
 from atlas.audit.verifier.format import Report
 from atlas.audit.verifier.signed_notes import VerifierKey
-from atlas.audit.verify import Progress
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 
-SIGNED_NUMBER = statement("audit/sql/signed_number.sql")
+SIGNED_NUMBER = statement("audit/verification/sql/signed_number.sql")
 
 
 async def verify_tenant(

@@ -10,8 +10,8 @@ from atlas.audit.verifier.personal import COMMITMENT
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, statement
 
-VALUES = statement("audit/sql/verify_values.sql")
-ERASED = statement("audit/sql/verify_erased.sql")
+VALUES = statement("audit/verification/sql/verify_values.sql")
+ERASED = statement("audit/verification/sql/verify_erased.sql")
 
 # So many values without an explanation are kept before the events of erasures are read for them.
 AT_ONCE = 20_000

@@ -29,13 +29,13 @@ from atlas.db.pool import Connection
 from atlas.db.statements import Statement, fetch, fetch_row, fetch_value, statement
 from atlas.errors import AtlasError
 
-LOCK = statement("audit/sql/seal_lock.sql")
-STATE = statement("audit/sql/seal_state.sql")
-WINDOW = statement("audit/sql/seal_window.sql")
-REST = statement("audit/sql/seal_rest.sql")
-NUMBERS = statement("audit/sql/seal_numbers.sql")
-OWN = statement("audit/sql/seal_own.sql")
-INSERT = statement("audit/sql/seal_insert.sql")
+LOCK = statement("audit/sealing/sql/seal_lock.sql")
+STATE = statement("audit/sealing/sql/seal_state.sql")
+WINDOW = statement("audit/sealing/sql/seal_window.sql")
+REST = statement("audit/sealing/sql/seal_rest.sql")
+NUMBERS = statement("audit/sealing/sql/seal_numbers.sql")
+OWN = statement("audit/sealing/sql/seal_own.sql")
+INSERT = statement("audit/sealing/sql/seal_insert.sql")
 
 BATCH = 4096
 # With nothing to seal, an empty batch once a minute shows that the sealer is alive and that the log ends there.

@@ -13,11 +13,11 @@ from uuid import UUID
 import orjson
 
 from atlas.actors import Actor
-from atlas.audit.missing_values import entity_of
 from atlas.audit.personal_data import reveal
 from atlas.audit.reader import AuditReader, Row
 from atlas.audit.record import Event, record
-from atlas.audit.tree_nodes import TreeNodes
+from atlas.audit.sealing.tree_nodes import TreeNodes
+from atlas.audit.verification.missing_values import entity_of
 from atlas.audit.verifier.export import EXPORT
 from atlas.audit.verifier.format import HEAD, Seal
 from atlas.audit.verifier.personal import COMMITMENT
@@ -27,11 +27,11 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import Conflict, NotFound
 
-RANGE = statement("audit/sql/export_range.sql")
+RANGE = statement("audit/exports/sql/export_range.sql")
 CHECKPOINTS = statement("audit/sql/verify_checkpoints.sql")
 NUMBERS = statement("audit/sql/verify_numbers.sql")
-ERASED_SINCE = statement("audit/sql/export_erased.sql")
-CHECKPOINT_AFTER = statement("audit/sql/checkpoint_after.sql")
+ERASED_SINCE = statement("audit/exports/sql/export_erased.sql")
+CHECKPOINT_AFTER = statement("audit/exports/sql/checkpoint_after.sql")
 
 
 @dataclass(frozen=True, slots=True)

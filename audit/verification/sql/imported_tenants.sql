@@ -1,4 +1,4 @@
--- The tenants that were imported and have not left again. Called by audit/verify.py. SQL, because it probes the log's index of entities
+-- The tenants that were imported and have not left again. Called by audit/verification/verify.py. SQL, because it probes the log's index of entities
 -- for each tenant.
 select t.id
 from atlas.tenants t

@@ -18,10 +18,10 @@ from atlas.audit.verifier.signed_notes import VerifierKey
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 
-PARTS = statement("audit/sql/moved_parts.sql")
-LAST = statement("audit/sql/last_part.sql")
-KEEP = statement("audit/sql/keep_moved.sql")
-IMPORTED = statement("audit/sql/imported.sql")
+PARTS = statement("audit/exports/sql/moved_parts.sql")
+LAST = statement("audit/exports/sql/last_part.sql")
+KEEP = statement("audit/exports/sql/keep_moved.sql")
+IMPORTED = statement("audit/exports/sql/imported.sql")
 
 
 class AuditPart(BaseModel, frozen=True):

@@ -1,0 +1,1 @@
+"""Seals committed rows into the tree, and signs its checkpoints."""

@@ -1,0 +1,1 @@
+"""Verifies the live audit log, and compares the tables with it."""
