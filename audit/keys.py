@@ -30,9 +30,9 @@ from atlas.audit.verifier.signed_notes import (
     parse_keys,
     prune_order,
 )
-from atlas.database_home import database_home
 from atlas.errors import SettingsError
-from atlas.private_folder import make_private
+from atlas.home.database_home import database_home
+from atlas.home.private_folder import make_private
 from atlas.settings import Settings
 
 

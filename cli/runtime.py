@@ -21,10 +21,10 @@ from atlas.db.pool import Connection, Pool, connect, open_pool
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch_row, statement
 from atlas.errors import AtlasError, DatabaseError, DatabaseUnreachable, MigrationError, NoFreeConnection
+from atlas.home.private_folder import tighten_home
+from atlas.home.up_report import api_address
 from atlas.logs import RepeatedWarning, configure_logs, get_logger
-from atlas.private_folder import tighten_home
 from atlas.settings import Settings, load_settings
-from atlas.up_report import api_address
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from atlas.engine.jobs.lists.find_workers import list_workers
 from atlas.engine.jobs.switches.gate import read_gate
 from atlas.engine.jobs.switches.pauses import list_pauses
 from atlas.engine.workflows.engine_state import read_engine
+from atlas.home.up_report import read_programs
 from atlas.models.system import SystemStatus
-from atlas.up_report import read_programs
 
 LOST_END = statement("engine/sql/lost_end.sql")
 

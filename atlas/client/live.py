@@ -13,7 +13,7 @@ from atlas.client.errors import ApiError, ApiUnauthenticated, Unreachable, error
 from atlas.client.frames import Events, Frame, Hello, Refetch, frame_of
 from atlas.client.request import PREFIX
 from atlas.client.transport import Transport
-from atlas.http import CONNECT_SECONDS, tls_context
+from atlas.outgoing.http import CONNECT_SECONDS, tls_context
 
 REVOKED = 4401
 _DISCONNECTED = (OSError, TimeoutError, InvalidHandshake, ConnectionClosed)

@@ -16,7 +16,7 @@ import httpx
 from atlas.client.errors import ApiError, Unreachable, error_of
 from atlas.client.request import PREFIX, ApiRequest, RetryBudget
 from atlas.errors import SettingsError
-from atlas.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, blocking_http_client, http_client
+from atlas.outgoing.http import CONNECT_SECONDS, NEVER_SENT, RESPONSE_SECONDS, blocking_http_client, http_client
 
 
 class Transport:

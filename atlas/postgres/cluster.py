@@ -18,12 +18,12 @@ from typing import IO
 from urllib.parse import quote
 
 from atlas.errors import EmbeddedPostgresError
+from atlas.home.private_folder import make_private
 from atlas.postgres.as_root import give_to_server, open_path_to, server_ids
 from atlas.postgres.guardian import GUARDIAN_LOCK, START_LOCK, USERS_LOCK, ensure_guarded, register_user
 from atlas.postgres.password import FILE as PASSWORD_FILE
 from atlas.postgres.password import password_of, protect_server
 from atlas.postgres.pg_ctl import BIN, clear_after_kill, run, running_at, start_server
-from atlas.private_folder import make_private
 
 SOCKET_PATH_LIMIT = 90
 # How long a server may take to stop after its last user.

@@ -19,7 +19,7 @@ from atlas.audit.forwarding.sealed_rows import SealedRow
 from atlas.audit.forwarding.shapes import SHAPES, Shape
 from atlas.audit.forwarding.syslog import syslog_frame
 from atlas.errors import AtlasError, FieldError, InvalidInput, SettingsError
-from atlas.http import FAILURES, http_client, tls_context
+from atlas.outgoing.http import FAILURES, http_client, tls_context
 
 SYSLOG_PORT = 6514
 CONNECT_SECONDS = 10.0

@@ -14,8 +14,8 @@ import httpx
 from atlas.audit.keys import checkpoint_folder
 from atlas.audit.outside.timestamps import BadTimestamp, accepted_token, timestamp_request
 from atlas.errors import AtlasError
-from atlas.http import FAILURES, http_client
-from atlas.s3_signature import S3Credentials, signed_headers
+from atlas.outgoing.http import FAILURES, http_client
+from atlas.outgoing.s3_signature import S3Credentials, signed_headers
 from atlas.settings import Settings
 
 

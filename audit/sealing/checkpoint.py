@@ -24,7 +24,7 @@ from atlas.audit.verifier.tree import consistent
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.errors import AtlasError, SettingsError
-from atlas.private_folder import make_private
+from atlas.home.private_folder import make_private
 
 STORE = statement("audit/sealing/sql/checkpoint_store.sql")
 

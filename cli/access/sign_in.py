@@ -11,9 +11,9 @@ from atlas.db.pool import Connection
 from atlas.engine.access.sessions import make_link
 from atlas.engine.access.tokens import add_token, authenticate, ensure_operator_token
 from atlas.errors import Conflict, SettingsError
-from atlas.private_folder import make_private
+from atlas.home.private_folder import make_private
+from atlas.home.up_report import OPERATOR_TOKEN, api_address
 from atlas.settings import Settings
-from atlas.up_report import OPERATOR_TOKEN, api_address
 
 
 def sign_in(json: Json = False) -> None:

@@ -27,10 +27,10 @@ from atlas.cli.connection.connect import either
 from atlas.cli.connection.needs_database import NotOverHttp
 from atlas.cli.runtime import Atlas, caller, open_atlas
 from atlas.cli.terminal.output import Json, print_json, say, warn
-from atlas.database_home import database_home
 from atlas.db.pool import Connection
 from atlas.db.replica import read_first
 from atlas.errors import AtlasError, SettingsError
+from atlas.home.database_home import database_home
 from atlas.settings import Settings
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from atlas.cli.backup.manifest import DUMP, DUMP_WITHOUT_HISTORY, KEYS, Manifest
 from atlas.cli.backup.progress import progress
 from atlas.cli.runtime import caller, execute, open_atlas
 from atlas.cli.terminal.output import Json, say
-from atlas.database_home import database_address
 from atlas.db.pool import connect
 from atlas.db.schema import schema_name
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.errors import Conflict, Refused
+from atlas.home.database_home import database_address
 from atlas.postgres.dump import OWNER_REMEDY, dump
 from atlas.settings import Settings
 from atlas.version import __version__

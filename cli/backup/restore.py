@@ -27,10 +27,10 @@ from atlas.db.statements import fetch, statement
 from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.secrets.key import key_file as secret_key_file
 from atlas.errors import AtlasError, Conflict, DatabaseError
+from atlas.home.private_folder import make_private
 from atlas.postgres.cluster import has_embedded
 from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.postgres.dump import restore as restore_dump
-from atlas.private_folder import make_private
 from atlas.settings import Settings
 
 SCHEMA_CONTENTS = statement("cli/backup/sql/schema_contents.sql")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ValidationError
 
-from atlas.database_home import FILE as OWNER_FILE
-from atlas.database_home import database_home
+from atlas.home.database_home import FILE as OWNER_FILE
+from atlas.home.database_home import database_home
 from atlas.postgres.cluster import has_embedded, remove_embedded
 from atlas.settings import Settings
 

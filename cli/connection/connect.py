@@ -118,7 +118,7 @@ def _deferred_models() -> Iterator[None]:
 
 def _api_here(settings: "Settings") -> "Settings":
     """Settings that lead to the API of the `atlas up` with this home, for the token that is given."""
-    from atlas.up_report import api_address
+    from atlas.home.up_report import api_address
 
     address = api_address(settings.home)
     if address is None:
@@ -140,7 +140,7 @@ def _api_instead(settings: "Settings", error: NoFreeConnection) -> "Settings":
 
 def _running_api(settings: "Settings") -> "Settings | None":
     """Settings that lead to the API of the `atlas up` with this home, which has connections, if one runs."""
-    from atlas.up_report import OPERATOR_TOKEN, api_address
+    from atlas.home.up_report import OPERATOR_TOKEN, api_address
 
     address, file = api_address(settings.home), settings.home / OPERATOR_TOKEN
     if address is None or settings.atlas_url is not None:

@@ -12,7 +12,7 @@ from atlas.audit.keys import is_open_to_others, key_file
 from atlas.cli.backup.restored import restored_from
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.generated_prisma import FOLDER
-from atlas.private_folder import open_folders
+from atlas.home.private_folder import open_folders
 from atlas.settings import Settings
 from atlas.source import IS_CHECKOUT, SOURCE, setup_command
 

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from atlas.home.up_report import UpReport
 from atlas.logs import get_logger
 from atlas.models.system import STEADY_SECONDS
-from atlas.up_report import UpReport
 from atlas.waiting import wait_for
 
 PARENT_FD = "ATLAS_PARENT_FD"

@@ -27,10 +27,10 @@ from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.workflows.start_runs import ENGINE_RUN
 from atlas.errors import SettingsError
+from atlas.home.up_report import UpReport, reporting
 from atlas.logs import get_logger
 from atlas.settings import Settings
 from atlas.source import atlas_command
-from atlas.up_report import UpReport, reporting
 from atlas.workers.email import EMAIL_SEND
 from atlas.workers.email.routing import check_providers
 from atlas.workers.user_modules import load_apps

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import orjson
 
-from atlas.database_home import database_home
 from atlas.errors import AtlasError
 from atlas.extras import require
-from atlas.private_folder import make_private
+from atlas.home.database_home import database_home
+from atlas.home.private_folder import make_private
 from atlas.settings import Settings, load_settings
 
 KEY_BYTES = 32

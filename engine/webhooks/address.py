@@ -35,7 +35,7 @@ def check_reachable(text: str, allowed: Networks) -> None:
     Names are not resolved: what one means may change, and each call checks it.
     """
     # Imported here: it loads what only calls need.
-    from atlas.guarded_transport import is_allowed, is_public
+    from atlas.outgoing.guarded_transport import is_allowed, is_public
 
     parts = urlsplit(text)
     host = (parts.hostname or "").lower()

@@ -14,9 +14,9 @@ import orjson
 
 from atlas.engine.effects.adapters import EffectUnknown, ProviderEntry, ProviderUnavailable
 from atlas.engine.effects.outcomes import Answer, CannotTell, Done, NotDone
-from atlas.guarded_transport import Networks
-from atlas.http import FAILURES
 from atlas.integrations.effects.wire import ProviderResponse, Wire, moment
+from atlas.outgoing.guarded_transport import Networks
+from atlas.outgoing.http import FAILURES
 
 # A server may respond with these only to a request that it has not carried out.
 REUSED = 422

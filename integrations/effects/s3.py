@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 from atlas.engine.effects.adapters import EffectUnknown, KeyReused, ProviderEntry, ProviderUnavailable
 from atlas.engine.effects.outcomes import Answer, CannotTell, Done, NotDone
-from atlas.http import FAILURES
 from atlas.integrations.effects.wire import ProviderResponse, Wire, moment
-from atlas.s3_signature import S3Credentials, signed_headers
+from atlas.outgoing.http import FAILURES
+from atlas.outgoing.s3_signature import S3Credentials, signed_headers
 
 CHECKSUM = "x-amz-checksum-sha256"
 

@@ -12,8 +12,8 @@ import orjson
 
 from atlas.engine.effects.adapters import EffectUnknown, KeyReused, ProviderUnavailable
 from atlas.engine.effects.outcomes import EffectRefused
-from atlas.guarded_transport import AddressRefused, GuardedTransport, Networks
-from atlas.http import FAILURES, NEVER_SENT, http_client, read_body
+from atlas.outgoing.guarded_transport import AddressRefused, GuardedTransport, Networks
+from atlas.outgoing.http import FAILURES, NEVER_SENT, http_client, read_body
 
 CALL_SECONDS = 60.0
 MAX_MESSAGE = 300

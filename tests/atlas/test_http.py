@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from atlas.errors import SettingsError
-from atlas.http import ResponseTooLong, http_client, read_body, tls_context
+from atlas.outgoing.http import ResponseTooLong, http_client, read_body, tls_context
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from atlas import private_folder
 from atlas.audit.keys import signing_key
 from atlas.cli.doctor.machine import check_machine
 from atlas.engine.secrets.key import load_key
+from atlas.home import private_folder
+from atlas.home.private_folder import tighten_home
 from atlas.logs import get_logger
 from atlas.postgres.cluster import start_embedded
-from atlas.private_folder import tighten_home
 from atlas.settings import load_settings
 from atlas.workers.email.outbox import write_mail
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from atlas.s3_signature import S3Credentials, signed_headers
+from atlas.outgoing.s3_signature import S3Credentials, signed_headers
 
 
 @pytest.mark.parametrize(

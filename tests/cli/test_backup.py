@@ -11,9 +11,9 @@ import pytest
 from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.cli.backup.manifest import Manifest, sha256_of
 from atlas.cli.backup.restored import note_restore
-from atlas.database_home import database_home
 from atlas.db.pool import connect, open_pool
 from atlas.engine.jobs.switches.gate import switch
+from atlas.home.database_home import database_home
 from atlas.postgres.cluster import start_embedded
 from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.settings import load_settings

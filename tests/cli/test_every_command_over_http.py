@@ -15,7 +15,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.outbox_files import outbox_folder
 from atlas.engine.workflows.intents import request_workflow, take_intents
-from atlas.up_report import reporting
+from atlas.home.up_report import reporting
 from atlas.workers.tick import tick
 from tests.api.conftest import quiet, server, settings
 from tests.api.given import furnish_installation, furnish_tenant

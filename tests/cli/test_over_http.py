@@ -18,7 +18,7 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lease import register_worker
 from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.workflows.intents import request_workflow
-from atlas.up_report import OPERATOR_TOKEN, reporting
+from atlas.home.up_report import OPERATOR_TOKEN, reporting
 from tests.api.conftest import quiet, server, settings
 from tests.cli.conftest import MAKE_GUEST, Ran, as_guest
 from tests.support import DANA, given_review

@@ -15,8 +15,8 @@ from atlas.cli.programs.ports import PortUnavailable
 from atlas.cli.programs.process_group import ChildProcess
 from atlas.cli.programs.up import start
 from atlas.cli.runtime import open_atlas
+from atlas.home.up_report import read_programs
 from atlas.settings import load_settings
-from atlas.up_report import read_programs
 from tests.cli.conftest import environment
 from tests.cli.test_process_group import SLEEPER, stopped
 from tests.support import ROOT, until

@@ -17,7 +17,7 @@ from atlas.engine.jobs.lists.find import get_job
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.workflows.intents import request_workflow
 from atlas.engine.workflows.registry import workflow
-from atlas.http import http_client
+from atlas.outgoing.http import http_client
 from atlas.tracing import current_traceparent, given_traceparent, is_traceparent
 from atlas.workers.workflows import settle_intents
 from tests.support import DANA
@@ -138,7 +138,7 @@ def test_only_the_w3c_form_is_taken_for_a_traceparent(text, is_one):
 
 def test_no_program_imports_opentelemetry_by_itself():
     code = (
-        "import sys, atlas.workers.worker, atlas.engine.jobs.enqueue, atlas.http;"
+        "import sys, atlas.workers.worker, atlas.engine.jobs.enqueue, atlas.outgoing.http;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"

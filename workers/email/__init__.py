@@ -30,7 +30,7 @@ def register_email(settings: Settings) -> "Mailer":
     Refuses providers that lack a setting, wrong senders and a wrong SSL_CERT_FILE. A second call replaces the mailer.
     """
     # Imported here: programs that only check mails need not load the providers' libraries.
-    from atlas.http import tls_context
+    from atlas.outgoing.http import tls_context
     from atlas.workers.email.handler import Mailer
     from atlas.workers.email.routing import check_providers, check_senders, check_server
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msal
 
-from atlas.http import http_client, read_body, retry_after
+from atlas.outgoing.http import http_client, read_body, retry_after
 from atlas.settings import Settings
 from atlas.workers.email.provider_responses import PASSING, describe, is_an_id, secrets_of, shown_message
 from atlas.workers.email.providers import NotSent

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import orjson
 
-from atlas.http import FAILURES, NEVER_SENT, http_client, read_body, retry_after
+from atlas.outgoing.http import FAILURES, NEVER_SENT, http_client, read_body, retry_after
 from atlas.settings import Settings
 from atlas.workers.email.entra_token import EntraTokens
 from atlas.workers.email.provider_responses import (

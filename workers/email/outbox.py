@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from atlas.engine.outbox_files import ENDING, outbox_folder
-from atlas.private_folder import make_private
+from atlas.home.private_folder import make_private
 from atlas.settings import Settings
 from atlas.workers.email.mime import render
 from atlas.workers.email.providers import NotSent, Outgoing

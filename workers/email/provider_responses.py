@@ -7,7 +7,7 @@ from typing import TypeGuard
 import httpx
 
 from atlas.engine.secrets.redact import Redactor
-from atlas.http import retry_after
+from atlas.outgoing.http import retry_after
 from atlas.settings import Settings
 from atlas.workers.email.addresses import shorten
 from atlas.workers.email.providers import MaybeSent, NotSent

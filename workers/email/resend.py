@@ -12,7 +12,7 @@ import httpx
 import resend
 from resend.exceptions import NoContentError, ResendError
 
-from atlas.http import NEVER_SENT, http_client, read_body
+from atlas.outgoing.http import NEVER_SENT, http_client, read_body
 from atlas.settings import Settings
 from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.provider_responses import (

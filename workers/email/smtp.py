@@ -13,7 +13,7 @@ from typing import Any
 
 import aiosmtplib
 
-from atlas.http import CONNECT_SECONDS, KEEP_SECONDS, tls_context
+from atlas.outgoing.http import CONNECT_SECONDS, KEEP_SECONDS, tls_context
 from atlas.settings import Settings
 from atlas.workers.email.mail_effect import MailEffect
 from atlas.workers.email.mime import render

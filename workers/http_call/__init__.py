@@ -27,7 +27,7 @@ def register_http_call(settings: Settings) -> "HttpCaller":
     Refuses a wrong SSL_CERT_FILE. Called again, it replaces the caller.
     """
     # Imported here: programs that only check calls need not load the HTTP client.
-    from atlas.http import tls_context
+    from atlas.outgoing.http import tls_context
     from atlas.workers.http_call.handler import HttpCaller
 
     tls_context()

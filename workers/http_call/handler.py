@@ -22,8 +22,8 @@ from atlas.engine.secrets.redact import Redactor
 from atlas.engine.webhooks.signature import sign
 from atlas.engine.webhooks.target import load_target, note_failure, note_success
 from atlas.errors import AtlasError
-from atlas.guarded_transport import AddressRefused, GuardedTransport
-from atlas.http import CONNECT_SECONDS, FAILURES, NEVER_SENT, http_client, retry_after
+from atlas.outgoing.guarded_transport import AddressRefused, GuardedTransport
+from atlas.outgoing.http import CONNECT_SECONDS, FAILURES, NEVER_SENT, http_client, retry_after
 from atlas.settings import Settings
 from atlas.workers.http_call.call_input import MAX_TIMEOUT, HttpCall, fill_in
 

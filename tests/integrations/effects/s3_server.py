@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 from xml.sax.saxutils import escape
 
-from atlas.s3_signature import S3Credentials, signed_headers
+from atlas.outgoing.s3_signature import S3Credentials, signed_headers
 from tests.integrations.effects.provider_server import Asked, ProviderServer, WireReply
 
 LOGIN = S3Credentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "eu-central-1")

@@ -6,8 +6,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 import trustme
 
-from atlas import guarded_transport
-from atlas.guarded_transport import is_public
+from atlas.outgoing import guarded_transport
+from atlas.outgoing.guarded_transport import is_public
 from tests.workers.http_call.receiver import Receiver
 
 # The metadata service of cloud machines.

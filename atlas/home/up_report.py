@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
+from atlas.home.private_folder import make_private
 from atlas.logs import get_logger
 from atlas.models.system import ProgramStatus
-from atlas.private_folder import make_private
 
 FILE = "programs.json"
 # The token that `atlas up` prints, beside it.

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 import httpx
 
 from atlas.errors import AtlasError
-from atlas.http import CONNECT_SECONDS, tls_context
+from atlas.outgoing.http import CONNECT_SECONDS, tls_context
 
 IpAddress = IPv4Address | IPv6Address
 Networks = Sequence[IPv4Network | IPv6Network]
