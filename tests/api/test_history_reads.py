@@ -107,7 +107,7 @@ def _names(path: str) -> list[str]:
     return [part[1:-1] for part in path.split("/") if part.startswith("{")]
 
 
-@pytest.mark.parametrize("role", ["operator", "tenant_admin"])
+@pytest.mark.parametrize("role", ["tenant_admin", pytest.param("operator", marks=pytest.mark.long)])
 async def test_every_address_responds_alike_after_jobs_moved_into_history(world, conn, pool, role):
     ids = await given_work(conn, world.acme.id, old)
     callers = [("all", "operator")] if role == "operator" else [("acme", role), ("other", role)]

@@ -157,6 +157,7 @@ def test_every_group_has_an_alias_and_no_alias_is_a_command():
     assert not {*ALIASES} & {*COMMANDS}
 
 
+@pytest.mark.long
 def test_no_help_shows_a_type_of_python():
     for words in every_command():
         text = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}).output

@@ -49,6 +49,7 @@ async def test_lists_exports_and_verifications_read_there_what_was_just_written(
     assert "ERROR:" not in standby.log
 
 
+@pytest.mark.long
 async def test_without_the_replica_the_primary_is_read(atlas, where):
     made = (await atlas("enqueue", "a.work", "--json", **where)).document["id"]
     nowhere = "postgresql://postgres@127.0.0.1:1/atlas"

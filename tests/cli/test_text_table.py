@@ -63,6 +63,7 @@ async def test_a_list_in_a_pipe_has_no_blanks_at_the_ends_of_lines(atlas):
     assert all(line == line.rstrip() for line in listed.stdout.splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", some(["ascii", "latin-1"], every=2))
 async def test_an_output_that_is_not_utf8_gets_escapes_instead_of_a_traceback(
     atlas, tmp_path: Path, database_url, encoding

@@ -115,6 +115,7 @@ async def test_a_pool_that_reads_from_a_standby_keeps_its_connections(standby):
     await pool.close()
 
 
+@pytest.mark.long
 async def test_a_listener_whose_connection_is_lost_listens_on_another_server_at_once(ports, primary):
     """Not at its next ping, up to ten seconds later."""
     notified: list[str] = []

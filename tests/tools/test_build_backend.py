@@ -36,6 +36,7 @@ def checkout(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_checkout_asks_for_what_generates_the_client(checkout):
     assert "prisma==0.15.0" in build_backend.get_requires_for_build_wheel()
     assert "prisma==0.15.0" in build_backend.get_requires_for_build_sdist()
@@ -53,6 +54,7 @@ def test_an_unpacked_source_distribution_asks_for_nothing(checkout):
     assert build_backend.get_requires_for_build_wheel() == []
 
 
+@pytest.mark.long
 def test_a_checkout_that_is_set_up_asks_for_nothing():
     assert build_backend.get_requires_for_build_wheel() == []
 

@@ -57,6 +57,7 @@ def test_each_class_gets_a_file_with_what_it_needs(tmp_path):
     assert "class Tenant" not in whole.read_text()
 
 
+@pytest.mark.long
 def test_the_input_of_a_new_job_is_typed_as_json_or_a_plain_dict():
     for created in (types.JobCreateInput, types.JobCreateWithoutRelationsInput):
         assert get_origin(get_args(created.__annotations__["input"])[1]) is Mapping

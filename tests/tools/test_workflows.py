@@ -18,6 +18,7 @@ jobs:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "status", "says"), [("python", 0, ""), ("pyhton", 1, '"pyhton" is not defined')])
 def test_a_workflow_that_names_an_unknown_value_is_refused(tmp_path, name, status, says):
     require_program(*ACTIONLINT)

@@ -98,6 +98,7 @@ async def earlier(earlier_url: str):
     await conn.close()
 
 
+@pytest.mark.long
 async def test_an_earlier_database_gets_todays_tables_and_passes_every_check(
     earlier_url, earlier, owner, dump, tmp_path
 ):

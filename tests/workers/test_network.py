@@ -74,6 +74,7 @@ async def test_closed_connections_and_lost_responses_lose_nothing(pool, proxy, g
     assert await pool.fetchval("select count(*) from atlas.audit_log where action = 'JOB_SUCCEEDED'") == 600
 
 
+@pytest.mark.long
 async def test_a_dead_connection_is_noticed_and_the_worker_goes_on(pool, proxy, given, eventually):
     through = await open_pool(proxy.url, size=8)
     worker = Worker(through, proxy.url, WorkerOptions(["test.noop"], poll=0.1, lease=1.5))

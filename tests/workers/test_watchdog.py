@@ -61,10 +61,10 @@ def run_process(how: str) -> subprocess.CompletedProcess[str]:
 
 
 # Those that compute keep a processor for two leases; of the others, one keeps the interpreter's lock as they do.
-COMPUTING = [pytest.param(how, marks=pytest.mark.long) for how in ("regex", "thread")]
+COMPUTING = [pytest.param(how, marks=pytest.mark.long) for how in ("call that keeps the lock", "regex", "thread")]
 
 
-@pytest.mark.parametrize("how", ["sleep", "call that keeps the lock", *COMPUTING])
+@pytest.mark.parametrize("how", ["sleep", *COMPUTING])
 def test_a_process_whose_event_loop_does_not_turn_is_ended_from_outside(how):
     run = run_process(how)
     assert (run.stdout, run.returncode) == ("begins\n", -signal.SIGKILL), run.stderr
@@ -99,6 +99,7 @@ def test_time_in_which_the_machine_kept_the_worker_from_turning_is_not_held_agai
     assert was_starved(1, before, now, 1.0) == is_starved
 
 
+@pytest.mark.long
 def test_a_process_whose_event_loop_turns_is_left_alone():
     run = run_process("turns")
     assert (run.stdout, run.returncode, run.stderr) == ("begins\n", 0, "")

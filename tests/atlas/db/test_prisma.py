@@ -61,6 +61,7 @@ def test_the_generated_code_is_imported_by_the_first_call_alone(module):
     assert subprocess.check_output([sys.executable, "-c", loaded], text=True).strip() == "False"
 
 
+@pytest.mark.long
 def test_what_only_type_checkers_and_the_generator_read_is_imported_when_it_is_asked_for():
     code = """
 import sys

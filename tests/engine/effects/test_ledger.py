@@ -214,7 +214,7 @@ async def scans(conn) -> list:
     return [(row["relname"], row["seq_scan"]) for row in await conn.fetch(SCANNED)]
 
 
-@pytest.mark.parametrize("is_analyzed", [False, True])
+@pytest.mark.parametrize("is_analyzed", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_no_statement_of_the_ledger_scans_a_table(conn, owner, is_analyzed):
     await owner.execute(FILL)
     if is_analyzed:

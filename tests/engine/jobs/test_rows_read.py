@@ -142,6 +142,7 @@ async def excess_of_all_verbs(conn: Connection, state: str) -> dict[str, dict[st
     return run.excess
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 async def test_no_hot_verb_reads_what_it_does_not_handle(pool, database_url, owner):
     await owner.execute("alter table atlas.jobs set (autovacuum_enabled = off)")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import psutil
+import pytest
 
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.intents import NewIntent, request_workflows
@@ -51,6 +52,7 @@ async def measure(kit) -> tuple[float, float, float]:
     return half, full, await reach(kit, "select count(*) from atlas.jobs where status = 'succeeded'", RUNS)
 
 
+@pytest.mark.long
 async def test_sleeping_runs_hold_no_memory_and_all_wake_within_a_minute_of_their_time(kit):
     async with kit.pool.acquire() as conn:
         for start in range(0, RUNS, 1000):
