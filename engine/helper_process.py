@@ -1,5 +1,8 @@
 """Helper processes: run functions that take long away from the caller's event loop, each within a time limit.
 
+The limit is of processor time: on a busy machine a call waits for a processor, and a call that is ended and begun again
+would get no further.
+
 Parsing templates, filling them in, checking a schema and computing due times is Python that holds the interpreter, so a
 thread would still take turns with the event loop; a process does not, and can be killed. A call sends a function of a
 module, its arguments and its result as pickles, over the pipes of a child that ends when its parent does.
@@ -8,6 +11,7 @@ module, its arguments and its result as pickles, over the pipes of a child that 
 import asyncio
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -20,8 +24,10 @@ from atlas.errors import AtlasError
 # How a function is called: in this process, or in another.
 Run = Callable[..., Awaitable[Any]]
 
-# Far more than the bounds of any document allow on a machine that is not overloaded; the first call also loads modules.
+# Processor time of a call, without what loads modules: far more than the bounds of any document allow.
 CALL_SECONDS = 10.0
+# However busy the machine is. Less than a transaction may be idle.
+MAX_SECONDS = 40.0
 # Requests go first on a machine with few processors.
 NICENESS = 5
 _SERVE = "from atlas.engine.helper_process import serve; serve()"
@@ -49,7 +55,7 @@ class HelperPool:
 
     async def run(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """The function's result, or the AtlasError that it raised; HelperFailed if it took too long."""
-        call = pickle.dumps((function, arguments, options))
+        call = pickle.dumps((CALL_SECONDS, function, arguments, options))
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, call)
 
     def _call(self, call: bytes) -> Any:
@@ -84,7 +90,7 @@ class _Helper:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        timer = threading.Timer(CALL_SECONDS, self._expire)
+        timer = threading.Timer(MAX_SECONDS, self._expire)
         timer.daemon = True
         timer.start()
         try:
@@ -94,8 +100,11 @@ class _Helper:
             return outcome
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             self._process.kill()
-            self._process.wait()
-            reason = f"took more than {CALL_SECONDS:.0f} s" if self._is_late else "ended half-way"
+            reason = "ended half-way"
+            if self._process.wait() == -signal.SIGPROF:
+                reason = f"took more than {CALL_SECONDS:.0f} s of processor time"
+            elif self._is_late:
+                reason = f"took more than {MAX_SECONDS:.0f} s"
             raise HelperFailed(reason) from error
         finally:
             timer.cancel()
@@ -113,10 +122,14 @@ def serve() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
         try:
-            function, arguments, options = pickle.load(sys.stdin.buffer)
+            seconds, function, arguments, options = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump(_outcome(function, arguments, options), results)
+        # Its signal ends the process.
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        outcome = _outcome(function, arguments, options)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        pickle.dump(outcome, results)
         results.flush()
 
 

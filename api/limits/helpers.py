@@ -8,8 +8,9 @@ from weakref import WeakValueDictionary
 from atlas.api.problems import TooManyRequests
 from atlas.engine.helper_process import HelperPool, Run
 
-# How long a request waits for its caller's others, and for a helper.
-WAIT_SECONDS = 5.0
+# How long a request waits for its caller's others, and for a helper: on a machine whose processors many programs share,
+# a helper takes seconds to start, and a call to get its turn.
+WAIT_SECONDS = 20.0
 AGAIN_SECONDS = 2.0
 
 
