@@ -60,7 +60,8 @@ class EnqueuedJob(ApiModel):
 
 
 class ListedJob(ApiModel):
-    """A job without its payload and output. Of its error it has the beginning of the message, and the type."""
+    """A job without its payload and output. Of its error it has the type, the beginning of the message, and a run's
+    first step that was undone."""
 
     id: UUID
     tenant_id: UUID
@@ -245,13 +246,15 @@ class BulkAction(ApiModel):
 
 
 class BulkActionPreview(ApiModel):
-    """The jobs that an action by a filter would change: how many, and the digest by which the action names them."""
+    """The jobs that an action would change: how many, and the digest by which the action names them."""
 
     digest: str
     action: KnownBulkVerb
-    filter: BulkFilter
+    filter: BulkFilter | None
     count: int
     left_out: dict[str, int]
+    # Of jobs that were named by their ids: those that would be left as they are, with the reason.
+    refused: dict[UUID, str] = Field(default_factory=dict)
     complete: bool
     as_of: datetime
 

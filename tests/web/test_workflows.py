@@ -84,6 +84,22 @@ def test_a_run_that_undid_its_steps_is_forked_and_not_retried(site: Site, visit:
     expect(page.get_by_role("button", name="Fork")).to_be_visible()
     expect(page.get_by_role("button", name="Retry")).to_have_count(0)
 
+    # In the lists the key forks it too, and so does the bar of what is chosen.
+    dialog = page.get_by_role("dialog", name="Fork from book?")
+    for path, grid in ((f"/jobs?id_prefix={run_id}", "Jobs"), ("/runs?workflow=ship", "Workflow runs")):
+        page.goto(path)
+        expect(page.get_by_role("grid", name=grid).get_by_role("row")).to_have_count(2)
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+        expect(dialog).to_be_visible()
+        dialog.get_by_role("button", name="Cancel").click()
+    page.goto(f"/jobs?id_prefix={run_id}")
+    page.get_by_role("checkbox", name="Choose all rows").check()
+    bar = page.get_by_role("toolbar", name="Chosen jobs")
+    expect(bar.get_by_role("button", name="Retry")).to_have_count(0)
+    bar.get_by_role("button", name="Fork").click()
+    expect(dialog).to_be_visible()
+
 
 UNDONE = """
 insert into atlas.jobs (id, tenant_id, job_type, status, input, error, started_at, finished_at, attempt_count)

@@ -1,4 +1,4 @@
--- Jobs by their ids, of one tenant or of all, as the view shown_jobs shows them; without `whole` only the beginning of an error, as listed_jobs does. Those that are not in the
+-- Jobs by their ids, of one tenant or of all, as the view shown_jobs shows them; without `whole` the beginning of an error, and the first step that was undone. Those that are not in the
 -- hot table are looked for in the few tables of history that may hold them; the views would look into every one. Called by engine/jobs/lists/find.py. The fields of its JobRow are the columns.
 -- SQL, because a command that lists jobs has ended before the typed client is imported.
 select :columns,
@@ -7,7 +7,8 @@ select :columns,
   case when j.retries_chosen then j.max_retries
        else coalesce((select y.max_retries from atlas.job_types y where y.key = j.job_type), j.max_retries) end as max_retries,
   case when :whole::boolean then j.error else jsonb_strip_nulls(jsonb_build_object(
-    'message', left(j.error->>'message', 300), 'type', left(j.error->>'type', 200), 'outcome', j.error->'outcome')) end as error
+    'message', left(j.error->>'message', 300), 'type', left(j.error->>'type', 200), 'outcome', j.error->'outcome',
+    'compensated', '[]'::jsonb || (j.error->'compensated'->0))) end as error
 from (
   select h.* from only atlas.jobs h where h.id = any (:ids::uuid[])
   union all

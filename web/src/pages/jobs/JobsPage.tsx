@@ -5,6 +5,8 @@ import { Button } from "@/components/Button";
 import { DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { Page } from "@/components/Page";
+import { ForkAnewDialog } from "@/pages/runs/ForkDialog";
+import { hasUndone } from "@/pages/runs/states";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenantSlugs } from "@/session/tenantSlugs";
 import { Columns, shownOf, useHidden } from "@/views/Columns";
@@ -36,7 +38,7 @@ export function JobsPage() {
   const [choice, setChoice] = useState({ shown, ids: NONE });
   const chosen = choice.shown === shown ? choice.ids : NONE;
   const setChosen = (ids: ReadonlySet<string>): void => setChoice({ shown, ids });
-  const [retried, setRetried] = useState<string | null>(null);
+  const [retried, setRetried] = useState<ListedJob | null>(null);
   const jobs = useJobs(search);
   const reasons = useReasons(jobs.rows);
   const tenants = useTenantSlugs(useMemo(() => (jobs.rows ?? []).map((job) => job.tenant_id), [jobs.rows]));
@@ -94,7 +96,7 @@ export function JobsPage() {
           empty={<NoJobs search={search} action={newJob} onClear={() => void navigate({ search: ({ tenant }) => ({ tenant }) })} />}
           onOpen={(job) => open(job.id)}
           onEnter={(job) => void navigate({ to: "/jobs/$jobId", params: { jobId: job.id }, search: ({ tenant }) => ({ tenant }) })}
-          onRetry={manages && chosen.size === 0 ? (job) => APPLIES_TO.retry.includes(job.status) && setRetried(job.id) : undefined}
+          onRetry={manages && chosen.size === 0 ? (job) => APPLIES_TO.retry.includes(job.status) && setRetried(job) : undefined}
           openKey={search.job}
           {...(manages && { chosen, onChoose: setChosen })}
         />
@@ -115,9 +117,12 @@ export function JobsPage() {
           onCreated={(id) => open(id)}
         />
       )}
-      {retried !== null && (
-        <BulkDialog verb="retry" selection={{ ids: [retried] }} onClose={() => setRetried(null)} onDone={() => void jobs.restart()} />
-      )}
+      {retried !== null &&
+        (hasUndone(retried) ? (
+          <ForkAnewDialog runId={retried.id} onClose={() => setRetried(null)} />
+        ) : (
+          <BulkDialog verb="retry" selection={{ ids: [retried.id] }} onClose={() => setRetried(null)} onDone={() => void jobs.restart()} />
+        ))}
     </Page>
   );
 }

@@ -4,6 +4,7 @@ import { api, client, type Schemas } from "@/api/client";
 import { MAX_LISTED } from "@/api/pages";
 import { useToast } from "@/components/Toast";
 import { useLiveBatches } from "@/live/live";
+import { mayRetry } from "@/pages/runs/states";
 import { jobEvents } from "./jobs";
 
 export type Job = Schemas["Job"];
@@ -55,10 +56,7 @@ export type JobVerb = "retry" | "cancel" | "delete" | "again";
 
 /** What can be done to a job in its state. The job of a run that has undone its work is not retried. */
 export function verbsOf(job: Pick<Job, "status" | "cancel_requested_at" | "error">): JobVerb[] {
-  const verbs: JobVerb[] = [];
-  const undone: unknown = job.error["compensated"];
-  const isUndone = Array.isArray(undone) && undone.length > 0;
-  if (["failed", "dead_letter", "canceled"].includes(job.status) && !isUndone) verbs.push("retry");
+  const verbs: JobVerb[] = mayRetry(job) ? ["retry"] : [];
   if (["queued", "waiting"].includes(job.status) || (job.status === "running" && job.cancel_requested_at === null)) verbs.push("cancel");
   verbs.push("again");
   if (job.status !== "running") verbs.push("delete");

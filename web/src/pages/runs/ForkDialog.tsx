@@ -1,5 +1,7 @@
 import { useNavigate } from "@tanstack/react-router";
+import { api } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
+import { useTenant } from "@/session/tenant";
 import type { ListedStep } from "./model";
 import { useFork } from "./runs";
 
@@ -17,4 +19,11 @@ export function ForkDialog({ runId, step, onClose }: { runId: string; step: List
       input={step.key}
     />
   );
+}
+
+/** Asks before a run that has undone its steps is made anew, from its first step on: a retry is refused. */
+export function ForkAnewDialog({ runId, onClose }: { runId: string; onClose: () => void }) {
+  const params = { path: { run_id: runId }, query: { tenant: useTenant(), limit: 1 } };
+  const [first] = api.useQuery("get", "/api/v1/runs/{run_id}/steps/brief", { params }).data?.items ?? [];
+  return first === undefined ? null : <ForkDialog runId={runId} step={first} onClose={onClose} />;
 }

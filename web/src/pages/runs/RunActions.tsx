@@ -4,14 +4,15 @@ import { client } from "@/api/client";
 import { Button } from "@/components/Button";
 import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, TextArea, TextField } from "@/components/Form";
+import { readObject } from "@/format/json";
 import { plural } from "@/format/numbers";
 import { usePaletteActions } from "@/frame/paletteState";
 import { useShortcut } from "@/frame/shortcuts";
 import { useChange } from "@/components/useChange";
 import { JOB_MAKERS, MANAGERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
-import { ForkDialog } from "./ForkDialog";
-import type { ListedStep, Run } from "./model";
+import { ForkAnewDialog } from "./ForkDialog";
+import type { Run } from "./model";
 import { type RunVerb, useRunVerb } from "./runs";
 import { hasUndone, mayRetry } from "./states";
 
@@ -21,11 +22,10 @@ interface RunActionsProps {
   run: Run;
   /** The event that it waits for. */
   awaited: string | undefined;
-  first: ListedStep | undefined;
 }
 
 /** What a person can do with a run in its present state. One that has undone its work is forked: a retry is refused. */
-export function RunActions({ run, awaited, first }: RunActionsProps) {
+export function RunActions({ run, awaited }: RunActionsProps) {
   const manages = useCan(MANAGERS);
   const makes = useCan(JOB_MAKERS);
   const [asked, setAsked] = useState<RunVerb | "signal" | "fork" | null>(null);
@@ -50,7 +50,7 @@ export function RunActions({ run, awaited, first }: RunActionsProps) {
           Retry
         </Button>
       )}
-      {manages && hasUndone(run) && first !== undefined && (
+      {manages && hasUndone(run) && (
         <Button icon={<GitFork size={14} aria-hidden />} onClick={() => setAsked("fork")}>
           Fork
         </Button>
@@ -61,7 +61,7 @@ export function RunActions({ run, awaited, first }: RunActionsProps) {
         </Button>
       )}
       {asked === "signal" && <SignalDialog runId={run.id} awaited={awaited} onClose={close} />}
-      {asked === "fork" && first !== undefined && <ForkDialog runId={run.id} step={first} onClose={close} />}
+      {asked === "fork" && <ForkAnewDialog runId={run.id} onClose={close} />}
       {(asked === "cancel" || asked === "retry") && <RunVerbDialog runId={run.id} verb={asked} onClose={close} />}
     </>
   );
@@ -94,7 +94,7 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
   const tenant = useTenant();
   const [name, setName] = useState(awaited ?? "");
   const [context, setContext] = useState("{}");
-  const value = objectOf(context);
+  const value = readObject(context);
   const send = useChange(
     async () => {
       const params = { path: { run_id: runId }, query: { tenant } };
@@ -121,13 +121,4 @@ function SignalDialog({ runId, awaited, onClose }: { runId: string; awaited: str
       </Field>
     </ChangeDialog>
   );
-}
-
-function objectOf(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
 }

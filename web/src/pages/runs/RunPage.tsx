@@ -72,7 +72,7 @@ function Known({ run }: { run: Run }) {
           <Id value={run.id} whole={!narrow} />
         </>
       }
-      actions={<RunActions run={run} awaited={awaited} first={steps[0]} />}
+      actions={<RunActions run={run} awaited={awaited} />}
     >
       <Answer run={run} />
       <RunFacts run={run} />

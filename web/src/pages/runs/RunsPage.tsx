@@ -15,13 +15,14 @@ import { useTenantSlugs } from "@/session/tenantSlugs";
 import { WorkflowTabs } from "@/pages/workflows/WorkflowTabs";
 import { Columns, shownOf, useHidden } from "@/views/Columns";
 import { Views } from "@/views/Views";
+import { ForkAnewDialog } from "./ForkDialog";
 import { RunVerbDialog } from "./RunActions";
 import styles from "./Runs.module.css";
 import type { Run } from "./model";
 import { useRuns } from "./runs";
 import { RUN_STATUSES, type RunsSearch } from "./search";
 import { StartRunDialog } from "./StartRunDialog";
-import { mayRetry } from "./states";
+import { hasUndone, mayRetry } from "./states";
 
 function runColumns(tenants: ReadonlyMap<string, string> | null): Column<Run>[] {
   const [status, workflow, ...others] = COLUMNS;
@@ -70,7 +71,7 @@ export function RunsPage() {
   const makes = useCan(JOB_MAKERS);
   const manages = useCan(MANAGERS);
   const hidden = useHidden();
-  const [retried, setRetried] = useState<string | null>(null);
+  const [retried, setRetried] = useState<Run | null>(null);
   const runs = useRuns({ status: search.status, workflow: search.workflow });
   const tenants = useTenantSlugs(useMemo(() => (runs.rows ?? []).map((run) => run.tenant_id), [runs.rows]));
   const columns = useMemo(() => runColumns(tenants), [tenants]);
@@ -103,7 +104,7 @@ export function RunsPage() {
         columns={shownOf(columns, hidden)}
         query={runs}
         onOpen={(run) => open(run.id)}
-        onRetry={manages ? (run) => mayRetry(run) && setRetried(run.id) : undefined}
+        onRetry={manages ? (run) => (mayRetry(run) || hasUndone(run)) && setRetried(run) : undefined}
         empty={
           isFiltered ? (
             <EmptyState
@@ -128,7 +129,12 @@ export function RunsPage() {
           onStarted={open}
         />
       )}
-      {retried !== null && <RunVerbDialog runId={retried} verb="retry" onClose={() => setRetried(null)} />}
+      {retried !== null &&
+        (hasUndone(retried) ? (
+          <ForkAnewDialog runId={retried.id} onClose={() => setRetried(null)} />
+        ) : (
+          <RunVerbDialog runId={retried.id} verb="retry" onClose={() => setRetried(null)} />
+        ))}
     </Page>
   );
 }

@@ -10,14 +10,19 @@ export function hasEnded(run: Pick<Run, "status">): boolean {
   return ENDED.has(run.status);
 }
 
-/** Whether it failed and has undone what it did: it cannot go on from there. */
-export function hasUndone(run: Pick<Run, "status" | "error">): boolean {
-  const undone: unknown = run.error["compensated"];
-  return run.status === "failed" && Array.isArray(undone) && undone.length > 0;
+interface Ended {
+  status: Run["status"] | "dead_letter";
+  error: Run["error"];
 }
 
-export function mayRetry(run: Pick<Run, "status" | "error">): boolean {
-  return run.status === "canceled" || (run.status === "failed" && !hasUndone(run));
+/** Whether a run, or its job, failed and has undone what it did: it cannot go on from there, and is forked. */
+export function hasUndone({ status, error }: Ended): boolean {
+  const undone: unknown = error["compensated"];
+  return (status === "failed" || status === "dead_letter") && Array.isArray(undone) && undone.length > 0;
+}
+
+export function mayRetry(one: Ended): boolean {
+  return ["failed", "dead_letter", "canceled"].includes(one.status) && !hasUndone(one);
 }
 
 /** How a step stands, by what it waits for and by what became of its run. */
