@@ -59,6 +59,7 @@ EXAMPLES: dict[str, object] = {
         "rate_per_second": 10,
         "reason": "The provider is back.",
     },
+    "NewBulkPreview": {"action": "retry", "filter": {"status": ["dead_letter"], "job_type": "report.build"}},
     "NewGroup": {
         "name": "invoices of March",
         "jobs": [

@@ -64,6 +64,22 @@ async def test_the_number_of_a_preview_is_the_number_changed_while_more_arrive(w
     assert await conn.fetchval(left) == 12
 
 
+async def test_a_preview_of_ids_says_which_are_refused_and_the_action_changes_the_rest(world, admin, dead):
+    queued = (await make(admin))["id"]
+    chosen = {"action": "retry", "ids": [*dead, queued]}
+    preview = (await admin.post("/jobs/bulk/preview", json=chosen)).json()
+    assert (preview["count"], preview["filter"], preview["left_out"]) == (3, None, {"queued": 1})
+    assert preview["refused"] == {queued: "queued"}
+    async with world.client("other", "tenant_admin") as stranger:
+        assert (await stranger.post("/jobs/bulk/preview", json=chosen)).json()["left_out"] == {"missing": 4}
+    begun = (await admin.post("/jobs/bulk", json={"action": "retry", "digest": preview["digest"]})).json()
+    assert (begun["total"], begun["changed"], begun["filter"], begun["arrived"]) == (3, 3, None, None)
+    for body in ({"action": "retry"}, chosen | {"filter": {"job_type": "x"}}):
+        refused = await admin.post("/jobs/bulk/preview", json=body)
+        assert refused.status_code == 422
+        assert "give one of ids and filter" in refused.text
+
+
 async def test_an_action_is_watched_and_stopped(world, admin, dead):
     body = {"action": "discard", "ids": dead, "rate_per_second": 0.5, "reason": "known"}
     begun = (await admin.post("/jobs/bulk", json=body)).json()

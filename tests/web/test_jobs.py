@@ -126,7 +126,7 @@ def test_many_jobs_are_canceled_together_with_a_reason(site: Site, visit: Visit)
     bar = page.get_by_role("toolbar", name="Chosen jobs")
     expect(bar).to_contain_text("5 jobs chosen")
     expect(bar.get_by_role("button", name="Retry")).to_have_count(0)
-    bar.get_by_role("button", name="Cancel 5").click()
+    bar.get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog", name="Cancel 5 jobs?")
     dialog.get_by_label("Reason").fill("ordered twice")
     dialog.get_by_role("button", name="Cancel 5 jobs").click()
@@ -139,6 +139,40 @@ def test_many_jobs_are_canceled_together_with_a_reason(site: Site, visit: Visit)
     expect(rows(viewer)).to_have_count(6)
     expect(viewer.get_by_role("checkbox", name="Choose all rows")).to_have_count(0)
     expect(viewer.get_by_role("button", name="New job")).to_have_count(0)
+
+
+def test_a_dialog_about_chosen_rows_says_how_many_change_and_names_the_others(site: Site, visit: Visit):
+    tenant = site.world.acme.id
+    jobs = [NewJob("b.work", {}, tenant, delay=timedelta(hours=1), correlation_id="chosen") for _ in range(4)]
+    twin, stays = [NewJob("b.work", {}, tenant, delay=timedelta(hours=1), dedupe_key="twin") for _ in range(2)]
+    given_jobs(site, *jobs, twin)
+    site.run(site.pool.execute(FAIL, [jobs[0].id, jobs[1].id, jobs[2].id, twin.id], "chosen"))
+    given_jobs(site, stays)
+    page = visit("/jobs?correlation_id=chosen", role="tenant_admin", tenant="acme", axe=True)
+    expect(rows(page)).to_have_count(6)
+    page.get_by_role("checkbox", name="Choose all rows").check()
+    page.get_by_role("toolbar", name="Chosen jobs").get_by_role("button", name="Retry").click()
+    dialog = page.get_by_role("dialog", name="Retry 3 jobs?")
+    expect(dialog).to_contain_text("2 of the 5 chosen jobs stay unchanged:")
+    refused = dialog.get_by_role("list", name="Unchanged jobs").get_by_role("listitem")
+    expect(refused.filter(has_text="1 waiting").get_by_role("link")).to_have_attribute("title", str(jobs[3].id))
+    expect(refused.filter(has_text="1 whose dedupe key is in use").get_by_role("link")).to_have_attribute(
+        "title", str(twin.id)
+    )
+    assert serious_violations(page) == []
+    # One is retried elsewhere while the dialog is open.
+    site.run(site.pool.execute("update atlas.jobs set status = 'queued', finished_at = null where id = $1", jobs[0].id))
+    dialog.get_by_role("button", name="Retry 3 jobs").click()
+    told = "2 jobs are queued again; 1 job left unchanged: 1 changed already."
+    expect(page.get_by_text(told, exact=True)).to_be_visible()
+    assert site.run(site.pool.fetchval(f"select changed {LAST}", tenant)) == 2
+
+
+# As jobs that failed.
+FAIL = """
+update atlas.jobs set status = 'failed', finished_at = clock_timestamp(), next_retry_at = null, correlation_id = $2,
+  error = '{"message": "no", "type": "ValueError"}'
+where id = any ($1)"""
 
 
 def test_an_operator_says_whose_a_new_job_is(visit: Visit):

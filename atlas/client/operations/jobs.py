@@ -107,8 +107,10 @@ class JobOperations(ApiCaller):
         """Dead letters by type and error, newest first."""
 
     @operation("POST", "/jobs/bulk/preview")
-    def preview_bulk_action(self, action: str, filter: Document, *, limit: int | None = ...) -> BulkActionPreview:
-        """Count the jobs that an action by a filter would change, the newest up to `limit`, and keep them for it."""
+    def preview_bulk_action(
+        self, action: str, filter: Document = ..., *, ids: Sequence[Id] = ..., limit: int | None = ...
+    ) -> BulkActionPreview:
+        """Count the jobs that an action by a filter or by ids would change, up to `limit`, and keep them for it."""
 
     @operation("POST", "/jobs/bulk")
     def begin_bulk_action(

@@ -26,16 +26,19 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import as_json, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.actions.bulk_previews import (
+    APPLIES_TO,
+    BY_IDS,
     STORED_FILTER,
     bulk_filter,
     count_arrived,
+    distinct_ids,
     find_preview,
     narrowed,
     stored_filter,
 )
 from atlas.engine.jobs.actions.retry import refused_by_policy
 from atlas.engine.jobs.lists.job_list import STATUSES, JobFilter, list_ids
-from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
+from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import new_id
 from atlas.models.jobs import BulkAction, BulkVerb
 from atlas.models.rows import from_row
@@ -51,7 +54,6 @@ DUE = statement("engine/jobs/actions/sql/due_bulk_actions.sql")
 FORGET = statement("engine/jobs/actions/sql/forget_bulk_actions.sql")
 
 ENDED = {"succeeded", "failed", "dead_letter", "canceled"}
-MAX_IDS = 1000
 MAX_RUNNING = 20
 MAX_REASON_LENGTH = 500
 # Jobs of a step, and of the first one, for which a caller waits.
@@ -111,13 +113,13 @@ async def _select(
     if digest is not None:
         preview = await find_preview(conn, digest, action=action, tenant_id=tenant_id)
         facts = {"digest": digest, "as_of": preview.as_of.isoformat(), "arrived": await count_arrived(conn, preview)}
+        if preview.filter is None:
+            return {**facts, BY_IDS: True, "previewed_filter": {"statuses": APPLIES_TO[action]}}, preview.count
         # Not under `filter`: programs of the release before would follow that.
         return {**facts, "previewed_filter": stored_filter(preview.filter)}, preview.count
     if job_filter is not None:
         return {"filter": stored_filter(narrowed(action, job_filter))}, None
-    chosen = list(dict.fromkeys(ids or ()))
-    if not 1 <= len(chosen) <= MAX_IDS:
-        raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MAX_IDS:,} ids")])
+    chosen = distinct_ids(ids or ())
     return {"ids": [str(id) for id in chosen]}, len(chosen)
 
 
@@ -239,6 +241,6 @@ def _event(action: str, id: UUID, tenant_id: UUID | None, actor: Actor, facts: M
 
 def _bulk_action(row: "models.BulkAction") -> BulkAction:
     selection = cast("dict[str, Any]", row.selection)
-    kept = selection.get("filter") or selection.get("previewed_filter")
+    kept = None if BY_IDS in selection else selection.get("filter") or selection.get("previewed_filter")
     filter = None if kept is None else bulk_filter(STORED_FILTER.validate_python(kept))
     return from_row(BulkAction, row, filter=filter, digest=selection.get("digest"), arrived=selection.get("arrived"))

@@ -1,4 +1,4 @@
-"""Previews of bulk actions: the jobs that an action by a filter would change, kept as a set.
+"""Previews of bulk actions: the jobs that an action by a filter or by ids would change, kept as a set.
 
 Jobs come and go while someone reads "Retry 638 jobs?". The action names the set by its digest and changes the jobs in
 it that are still as they were. Jobs that changed in between are counted as `already_changed`; jobs that match only now
@@ -6,8 +6,8 @@ are counted as arrived, and left alone.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -20,8 +20,9 @@ from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.jobs.actions.retry import refused_by_policy
+from atlas.engine.jobs.lists.find import read_jobs
 from atlas.engine.jobs.lists.job_list import BY_END, JobFilter, list_ended, list_ids
-from atlas.errors import Conflict, NotFound, Refused
+from atlas.errors import Conflict, FieldError, InvalidInput, NotFound, Refused
 from atlas.models.jobs import BulkFilter, BulkVerb
 
 STORE = statement("engine/jobs/actions/sql/store_bulk_preview.sql")
@@ -41,6 +42,8 @@ APPLIES_TO: Mapping[BulkVerb, tuple[str, ...]] = {
 }
 # Sets of a tenant, the newest: a set of 100,000 jobs has 1.6 MB.
 MAX_KEPT = 50
+# Jobs that are named by their ids.
+MAX_IDS = 1000
 # Jobs of a set: a larger one would take seconds to read.
 MAX_PREVIEWED = 100_000
 # Jobs that are compared with the filter, in pages: where it matches few, a preview ends after half a million.
@@ -53,45 +56,58 @@ MAX_ARRIVED_EXAMINED = 1_000
 OPEN_TRANSACTIONS = timedelta(minutes=1)
 
 STORED_FILTER = TypeAdapter(JobFilter)
+# In a stored filter and in the record of an action: the jobs were named by their ids.
+BY_IDS = "by_ids"
 
 
 @dataclass(frozen=True, slots=True)
 class BulkPreview:
-    """The jobs that an action by a filter would change: how many, and the digest by which the action names them.
+    """The jobs that an action would change: how many, and the digest by which the action names them.
 
-    `left_out` counts the jobs that match and would not be changed, by the reason.
+    `left_out` counts the jobs that match and would not be changed, by the reason. Of jobs that are named by their ids
+    there is no filter, and a new preview says in `refused` which these are.
     """
 
     digest: str
     tenant_id: UUID | None
     action: BulkVerb
-    filter: JobFilter
+    filter: JobFilter | None
     count: int
     left_out: dict[str, int]
     complete: bool
     as_of: datetime
+    refused: dict[UUID, str] = field(default_factory=dict)
 
 
 async def preview_bulk_action(
     conn: Connection,
     action: BulkVerb,
-    job_filter: JobFilter,
+    selected: JobFilter | Sequence[UUID],
     *,
     actor: Actor,
     tenant_id: UUID | None = None,
     limit: int = MAX_PREVIEWED,
 ) -> BulkPreview:
-    """Read the jobs that the action would change now, the newest up to `limit`, and keep them for it.
+    """Read the jobs that the action would change now, up to `limit`, and keep them for it. By a filter the newest.
 
     Of one cause of dead letters, these are the jobs that the meter has counted: `update_counts` brings it up to now.
     """
-    job_filter = replace(narrowed(action, job_filter), tenant_id=tenant_id)
-    ids, complete = await _matching(conn, job_filter)
-    left_out = await _refused(conn, ids, tenant_id) if action == "retry" else {}
+    job_filter: JobFilter | None = None
+    refused: dict[UUID, str] = {}
+    if isinstance(selected, JobFilter):
+        job_filter = replace(narrowed(action, selected), tenant_id=tenant_id)
+        ids, complete = await _matching(conn, job_filter)
+        left_out = await _refused(conn, ids, tenant_id, by_ids=False) if action == "retry" else {}
+        filter = stored_filter(job_filter)
+    else:
+        ids, complete = distinct_ids(selected), True
+        left_out = refused = await _refused_of_ids(conn, action, ids, tenant_id)
+        # A program of the release before follows it as one by a filter: it must find the statuses.
+        filter = {"statuses": APPLIES_TO[action], BY_IDS: True}
     changeable = [id for id in ids if id not in left_out]
     kept, complete = changeable[:limit], complete and len(changeable) <= limit
     counts = dict(Counter(left_out.values()))
-    filter, reasons = stored_filter(job_filter), orjson.dumps(counts).decode()
+    reasons = orjson.dumps(counts).decode()
     row = await fetch_row(
         conn,
         STORE,
@@ -105,7 +121,8 @@ async def preview_bulk_action(
     )
     assert row is not None
     await fetch(conn, DROP_OLDEST, tenant_id=tenant_id, kept=MAX_KEPT)
-    return BulkPreview(row["digest"], tenant_id, action, job_filter, len(kept), counts, complete, row["as_of"])
+    facts = {"count": len(kept), "left_out": counts, "complete": complete, "as_of": row["as_of"], "refused": refused}
+    return BulkPreview(row["digest"], tenant_id, action, job_filter, **facts)
 
 
 async def find_preview(
@@ -120,14 +137,19 @@ async def find_preview(
             f"The preview is of the action {row['action']}, not of {action}.", remedy=f"Preview the action {action}."
         )
     values = {name: row[name] for name in ("digest", "tenant_id", "action", "count", "complete", "as_of")}
-    job_filter = STORED_FILTER.validate_python(orjson.loads(row["filter"]))
-    return BulkPreview(
-        **values, left_out=orjson.loads(row["left_out"]), filter=replace(job_filter, tenant_id=row["tenant_id"])
-    )
+    stored = orjson.loads(row["filter"])
+    is_of_ids = stored.pop(BY_IDS, False)
+    job_filter = None if is_of_ids else replace(STORED_FILTER.validate_python(stored), tenant_id=row["tenant_id"])
+    return BulkPreview(**values, left_out=orjson.loads(row["left_out"]), filter=job_filter)
 
 
-async def count_arrived(conn: Connection, preview: BulkPreview) -> int:
-    """How many jobs match now that did not when the set was read; no more than a page of them are counted."""
+async def count_arrived(conn: Connection, preview: BulkPreview) -> int | None:
+    """How many jobs match now that did not when the set was read; no more than a page of them are counted.
+
+    None for jobs that are named by their ids.
+    """
+    if preview.filter is None:
+        return None
     since = preview.as_of - OPEN_TRANSACTIONS
     job_filter = preview.filter
     bounds: dict[str, Any] = {"limit": MAX_PAGE_SIZE, "max_examined": MAX_ARRIVED_EXAMINED}
@@ -160,6 +182,14 @@ def narrowed(action: BulkVerb, job_filter: JobFilter) -> JobFilter:
             f"No job that passes the filter can be changed by {action}.", remedy=f"It applies to: {possible}."
         )
     return replace(job_filter, statuses=fit)
+
+
+def distinct_ids(ids: Sequence[UUID]) -> list[UUID]:
+    """The ids without those that are named twice; refuses none, and too many."""
+    chosen = list(dict.fromkeys(ids))
+    if not 1 <= len(chosen) <= MAX_IDS:
+        raise InvalidInput("The action", [FieldError("ids", f"must be 1 to {MAX_IDS:,} ids")])
+    return chosen
 
 
 def stored_filter(job_filter: JobFilter) -> dict[str, Any]:
@@ -217,7 +247,21 @@ async def _of_cause(conn: Connection, job_filter: JobFilter) -> tuple[list[UUID]
     return ids[:MAX_PREVIEWED], len(ids) <= MAX_PREVIEWED
 
 
-async def _refused(conn: Connection, ids: list[UUID], tenant_id: UUID | None) -> dict[UUID, str]:
+async def _refused_of_ids(
+    conn: Connection, action: BulkVerb, ids: list[UUID], tenant_id: UUID | None
+) -> dict[UUID, str]:
+    """The jobs among these that the action would leave as they are, with the verdict that it would have for each."""
+    statuses = {job.id: job.shown_status for job in await read_jobs(conn, ids, tenant_id=tenant_id, whole=False)}
+    refused = {id: "missing" for id in ids if id not in statuses}
+    for id, status in statuses.items():
+        if status not in APPLIES_TO[action]:
+            refused[id] = "ended" if action == "cancel" else status
+    if action == "retry":
+        refused |= await _refused(conn, [id for id in statuses if id not in refused], tenant_id, by_ids=True)
+    return refused
+
+
+async def _refused(conn: Connection, ids: list[UUID], tenant_id: UUID | None, *, by_ids: bool) -> dict[UUID, str]:
     """The jobs that a retry would leave as they are, with the verdict that it would have for each."""
-    refused = {row["id"]: row["verdict"] for row in await fetch(conn, REFUSED, ids=ids)}
+    refused = {row["id"]: row["verdict"] for row in await fetch(conn, REFUSED, ids=ids, by_ids=by_ids)}
     return {**refused, **await refused_by_policy(conn, ids, tenant_id)}

@@ -1,6 +1,7 @@
 """Previews of bulk actions: the number shown is the number changed, whatever arrives or leaves in between."""
 
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -11,8 +12,8 @@ from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.lists.counts import count_jobs
 from atlas.engine.jobs.lists.job_list import JobFilter
 from atlas.engine.jobs.new_jobs.new_job import NewJob
-from atlas.errors import Conflict, NotFound
-from tests.engine.jobs.given import given_job
+from atlas.errors import Conflict, InvalidInput, NotFound
+from tests.engine.jobs.given import actions, given_claimed, given_job
 from tests.engine.jobs.test_bulk_actions import BURY, DEAD, given_dead, set_step
 from tests.support import DANA, given_tenant
 
@@ -64,6 +65,69 @@ async def test_a_preview_counts_what_a_retry_would_change_and_says_what_it_leave
     assert (few.count, few.complete, preview.complete) == (2, False, True)
     done = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
     assert (done.changed, done.verdicts) == (3, {"retried": 3})
+
+
+async def given_one_of_each(conn):
+    """A job in every state in which an action may find one, by its name."""
+    dead, left = await given_dead(conn, 2)
+    [unsure] = await given_dead(conn, more={"outcome": "unknown"})
+    twins = [NewJob("report.build", {}, dedupe_key="twin") for _ in range(2)]
+    for twin in twins:
+        await enqueue(conn, twin, actor=DANA)
+        await conn.execute(BURY, [twin.id], "x", "{}")
+    _, running = await given_claimed(conn, "other")
+    canceled = await given_job(conn)
+    await begin_bulk_action(conn, "cancel", actor=DANA, ids=[canceled])
+    queued = await given_job(conn)
+    jobs = {"dead": dead, "left": left, "unsure": unsure, "twin": twins[0].id, "newer_twin": twins[1].id}
+    return jobs | {"running": running.id, "canceled": canceled, "queued": queued, "gone": uuid4()}
+
+
+REFUSED = {
+    "retry": {"twin": "conflict", "running": "running", "queued": "queued", "gone": "missing"},
+    "cancel": {
+        **dict.fromkeys(("dead", "left", "unsure", "twin", "newer_twin", "canceled"), "ended"),
+        "gone": "missing",
+    },
+    "delete": {"running": "running", "gone": "missing"},
+    "discard": {"running": "running", "canceled": "canceled", "queued": "queued", "gone": "missing"},
+}
+
+
+@pytest.mark.parametrize("action", REFUSED)
+async def test_a_preview_of_chosen_jobs_names_those_that_the_action_leaves_and_why(conn, action):
+    jobs = await given_one_of_each(conn)
+    preview = await preview_bulk_action(conn, action, [*jobs.values(), jobs["dead"]], actor=DANA)
+    names = {id: name for name, id in jobs.items()}
+    assert {names[id]: verdict for id, verdict in preview.refused.items()} == REFUSED[action]
+    assert (preview.count, preview.filter) == (len(jobs) - len(REFUSED[action]), None)
+    assert sum(preview.left_out.values()) == len(REFUSED[action])
+
+    # What is alike and is not chosen stays.
+    [other] = await given_dead(conn)
+    done = await begin_bulk_action(conn, action, actor=DANA, digest=preview.digest, reason="known")
+    assert (done.status, done.total, done.changed) == ("done", preview.count, preview.count)
+    assert (done.filter, done.arrived) == (None, None)
+    assert await actions(conn, other) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES"]
+
+
+async def test_chosen_jobs_that_change_before_the_action_are_left(conn):
+    dead = await given_dead(conn, 3)
+    preview = await preview_bulk_action(conn, "retry", dead, actor=DANA)
+    await begin_bulk_action(conn, "retry", actor=DANA, ids=dead[:2])
+    await conn.execute(BURY, dead[:1], "again", "{}")
+    done = await begin_bulk_action(conn, "retry", actor=DANA, digest=preview.digest)
+    assert (preview.count, done.verdicts) == (3, {"already_changed": 2, "retried": 1})
+
+
+async def test_a_tenant_previews_its_own_jobs_alone_and_up_to_a_thousand(conn):
+    mine, other = await given_tenant(conn), await given_tenant(conn, "other")
+    [own], [foreign] = await given_dead(conn, tenant_id=mine), await given_dead(conn, tenant_id=other)
+    preview = await preview_bulk_action(conn, "retry", [own, foreign], actor=DANA, tenant_id=mine)
+    assert (preview.count, preview.refused) == (1, {foreign: "missing"})
+    for ids in ([], [uuid4() for _ in range(1001)]):
+        with pytest.raises(InvalidInput, match="1 to 1,000 ids"):
+            await preview_bulk_action(conn, "retry", ids, actor=DANA)
 
 
 async def test_active_jobs_are_previewed_too_and_new_ones_are_left(conn):

@@ -101,6 +101,8 @@ async def test_what_was_undone_is_not_retried(kit):
     assert await verb(kit, retry_many, [run.id], tenant_id=None) == {run.id: "compensated"}
     preview = await verb(kit, preview_bulk_action, "retry", JobFilter(job_type="ENGINE_RUN"))
     assert (preview.count, preview.left_out) == (0, {"compensated": 1})
+    by_id = await verb(kit, preview_bulk_action, "retry", [run.id])
+    assert (by_id.count, by_id.refused) == (0, {run.id: "compensated"})
     assert (await kit.get(run.id)).status == "failed"
     async with kit.pool.acquire() as conn:
         of_job, of_run = await explain(conn, run.id), await explain_run(conn, run.id)
@@ -453,6 +455,8 @@ async def test_nor_is_it_retried_before_the_children_of_its_children_have_stoppe
 
     with pytest.raises(Conflict, match="has not stopped yet"):
         await verb(kit, retry_run, run.id)
+    preview = await verb(kit, preview_bulk_action, "retry", [run.id])
+    assert (preview.count, preview.refused) == (0, {run.id: "stopping"})
     await kit.pool.fetch("select * from atlas.reap_leases(100)")
     await verb(kit, retry_run, run.id)
 

@@ -39,17 +39,7 @@ begin
       return next;
       continue;
     end if;
-    if one.job_type = 'ENGINE_RUN' and exists (
-      with recursive below as (
-        select c.id, c.status, c.cancel_requested_at from workflow_steps s
-        join jobs c on c.id = s.child_id
-        where s.run_id = one.id and s.status in ('waiting', 'failed')
-        union
-        select c.id, c.status, c.cancel_requested_at from below b
-        join workflow_steps s on s.run_id = b.id and s.status in ('waiting', 'failed')
-        join jobs c on c.id = s.child_id)
-      select from below b where b.status = 'running' and b.cancel_requested_at is not null)
-    then
+    if one.job_type = 'ENGINE_RUN' and is_stopping(one.id) then
       verdict := 'stopping';
       return next;
       continue;

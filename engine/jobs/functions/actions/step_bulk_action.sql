@@ -1,8 +1,8 @@
 -- A step of a bulk action: changes these jobs, each with its audit event, and moves the record on; running -> done with the last step.
 -- All of it in this call, so no process holds the record between two statements: whoever calls next takes the next step. False where the
 -- record is no longer as the caller read it (p_position, p_cursor), is not due, or another process is at it; then nothing is changed.
--- p_statuses: for a filter or a preview, the statuses that a job must still have; null for jobs that are named by their ids. A job of a preview
--- that has another one now, that ended again since, or is gone, has the verdict already_changed. p_refused: the jobs that
+-- p_statuses: for a filter or a preview, the statuses that a job must still have; null for jobs that are named by their ids alone. A job of a
+-- preview that has another one now, that ended again since, or is gone, has the verdict already_changed. p_refused: the jobs that
 -- policy does not let start again, with the verdict.
 -- Locks: the record (skipping it where it is locked), history, shared, then job rows in ascending id. Called by engine/jobs/actions/bulk_actions.py.
 create or replace function step_bulk_action(
@@ -47,7 +47,7 @@ begin
         select jsonb_object_agg(i, 'already_changed') from unnest(p_ids) i where i <> all (chosen)), '{}');
       chosen := p_ids;
     end if;
-    if act.action = 'retry' then
+    if act.action = 'retry' and not act.selection ? 'by_ids' then
       -- A retry may do again what was done already: such a job is retried by its id.
       left_alone := left_alone || coalesce((
         select jsonb_object_agg(j.id, 'unknown_outcome') from only jobs j

@@ -1,8 +1,21 @@
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { ConfirmDialog } from "@/components/Dialog";
 import { TextField } from "@/components/Form";
-import { plural } from "@/format/numbers";
-import { type BulkAction, type BulkVerb, leftOutOf, type Selection, useBulkAction, useBulkPreview, VERBS } from "./bulk";
+import { plural, whole } from "@/format/numbers";
+import { shortId } from "@/format/words";
+import {
+  type BulkAction,
+  type BulkVerb,
+  leftOutOf,
+  type Refusal,
+  refusalsOf,
+  type Selection,
+  useBulkAction,
+  useBulkPreview,
+  VERBS,
+} from "./bulk";
+import styles from "./Jobs.module.css";
 
 interface BulkDialogProps {
   verb: BulkVerb;
@@ -14,9 +27,13 @@ interface BulkDialogProps {
 }
 
 const MANY = 20;
+/** Jobs of one reason that are named. */
+const MAX_NAMED = 5;
 
-/** Asks before many jobs are changed: how many, what follows, how fast, and why. A filter is previewed, and the jobs of the preview are changed. */
-export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDialogProps) {
+/** Asks before many jobs are changed: how many, which not, what follows, how fast, and why. The jobs of a preview are changed, and no others. */
+export function BulkDialog({ verb, selection: asked, about, onClose, onDone }: BulkDialogProps) {
+  // As it was asked, also if rows of the list change meanwhile.
+  const [selection] = useState(asked);
   const [reason, setReason] = useState("");
   const [rate, setRate] = useState("");
   const bulk = useBulkAction((action) => {
@@ -25,12 +42,16 @@ export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDial
   });
   const { label, consequence } = VERBS[verb];
   const preview = useBulkPreview(verb, selection);
-  const count = "ids" in selection ? selection.ids.length : preview.data?.count;
-  const chosen = "ids" in selection ? { ids: selection.ids } : { digest: preview.data?.digest ?? null };
+  const count = preview.data?.count;
   const what = count === undefined ? "jobs" : plural(count, "job");
   const needsReason = verb === "discard";
   const confirm = (): void =>
-    bulk.mutate({ action: verb, reason: reason.trim(), ...chosen, ...(rate !== "" && { rate_per_second: Number(rate) }) });
+    bulk.mutate({
+      action: verb,
+      reason: reason.trim(),
+      digest: preview.data?.digest ?? null,
+      ...(rate !== "" && { rate_per_second: Number(rate) }),
+    });
   return (
     <ConfirmDialog
       open
@@ -42,6 +63,7 @@ export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDial
           <p>{consequence}</p>
           {about !== undefined && <p>{about}</p>}
           {preview.data !== undefined && leftOutOf(preview.data).map((sentence) => <p key={sentence}>{sentence}</p>)}
+          {preview.data !== undefined && "ids" in selection && <Refused refusals={refusalsOf(preview.data)} of={selection.ids.length} />}
         </>
       }
       action={`${label} ${what}`}
@@ -74,3 +96,41 @@ export function BulkDialog({ verb, selection, about, onClose, onDone }: BulkDial
     </ConfirmDialog>
   );
 }
+
+/** The chosen jobs that the action would leave as they are, and why. A run that is forked instead is opened as a run. */
+function Refused({ refusals, of }: { refusals: readonly Refusal[]; of: number }) {
+  if (refusals.length === 0) return null;
+  const count = refusals.reduce((sum, { ids }) => sum + ids.length, 0);
+  return (
+    <>
+      <p>
+        {of === 1
+          ? "The chosen job stays unchanged:"
+          : `${whole(count)} of the ${whole(of)} chosen jobs ${count === 1 ? "stays" : "stay"} unchanged:`}
+      </p>
+      <ul aria-label="Unchanged jobs" className={styles.refused}>
+        {refusals.map(({ verdict, words, ids }) => (
+          <li key={verdict}>
+            {whole(ids.length)} {words}:{" "}
+            {ids.slice(0, MAX_NAMED).map((id) => (
+              <span key={id} className="mono">
+                {FORKED.has(verdict) ? (
+                  <Link to="/runs/$runId" params={{ runId: id }} search={({ tenant }) => ({ tenant })} title={id}>
+                    {shortId(id)}
+                  </Link>
+                ) : (
+                  <Link to="/jobs/$jobId" params={{ jobId: id }} search={({ tenant }) => ({ tenant })} title={id}>
+                    {shortId(id)}
+                  </Link>
+                )}
+              </span>
+            ))}
+            {ids.length > MAX_NAMED && <span>and {whole(ids.length - MAX_NAMED)} more</span>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+const FORKED: ReadonlySet<string> = new Set(["compensated", "review"]);

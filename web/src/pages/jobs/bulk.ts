@@ -52,14 +52,31 @@ export function outcomeOf(action: BulkAction): string {
   return `${changed}; ${leftAlone(action.passed_over, left)}.${arrived}`;
 }
 
-/** What a preview leaves out, as sentences under the number of jobs that would change. */
+/** What a preview leaves out, as sentences under the number of jobs that would change. Jobs that were chosen are named by `refusalsOf`. */
 export function leftOutOf(preview: BulkPreview): string[] {
+  if (preview.filter === null) return [];
   const count = Object.values(preview.left_out).reduce((sum, one) => sum + one, 0);
   const words = leftAlone(count, preview.left_out);
   return [
     ...(count === 0 ? [] : [`${words.charAt(0).toUpperCase()}${words.slice(1)}.`]),
     ...(preview.complete ? [] : [`More jobs match; these are the newest ${whole(preview.count)}. Repeat the action for the rest.`]),
   ];
+}
+
+export interface Refusal {
+  verdict: string;
+  words: string;
+  ids: string[];
+}
+
+/** The chosen jobs that an action would leave as they are, by the reason. */
+export function refusalsOf(preview: BulkPreview): Refusal[] {
+  const refused = Object.entries(preview.refused ?? {});
+  return Object.keys(preview.left_out).map((verdict) => ({
+    verdict,
+    words: wordsOf(verdict),
+    ids: refused.filter(([, reason]) => reason === verdict).map(([id]) => id),
+  }));
 }
 
 // So many are counted; there may be more.
@@ -70,35 +87,39 @@ function arrivedSince(count: number): string {
 }
 
 function leftAlone(count: number, verdicts: Record<string, number>): string {
-  const reasons = Object.entries(verdicts).map(([verdict, of]) => `${whole(of)} ${PASSED_OVER[verdict] ?? verdict.replaceAll("_", " ")}`);
+  const reasons = Object.entries(verdicts).map(([verdict, of]) => `${whole(of)} ${wordsOf(verdict)}`);
   return `${plural(count, "job")} left unchanged: ${reasons.join(", ")}`;
+}
+
+function wordsOf(verdict: string): string {
+  return PASSED_OVER[verdict] ?? verdict.replaceAll("_", " ");
 }
 
 const DONE = new Set(["retried", "canceled", "requested", "deleted", "discarded"]);
 const PASSED_OVER: Record<string, string> = {
   conflict: "whose dedupe key is in use",
-  stopping: "that are stopping",
-  compensated: "that undid their steps",
+  stopping: "still stopping",
+  compensated: "with undone steps, to be forked instead",
+  blocked: "blocked by policy",
+  review: "that policy reviews, to be forked instead",
   gone: "whose server was removed",
   ended: "already finished",
-  missing: "do not exist",
+  missing: "not found",
   already_changed: "changed already",
-  unknown_outcome: "may have done their work, and are retried by their ids",
+  unknown_outcome: "with an unknown outcome, to be retried one by one",
 };
 
-/** The jobs that an action by a filter would change. They are read once, so that the number does not change under the reader. */
+/** The jobs that an action would change. They are read once, so that the number does not change under the reader. */
 export function useBulkPreview(verb: BulkVerb, selection: Selection) {
   const tenant = useTenant();
-  const filter = "filter" in selection ? selection.filter : null;
   return useQuery({
-    queryKey: ["bulk preview", verb, filter, tenant],
+    queryKey: ["bulk preview", verb, selection, tenant],
     queryFn: async () => {
-      const body = { action: verb, filter: filter ?? {} };
+      const body = { action: verb, ...selection };
       const { data } = await client.POST("/api/v1/jobs/bulk/preview", { params: { query: { tenant } }, body });
       if (data === undefined) throw new Error("The API returned nothing.");
       return data;
     },
-    enabled: filter !== null,
     retry: false,
     staleTime: Infinity,
     gcTime: 0,
