@@ -93,7 +93,15 @@ def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, vis
         expect(conflict).to_contain_text("operator@all changed this")
         expect(conflict.get_by_role("row", name="Engine reason they are right again new policies")).to_be_visible()
         assert other.get("/system/atlas-online").json()["engine_enabled"] is True
-        dialog.get_by_role("button", name="Cancel").click()
+        # It is off by now: there is nothing to replace, and nothing is changed.
+        theirs = {"enabled": False, "reason": "their policies"}
+        other.put("/system/engine-enabled", json=theirs).raise_for_status()
+        dialog.get_by_role("button", name="Replace with mine").click()
+        told = "The engine is off already: operator@all switched it. Nothing was changed."
+        expect(page.get_by_text(told, exact=True)).to_be_visible()
+        expect(dialog).to_have_count(0)
+        assert other.get("/system/atlas-online").json()["engine_reason"] == "their policies"
+        other.put("/system/engine-enabled", json={"enabled": True}).raise_for_status()
 
 
 def test_a_refused_change_is_said_where_no_dialog_asked_and_not_again_of_the_next_row(site: Site, visit: Visit):

@@ -16,17 +16,23 @@ export function EngineDialog({ enabled: asked, onClose }: { enabled: boolean; on
   const toast = useToast();
   const [reason, setReason] = useState("");
   const change = useMutation({
-    mutationFn: () =>
-      edit({
+    mutationFn: async () => {
+      const { data: now } = await client.GET(GATE, {});
+      // Someone else has switched it so: a second time changes nothing.
+      if (now?.engine_enabled === enabled) return { gate: now, by: now.engine_by ?? "someone else" };
+      const gate = await edit({
         body: { engine_enabled: enabled, engine_reason: reason.trim() === "" ? null : reason.trim() },
         entity: { type: "system_state", id: "engine_enabled" },
         read: () => client.GET(GATE, {}),
         write: async ({ engine_reason }, headers) =>
           (await client.PUT("/api/v1/system/engine-enabled", { body: { enabled, reason: engine_reason }, headers })).data,
-      }),
-    onSuccess: (gate) => {
+      });
+      return { gate, by: null };
+    },
+    onSuccess: ({ gate, by }) => {
       queries.setQueryData(api.queryOptions("get", GATE, {}).queryKey, gate);
-      toast(enabled ? "The engine is on" : "The engine is off");
+      const state = enabled ? "on" : "off";
+      toast(by === null ? `The engine is ${state}` : `The engine is ${state} already: ${by} switched it. Nothing was changed.`);
       onClose();
     },
   });

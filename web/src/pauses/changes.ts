@@ -20,6 +20,8 @@ export async function setPause(body: NewPause, tenant: string | undefined, shown
     const isNamed = (one: Pause): boolean => one.target === body.target || nameOf(one) === body.target;
     const held = await findPause((one) => one.kind === body.kind && isNamed(one) && isFor(one));
     if (held === undefined) throw error;
+    // Someone else has paused it so: a second time changes nothing.
+    if (held.reason === (body.reason ?? null) && held.until === null && body.for_seconds == null) return held;
     const until = body.for_seconds == null ? null : new Date(serverNow() + body.for_seconds * 1000).toISOString();
     throw await conflictWith(held, { reason: body.reason ?? null, until });
   }
