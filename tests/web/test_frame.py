@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from atlas.actors import system
 from atlas.engine.access.sessions import make_link
@@ -97,6 +97,21 @@ def test_everything_is_reached_by_the_keyboard(visit: Visit):
     expect(page.get_by_role("option", name="Workflow run")).to_be_visible()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/jobs/0192f0c1-2b3c-7d4e-8f90-123456789abc$"))
+
+
+def test_the_palette_opens_by_a_key_that_was_pressed_before_the_page_was_drawn(visit: Visit):
+    held: list[Route] = []
+    page = visit(
+        "/jobs", prepare=lambda page: page.route(re.compile("/api/v1/session$"), lambda route: held.append(route))
+    )
+    page.keyboard.press("Control+k")
+    # Nothing is drawn before it is known who is signed in.
+    while not held:
+        page.evaluate("0")
+    held[0].continue_()
+    expect(page.get_by_role("combobox", name="Find a job, run, page or action")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("combobox", name="Find a job, run, page or action")).to_have_count(0)
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ import { cx } from "@/format/words";
 import { GateDialog, useGate } from "@/gate/gate";
 import styles from "./Palette.module.css";
 import { useIdItems, useNamedItems, wordsOf } from "./paletteItems";
+import { usePaletteKey } from "./paletteKey";
 import { type PaletteItem, usePalette } from "./paletteState";
 import { ranked } from "./rank";
 import { useShortcut } from "./shortcuts";
@@ -19,15 +20,7 @@ export function Palette() {
     if (own === null) setOpen(true);
     else own.focus();
   });
-  useEffect(() => {
-    const onKeyDown = (event: globalThis.KeyboardEvent): void => {
-      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-      event.preventDefault();
-      setOpen(true);
-    };
-    document.addEventListener("keydown", onKeyDown);
-    return () => document.removeEventListener("keydown", onKeyDown);
-  }, [setOpen]);
+  usePaletteKey(() => setOpen(true));
   return (
     <>
       <Radix.Root open={open} onOpenChange={setOpen}>

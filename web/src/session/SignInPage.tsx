@@ -3,6 +3,7 @@ import { Button } from "@/components/Button";
 import { TextField } from "@/components/Form";
 import { ProblemLine } from "@/components/ProblemView";
 import { Command } from "@/components/EmptyState";
+import { usePaletteKey } from "@/frame/paletteKey";
 import { failedLink, signIn } from "./session";
 import styles from "./SignInPage.module.css";
 
@@ -15,6 +16,8 @@ export function SignInPage() {
   useEffect(() => {
     document.title = "Sign in · Atlas";
   }, []);
+  // There is no palette here, and what was pressed here is not meant for the page that follows.
+  usePaletteKey(() => undefined);
 
   const submit = (event: SyntheticEvent): void => {
     event.preventDefault();
