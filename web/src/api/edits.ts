@@ -1,3 +1,4 @@
+import { isSame } from "@/format/json";
 import { client } from "./client";
 import { isStatus } from "./problem";
 
@@ -73,7 +74,7 @@ export async function saveEdit<Entity extends object, Body extends object, Resul
 export function changedFields(base: object, current: object, body: object): ChangedField[] {
   const [before, now] = [base as Fields, current as Fields];
   return Object.entries(body as Fields)
-    .filter(([name, mine]) => !isSame(before[name], now[name]) && !isSame(now[name], mine))
+    .filter(([name, mine]) => !isSame(before[name] ?? null, now[name] ?? null) && !isSame(now[name] ?? null, mine ?? null))
     .map(([name, mine]) => ({ name, theirs: now[name], mine }));
 }
 
@@ -95,19 +96,4 @@ export async function conflictOf(
 export function shown(value: unknown): string {
   if (value === null || value === undefined || value === "") return "empty";
   return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function isSame(one: unknown, other: unknown): boolean {
-  return JSON.stringify(ordered(one ?? null)) === JSON.stringify(ordered(other ?? null));
-}
-
-/** The order of an object's fields makes no difference. */
-function ordered(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(ordered);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .sort(([one], [other]) => (one < other ? -1 : 1))
-      .map(([name, part]) => [name, ordered(part)]),
-  );
 }

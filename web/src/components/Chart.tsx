@@ -12,17 +12,3 @@ export function LineChart({ height = 160, ...rest }: ChartProps) {
     </Suspense>
   );
 }
-
-/** A line without axes, as high as a row. */
-export function Sparkline({ values, colour = "--ink-quiet", label }: { values: readonly number[]; colour?: string; label: string }) {
-  const width = 96;
-  const height = 20;
-  const top = Math.max(1, ...values);
-  const step = width / Math.max(1, values.length - 1);
-  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 1 - (value / top) * (height - 2)).toFixed(1)}`);
-  return (
-    <svg width={width} height={height} role="img" aria-label={label}>
-      <polyline points={points.join(" ")} fill="none" strokeWidth={1.25} style={{ stroke: `var(${colour})` }} />
-    </svg>
-  );
-}

@@ -1,10 +1,11 @@
 import { Plus, X } from "lucide-react";
 import { useState } from "react";
+import { isObject, type JsonObject } from "@/format/json";
 import { capitalized, spaced } from "@/format/words";
 import { Button, IconButton } from "./Button";
 import { Checkbox, Field, Input, Select, TextArea } from "./Form";
 import styles from "./SchemaForm.module.css";
-import { initialValue, kindOf, resolve, withoutField, type JsonObject, type Schema } from "./schema";
+import { initialValue, kindOf, resolve, withoutField, type Schema } from "./schema";
 
 interface SchemaFormProps {
   /** A JSON Schema of an object. */
@@ -268,8 +269,4 @@ function inputType(schema: Schema): string {
 
 function emptyIsUnset(text: string, required: boolean): string | undefined {
   return text === "" && !required ? undefined : text;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

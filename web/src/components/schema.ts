@@ -1,3 +1,5 @@
+import type { JsonObject } from "@/format/json";
+
 /** What the forms know of JSON Schema. */
 export interface Schema {
   type?: string | string[];
@@ -22,7 +24,6 @@ export interface Schema {
   "x-secret"?: boolean;
 }
 
-export type JsonObject = Record<string, unknown>;
 export type Kind = "choice" | "boolean" | "number" | "text" | "object" | "list" | "json";
 
 const MAX_STEPS = 10;

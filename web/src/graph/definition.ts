@@ -1,3 +1,4 @@
+import { isObject, type JsonObject } from "@/format/json";
 import type { Badge, Graph, GraphEdge, GraphNode, NodeKind } from "./graph";
 
 export const START = "^start";
@@ -85,6 +86,6 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function recordOf(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+function recordOf(value: unknown): JsonObject {
+  return isObject(value) ? value : {};
 }

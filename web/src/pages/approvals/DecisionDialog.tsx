@@ -7,6 +7,7 @@ import { TextField } from "@/components/Form";
 import { JsonView } from "@/components/JsonView";
 import { Fact, Facts } from "@/components/Page";
 import { Time } from "@/components/Time";
+import { isSame } from "@/format/json";
 import { exactMoney } from "@/format/numbers";
 import { MANAGERS, useCan, useSession } from "@/session/session";
 import { useChange } from "@/components/useChange";
@@ -114,8 +115,4 @@ export function Content({ approval: { input, detail } }: { approval: Pick<Approv
       )}
     </>
   );
-}
-
-function isSame(one: unknown, other: unknown): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
 }

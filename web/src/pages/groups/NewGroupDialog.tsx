@@ -2,6 +2,7 @@ import { useState } from "react";
 import { client, type Schemas } from "@/api/client";
 import { ChangeDialog } from "@/components/Dialog";
 import { Field, TextArea, TextField } from "@/components/Form";
+import { isObject, parsed } from "@/format/json";
 import { plural } from "@/format/numbers";
 import { useChange } from "@/components/useChange";
 import { useTenantField } from "@/session/useTenantField";
@@ -57,11 +58,6 @@ export function NewGroupDialog({ onClose, onCreated }: { onClose: () => void; on
 }
 
 function inputsOf(text: string): object[] | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    const isInput = (one: unknown): one is object => typeof one === "object" && one !== null && !Array.isArray(one);
-    return Array.isArray(value) && value.length > 0 && value.every(isInput) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = parsed(text);
+  return Array.isArray(value) && value.length > 0 && value.every(isObject) ? value : null;
 }

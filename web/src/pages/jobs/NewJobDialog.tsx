@@ -6,9 +6,10 @@ import { Problem } from "@/api/problem";
 import { ChangeDialog, ConfirmDialog } from "@/components/Dialog";
 import { Field, Input, Select, TextArea } from "@/components/Form";
 import { SchemaForm } from "@/components/SchemaForm";
-import { initialValue, type JsonObject, type Schema } from "@/components/schema";
+import { initialValue, type Schema } from "@/components/schema";
 import { useToast } from "@/components/Toast";
 import { nameCommand } from "@/format/command";
+import { type JsonObject, readObject } from "@/format/json";
 import { useTenantField } from "@/session/useTenantField";
 import styles from "./Jobs.module.css";
 
@@ -64,7 +65,7 @@ function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
       // What is left out has its default.
       const body = {
         job_type: type.key,
-        payload: hasForm ? payload : (JSON.parse(text) as JsonObject),
+        payload: hasForm ? payload : (readObject(text) ?? {}),
         ...optionsOf(options),
       } as Schemas["NewJobBody"];
       const { data } = await client.POST("/api/v1/jobs", { params: { query: { tenant } }, body });
@@ -82,7 +83,7 @@ function JobForm({ type, types, onType, onClose, onCreated }: JobFormProps) {
     const problem = make.error;
     return problem instanceof Problem ? (problem.reasonOf(path) ?? problem.reasonOf(`payload.${path}`)) : undefined;
   };
-  const wrongJson = !hasForm && !isObject(text);
+  const wrongJson = !hasForm && readObject(text) === null;
   return (
     <ChangeDialog
       onClose={onClose}
@@ -159,13 +160,4 @@ function optionsOf({ priority, delay, correlation, dedupe }: Options): Partial<S
     ...(correlation !== "" && { correlation_id: correlation }),
     ...(dedupe !== "" && { dedupe_key: dedupe }),
   };
-}
-
-function isObject(text: string): boolean {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
 }

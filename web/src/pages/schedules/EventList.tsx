@@ -18,7 +18,7 @@ import { JOB_MAKERS, useCan } from "@/session/session";
 import { useTenant } from "@/session/tenant";
 import { useTenantField } from "@/session/useTenantField";
 import { useWithTenant } from "@/session/tenantColumn";
-import { readObject } from "./json";
+import { readObject } from "@/format/json";
 import styles from "./schedules.module.css";
 import type { SchedulesSearch } from "./search";
 

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Field, TextArea } from "@/components/Form";
 import { useToast } from "@/components/Toast";
-import { readObject } from "./json";
+import { readObject } from "@/format/json";
 import { targetOf, useFireTrigger, type Trigger } from "./triggers";
 
 /** Fires a trigger beside its schedule, after asking. */

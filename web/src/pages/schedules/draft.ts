@@ -1,4 +1,4 @@
-import { readObject } from "./json";
+import { readObject } from "@/format/json";
 import type { NewTrigger, Trigger } from "./triggers";
 
 /** A trigger while it is typed: texts, whether or not they make sense yet. */

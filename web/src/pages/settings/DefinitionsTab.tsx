@@ -13,6 +13,7 @@ import { Section } from "@/components/Page";
 import { StatusChip } from "@/components/StatusChip";
 import { useEdit } from "@/components/useEdit";
 import { useFields } from "@/components/useFields";
+import { parsed, readObject } from "@/format/json";
 import { OPERATORS, useCan } from "@/session/session";
 import { useChange } from "@/components/useChange";
 
@@ -123,14 +124,14 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
   const [schema, setSchema] = useState(JSON.stringify(definition?.arg_schema ?? {}, null, 2));
   const { key, description, concurrency, rate } = values;
   const parts = parseList(argv);
-  const parsed = parseObject(schema);
+  const parsedSchema = readObject(schema);
   const edit = useEdit(definition);
   const save = useChange(
     () => {
       const body = {
         description,
         argv: parts ?? [],
-        arg_schema: parsed ?? {},
+        arg_schema: parsedSchema ?? {},
         timeout_seconds: Number(values.timeout_seconds),
         max_retries: Number(values.max_retries),
         concurrency: concurrency === "" ? null : Number(concurrency),
@@ -147,7 +148,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       description="Running jobs keep the old definition."
       action="Save"
       change={save}
-      disabled={key === "" || parts === null || parsed === null}
+      disabled={key === "" || parts === null || parsedSchema === null}
     >
       {definition === null && (
         <TextField label="Key" hint="The name that jobs use, such as backup.run." required maxLength={100} {...field("key")} />
@@ -161,7 +162,7 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
       >
         {(control) => <TextArea {...control} value={argv} onChange={(event) => setArgv(event.target.value)} />}
       </Field>
-      <Field label="Schema of the payload" name="arg_schema" error={parsed === null ? "Not a JSON object." : undefined}>
+      <Field label="Schema of the payload" name="arg_schema" error={parsedSchema === null ? "Not a JSON object." : undefined}>
         {(control) => <TextArea {...control} value={schema} onChange={(event) => setSchema(event.target.value)} />}
       </Field>
       <TextField label="Timeout in seconds" type="number" min={1} {...field("timeout_seconds")} />
@@ -175,19 +176,6 @@ function EditDefinition({ definition, onClose }: { definition: Definition | null
 type Argument = string | Schemas["WhenGiven"];
 
 function parseList(text: string): Argument[] | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.length > 0 ? (value as Argument[]) : null;
-  } catch {
-    return null;
-  }
-}
-
-function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
+  const value = parsed(text);
+  return Array.isArray(value) && value.length > 0 ? (value as Argument[]) : null;
 }

@@ -1,3 +1,5 @@
+import { isObject } from "@/format/json";
+
 /** The limits of a tenant as a form has them: texts by their paths, such as `quotas.tokens`; "" for a default. */
 export type LimitTexts = Readonly<Record<string, string>>;
 
@@ -75,8 +77,4 @@ function read(text: string): number | string {
 
 function shown(limit: unknown): string {
   return Array.isArray(limit) ? limit.join(", ") : typeof limit === "number" || typeof limit === "string" ? String(limit) : "";
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -7,8 +7,9 @@ import { JsonView } from "@/components/JsonView";
 import { Section } from "@/components/Page";
 import { ProblemLine } from "@/components/ProblemView";
 import { SchemaForm } from "@/components/SchemaForm";
-import { initialValue, type JsonObject, type Schema } from "@/components/schema";
+import { initialValue, type Schema } from "@/components/schema";
 import { StatusChip } from "@/components/StatusChip";
+import { type JsonObject, parsed } from "@/format/json";
 import { plural } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";
 import styles from "./Workflows.module.css";
@@ -70,15 +71,6 @@ export function DryRunTab({ document, given, onGiven, run, onRun }: DryRunTabPro
       {found !== undefined && <Result found={found} given={given} onGiven={onGiven} />}
     </div>
   );
-}
-
-/** A JSON value, or undefined for what is none. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The input that a dry run of a document begins with. */

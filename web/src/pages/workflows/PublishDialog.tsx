@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { client } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { ChangeDialog } from "@/components/Dialog";
-import type { JsonObject } from "@/components/schema";
+import type { JsonObject } from "@/format/json";
 import { useToast } from "@/components/Toast";
 import { plural } from "@/format/numbers";
 import { useTenant } from "@/session/tenant";

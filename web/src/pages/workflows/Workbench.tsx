@@ -3,14 +3,14 @@ import { useMemo, useRef, useState } from "react";
 import { Button } from "@/components/Button";
 import { ConfirmDialog } from "@/components/Dialog";
 import { Page } from "@/components/Page";
-import type { JsonObject } from "@/components/schema";
 import { Tabs, type Tab } from "@/components/Tabs";
+import { isObject, type JsonObject, parsed } from "@/format/json";
 import { graphOfDefinition } from "@/graph/definition";
 import { GraphView } from "@/graph/GraphView";
 import { DiffView } from "./DiffView";
 import { countChanges, diffLines } from "./diff";
 import { draftName, keepDraft, readDraft } from "./drafts";
-import { DryRunTab, firstInput, parsed, useDryRun, type DryInput } from "./DryRunTab";
+import { DryRunTab, firstInput, useDryRun, type DryInput } from "./DryRunTab";
 import { CodeEditor, type EditorHandle } from "./editor/CodeEditor";
 import type { FieldReason, Mistake } from "./editor/problems";
 import { pathOf, rangeOf, readTree, rootOf, valueOf } from "./editor/tree";
@@ -195,7 +195,7 @@ export function Workbench({ tenant, base, text: published }: WorkbenchProps) {
 
 function objectOf(text: string): JsonObject | null {
   const value = parsed(text);
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
+  return isObject(value) ? value : null;
 }
 
 /** A tenant that changes everyone's workflow gets its own. */

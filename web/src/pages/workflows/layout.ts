@@ -1,3 +1,5 @@
+import { isObject } from "@/format/json";
+
 /** Longer objects and lists get a line for each of their values. */
 const WIDTH = 96;
 
@@ -36,10 +38,6 @@ function sortedStep(step: Record<string, unknown>, order: Order): Record<string,
 function sorted(value: Record<string, unknown>, order: Order): Record<string, unknown> {
   const rank = (name: string): number => (order.includes(name) ? order.indexOf(name) : order.length);
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => rank(a) - rank(b)));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function write(value: unknown, indent: number, column = indent): string {

@@ -1,3 +1,5 @@
+import { isObject, isSame, type JsonObject, parsed } from "@/format/json";
+
 /** A value that differs. It is undefined where there is none. */
 export interface Difference {
   /** Where it stands: "input.customer". */
@@ -19,25 +21,23 @@ export interface StructureDiff {
   steps: StepChange[];
 }
 
-type Fields = Record<string, unknown>;
-
 const VERBS = ["job", "workflow", "sleep", "event", "approval"];
 
 /** What differs between two workflows as JSON, step by step; null where one of them is no object, such as a text that is half written. */
 export function compareStructure(before: string, after: string): StructureDiff | null {
   const [one, other] = [parsed(before), parsed(after)];
-  if (one === null || other === null) return null;
+  if (!isObject(one) || !isObject(other)) return null;
   const [{ steps: oldSteps, ...oldFields }, { steps: newSteps, ...newFields }] = [one, other];
   const [was, is] = [stepsById(oldSteps), stepsById(newSteps)];
   if (was === null || is === null) return null;
   const fields = differences(oldFields, newFields);
   const kept = (ids: Iterable<string>): string[] => [...ids].filter((id) => was.has(id) && is.has(id));
   const [oldOrder, newOrder] = [kept(was.keys()), kept(is.keys())];
-  if (!isEqual(oldOrder, newOrder)) fields.push({ path: "order of the steps", before: oldOrder, after: newOrder });
+  if (!isSame(oldOrder, newOrder)) fields.push({ path: "order of the steps", before: oldOrder, after: newOrder });
   return { fields, steps: stepChanges(was, is) };
 }
 
-function stepChanges(was: ReadonlyMap<string, Fields>, is: ReadonlyMap<string, Fields>): StepChange[] {
+function stepChanges(was: ReadonlyMap<string, JsonObject>, is: ReadonlyMap<string, JsonObject>): StepChange[] {
   const removed = new Map([...was].filter(([id]) => !is.has(id)));
   const changes: StepChange[] = [];
   for (const [id, step] of is) {
@@ -47,7 +47,7 @@ function stepChanges(was: ReadonlyMap<string, Fields>, is: ReadonlyMap<string, F
       if (found.length > 0) changes.push({ id, kind: "changed", about: aboutStep(step), differences: found });
       continue;
     }
-    const earlier = [...removed].find(([, other]) => isEqual({ ...other, id }, step));
+    const earlier = [...removed].find(([, other]) => isSame({ ...other, id }, step));
     if (earlier === undefined) {
       changes.push({ id, kind: "added", about: aboutStep(step), differences: [] });
     } else {
@@ -59,16 +59,16 @@ function stepChanges(was: ReadonlyMap<string, Fields>, is: ReadonlyMap<string, F
   return changes;
 }
 
-function aboutStep(step: Fields): string {
+function aboutStep(step: JsonObject): string {
   const verb = VERBS.find((name) => step[name] !== undefined);
   return verb === undefined ? "" : `${verb} ${typeof step[verb] === "string" ? step[verb] : JSON.stringify(step[verb])}`;
 }
 
 /** The steps by their ids; null where one has none, or two have the same. */
-function stepsById(steps: unknown): ReadonlyMap<string, Fields> | null {
+function stepsById(steps: unknown): ReadonlyMap<string, JsonObject> | null {
   if (steps === undefined) return new Map();
   if (!Array.isArray(steps)) return null;
-  const found = new Map<string, Fields>();
+  const found = new Map<string, JsonObject>();
   for (const step of steps as unknown[]) {
     if (!isObject(step) || typeof step["id"] !== "string" || found.has(step["id"])) return null;
     found.set(step["id"], step);
@@ -76,32 +76,11 @@ function stepsById(steps: unknown): ReadonlyMap<string, Fields> | null {
   return found;
 }
 
-function differences(before: Fields, after: Fields, prefix = ""): Difference[] {
+function differences(before: JsonObject, after: JsonObject, prefix = ""): Difference[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) => {
     const [one, other] = [before[name], after[name]];
-    if (isEqual(one, other)) return [];
+    if (isSame(one, other)) return [];
     const path = `${prefix}${name}`;
     return isObject(one) && isObject(other) ? differences(one, other, `${path}.`) : [{ path, before: one, after: other }];
   });
-}
-
-function parsed(text: string): Fields | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** The order of the fields of an object makes no difference. */
-function isEqual(one: unknown, other: unknown): boolean {
-  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((value, at) => isEqual(value, other[at]));
-  if (!isObject(one) || !isObject(other)) return one === other;
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => name in other && isEqual(one[name], other[name]));
 }

@@ -1,3 +1,4 @@
+import { isObject } from "@/format/json";
 import { nameOf, propertiesOf, rangeOf, readTree, type Range } from "./tree";
 
 /** Something that is wrong, and where it is in the text. */
@@ -19,9 +20,7 @@ export type Read = { document: Record<string, unknown>; mistakes: Mistake[] } | 
 export function readDocument(text: string): Read {
   try {
     const document: unknown = JSON.parse(text);
-    if (typeof document === "object" && document !== null && !Array.isArray(document)) {
-      return { document: document as Record<string, unknown>, mistakes: repeatedNames(text) };
-    }
+    if (isObject(document)) return { document, mistakes: repeatedNames(text) };
     return { document: null, mistakes: [mistakeAt(text, { from: 0, to: text.length }, "", "Not a JSON object.")] };
   } catch (error) {
     return { document: null, mistakes: [mistakeAt(text, syntaxError(text), "", `is not JSON: ${cause(error)}`)] };
