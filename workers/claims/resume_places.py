@@ -270,7 +270,7 @@ class ResumePlaces:
             return False, 0.0
         first_at, before = time.monotonic(), self._since.copy()
         ready: list[ReadyPlace] = []
-        entries_read, took, part = 0, 0.0, None
+        entries_read, took, rested, part = 0, 0.0, 0.0, None
         while part is None or part.are_cut:
             began = time.monotonic()
             async with self._pool.acquire() as conn:
@@ -283,7 +283,9 @@ class ResumePlaces:
             took += spent
             if self.are_used:
                 self._add(part.ready)
-                await asyncio.sleep(PART_REST * spent if part.are_cut else 0)
+            if self.are_used and part.are_cut and rested < MAX_REST_SECONDS:
+                rested += PART_REST * spent
+                await asyncio.sleep(PART_REST * spent)
         if not self.are_used:
             self._since = {(*group, None): None for group, at in self._recent.items() if at > first_at - RECENT_SECONDS}
             self._recent.clear()
