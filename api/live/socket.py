@@ -82,7 +82,10 @@ async def live(socket: WebSocket) -> None:
             # Before it is accepted, so that the client gets an HTTP response with its status and Retry-After.
             await socket.send_denial_response(response_of(problem))
             return
-        await socket.accept()
+        try:
+            await socket.accept()
+        except OSError:
+            return  # The client has gone while it waited.
         watcher = await hub.join(room, socket.query_params.get("since"))
         try:
             await _serve(socket, caller, watcher)

@@ -27,7 +27,7 @@ from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.api.conftest import QUICK
 from tests.api.given import furnish_tenant
 from tests.api.serving import served
-from tests.support import DANA
+from tests.support import DANA, until
 
 TIMEOUT = 15
 
@@ -407,6 +407,31 @@ async def test_a_client_that_reads_nothing_is_disconnected_and_the_others_are_no
                     await slow.recv()
         assert slow.close_code in (4408, 1006)
         assert len(quick.frames) == sent + 1
+
+
+async def test_a_client_that_goes_before_it_is_accepted_is_no_error(server, monkeypatch, capfd):
+    asked, may_go_on = asyncio.Event(), asyncio.Event()
+    admit = atlas.api.live.socket._admitted
+
+    async def admit_late(*given):
+        admitted = await admit(*given)
+        asked.set()
+        await may_go_on.wait()
+        return admitted
+
+    monkeypatch.setattr(atlas.api.live.socket, "_admitted", admit_late)
+    opening = asyncio.create_task(watch(server, server.world.tokens["acme", "tenant_admin"]).__aenter__())
+    await until(asked.is_set)
+    opening.cancel()
+    open_ones = server._server.server_state.connections
+    await until(lambda: not open_ones)
+    server.within(may_go_on.set)
+    monkeypatch.undo()
+
+    async with watching(server):
+        pass
+    output = capfd.readouterr()
+    assert "Exception in ASGI application" not in output.err + output.out
 
 
 async def test_unknown_and_foreign_callers_may_not_watch(server, pool):
