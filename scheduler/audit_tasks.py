@@ -30,12 +30,15 @@ from atlas.scheduler.tasks import TaskScheduler
 from atlas.settings import Settings
 
 CLAIM = statement("scheduler/sql/claim_verification.sql")
+KEEP = statement("scheduler/sql/keep_verification.sql")
 FINISH = statement("scheduler/sql/finish_verification.sql")
 
 # How often a scheduler looks whether something is due.
 LOOK_SECONDS = 60.0
 # A verification that could not be done is tried again after this time.
 RETRY = timedelta(hours=1)
+# How long after its process was lost a verification is made by another; renewed at every look.
+LEASE = timedelta(minutes=10)
 
 log = get_logger("scheduler")
 
@@ -67,9 +70,10 @@ class AuditTasks:
         """Verify the audit log, if that is due, and store the verdict for alerts and metrics."""
         every = timedelta(hours=self._settings.atlas_audit_verify_hours)
         async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
-            if await fetch_value(conn, CLAIM, every=every, by=self._name) is None:
+            if await fetch_value(conn, CLAIM, every=every, lease=LEASE, by=self._name) is None:
                 return
         status, message, findings = "failed", "", 0
+        keeping = asyncio.create_task(self._keep())
         try:
             report = await self._report()
             findings = len(report.findings)
@@ -78,9 +82,23 @@ class AuditTasks:
                 message = f"The audit log has {counted(findings, 'finding')}, the first: {report.findings[0].message}"
         except (AtlasError, *UNREACHABLE, asyncpg.PostgresError) as error:
             message = f"The audit log could not be verified: {str(error) or type(error).__name__}"
+        finally:
+            keeping.cancel()
+            # A renewal that is being written must not come after the verdict.
+            await asyncio.gather(keeping, return_exceptions=True)
         if message:
             log.error(message)
         await self._finish(status, message, findings, every)
+
+    async def _keep(self) -> None:
+        """Renew the lease for as long as the verification goes on."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                async with borrow(self._pool, within=TRANSACTION_SECONDS) as conn:
+                    await fetch(conn, KEEP, lease=LEASE, by=self._name)
+            except (*UNREACHABLE, asyncpg.PostgresError) as error:
+                log.warning("the lease of a verification was not renewed", reason=str(error) or type(error).__name__)
 
     async def _report(self) -> Report:
         refused = await seal_first(self._pool, self._settings)

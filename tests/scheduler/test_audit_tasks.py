@@ -1,14 +1,18 @@
 """A scheduler verifies the audit log at intervals; what it finds is an event, an alert and a metric."""
 
+import asyncio
 from datetime import timedelta
 
 import orjson
 import pytest
 
 from atlas.audit.sealing.sealer import seal_and_sign
+from atlas.audit.verifier.format import Report
+from atlas.db.statements import fetch_value
 from atlas.engine.alerts import find_alerts
 from atlas.engine.tenants.tenants import add_tenant
-from atlas.scheduler.audit_tasks import AuditTasks
+from atlas.scheduler import audit_tasks
+from atlas.scheduler.audit_tasks import CLAIM, LEASE, AuditTasks
 from atlas.scheduler.tasks import TaskScheduler
 from atlas.settings import load_settings
 from tests.support import DANA
@@ -17,6 +21,10 @@ STATE = "select value from atlas.system_state where key = 'audit_verification'"
 LATER = (
     "update atlas.system_state set value = value || jsonb_build_object('began_at',"
     " (value->>'began_at')::timestamptz - interval '25 hours') where key = 'audit_verification'"
+)
+PAST_LEASE = (
+    "update atlas.system_state set value = value || jsonb_build_object('leased_until',"
+    " clock_timestamp() - interval '1 second') where key = 'audit_verification'"
 )
 FACTS = "select action, actor_id, meta->>'verdict' as verdict from atlas.audit_log where action = 'AUDIT_VERIFIED' order by id"
 
@@ -94,6 +102,42 @@ async def test_one_that_cannot_be_done_is_an_alert_and_is_tried_again_within_the
         " where key = 'audit_verification'"
     )
     assert timedelta(minutes=59) < due_in < timedelta(minutes=61)
+
+
+async def test_one_whose_process_was_lost_is_made_by_another(conn, tasks):
+    await tasks.verify()
+    await conn.execute(LATER)
+    assert await fetch_value(conn, CLAIM, every=timedelta(hours=24), lease=LEASE, by="killed") is not None
+    await tasks.verify()
+    assert await conn.fetch(FACTS) == [], "it may still be at work"
+
+    await conn.execute(PAST_LEASE)
+    await tasks.verify()
+
+    assert [row["verdict"] for row in await conn.fetch(FACTS)] == ["whole"]
+    assert (await state(conn)).keys() == {"began_at", "findings", "message", "status", "verified_at"}
+    await tasks.verify()
+    assert len(await conn.fetch(FACTS)) == 1, "the next is due an interval later"
+
+
+async def test_one_that_lasts_keeps_its_lease(conn, tasks, monkeypatch):
+    await tasks.verify()
+    await conn.execute(LATER)
+    monkeypatch.setattr(audit_tasks, "LOOK_SECONDS", 0.01)
+    seen: list[str] = []
+
+    async def last(*_: object) -> Report:
+        until = (await state(conn))["leased_until"]
+        while (later := (await state(conn))["leased_until"]) == until:
+            await asyncio.sleep(0.01)
+        seen.extend((until, later))
+        return Report()
+
+    monkeypatch.setattr(AuditTasks, "_report", last)
+    await tasks.verify()
+
+    assert seen == sorted(seen)
+    assert "leased_until" not in await state(conn)
 
 
 @pytest.mark.parametrize(("options", "count"), [({"atlas_audit_verify_hours": 0}, 0), ({}, 1)])
