@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -80,24 +79,11 @@ class Invariant:
     check: Callable[[], Any]
 
 
-class _Inline(Executor):
-    """Runs plain functions at once: threads would take turns by themselves."""
-
-    def submit(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
-        future: Future[R] = Future()
-        try:
-            future.set_result(function(*arguments, **named))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
-
-
 # The worker whose attempt a task belongs to.
 current_worker: ContextVar[SimulatedWorker | None] = ContextVar("simulated_worker", default=None)
-_inline = _Inline()
 
 
 def run_inline(worker: SimulatedWorker) -> None:
     """Say in the task of an attempt whose it is. Plain functions of its steps run immediately."""
     current_worker.set(worker)
-    step_call.executor.set(_inline)
+    step_call.runs_inline.set(True)

@@ -48,6 +48,8 @@ M = TypeVar("M")
 # A job whose workers are lost three times is quarantined, which is not what a simulation looks for.
 MAX_LOSSES = 2
 MAX_FAULTS = 3
+# The jobs that an idle worker may claim next.
+MAX_CLAIMS = 2
 MAX_TURNS = 20_000
 TESTER = "tester"
 
@@ -202,23 +204,34 @@ class Simulation(People):
                 raise InvariantBroken(invariant.name)
 
     def _take_turn(self, seconds: float | None) -> None:
-        actions: list[Callable[[], None]] = [lambda turn=turn: self._resume(turn) for turn in self._usual_first()]  # type: ignore[misc]
-        due = self.memory.due_jobs()
+        turns = self._usual_first()
+        due = self.memory.due_jobs()[:MAX_CLAIMS]
         idle = self._idle_worker() if due else None
-        if idle is not None:
-            actions += [lambda job=job: self._claim(idle, job) for job in due[:2]]  # type: ignore[misc]
+        claims = [] if idle is None else due
         outside = [action for action in self._outside if action.can()]
-        actions += [lambda action=action: self._act(action) for action in outside]  # type: ignore[misc]
         next_time = self._next_time(seconds)
-        if next_time <= self._until:
-            actions.append(lambda: self._pass_time(next_time))
-        if actions:
-            actions[self.schedule.choose(len(actions))]()
-        else:
+        options = len(turns) + len(claims) + len(outside) + (next_time <= self._until)
+        if not options:
             assert self._done is not None
             self._done.set_result(None)
+            return
+        choice = self.schedule.choose(options)
+        if choice < len(turns):
+            self._resume(turns[choice])
+            return
+        choice -= len(turns)
+        if idle is not None and choice < len(claims):
+            self._claim(idle, claims[choice])
+            return
+        choice -= len(claims)
+        if choice < len(outside):
+            self._act(outside[choice])
+        else:
+            self._pass_time(next_time)
 
     def _usual_first(self) -> list[Turn]:
+        if len(self._turns) < 2:
+            return self._turns
         return sorted(self._turns, key=lambda turn: turn.worker is not self._last)
 
     def _idle_worker(self) -> SimulatedWorker | None:

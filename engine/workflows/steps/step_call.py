@@ -7,7 +7,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Never, TypeAlias
 
@@ -30,8 +30,8 @@ from atlas.tracing import may_trace, span
 
 # Made as they are needed; those that a step hangs in are missing until it ends.
 THREADS = 256
-# Where plain functions run instead; a simulation has no threads.
-executor: contextvars.ContextVar[Executor | None] = contextvars.ContextVar("step_executor", default=None)
+# Whether plain functions run immediately instead; a simulation has no threads.
+runs_inline: contextvars.ContextVar[bool] = contextvars.ContextVar("runs_inline", default=False)
 
 
 # The call that records a result, as the last statement of the transaction that the function ran in.
@@ -161,13 +161,16 @@ async def _call_in_thread(recorder: Recorder, call: StepCall, limit: asyncio.Tim
             loop.call_soon_threadsafe(_begin, limit, call.timeout)
         return context.run(awaitable(within_hooks(call.function)), *call.arguments)
 
-    thread = (executor.get() or _threads()).submit(work)
-    try:
-        result = await asyncio.wrap_future(thread)
-    except asyncio.CancelledError:
-        if thread.running():
-            recorder.threads.append(asyncio.wrap_future(thread))
-        raise
+    if runs_inline.get():
+        result = work()
+    else:
+        thread = _threads().submit(work)
+        try:
+            result = await asyncio.wrap_future(thread)
+        except asyncio.CancelledError:
+            if thread.running():
+                recorder.threads.append(asyncio.wrap_future(thread))
+            raise
     return await result if inspect.isawaitable(result) else result
 
 

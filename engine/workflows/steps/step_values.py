@@ -5,6 +5,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -135,7 +136,9 @@ def _inspect(function: Callable[..., Any]) -> StepFunction:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+    is_async = inspect.iscoroutinefunction(inner)
+    if not is_async and not isinstance(inner, FunctionType):
+        is_async = inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
     annotation = _return_type(inner)
     if annotation is None:
         return PLAIN if is_async else PLAIN_SYNC
