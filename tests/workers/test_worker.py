@@ -12,13 +12,14 @@ from atlas.engine.jobs.actions.cancel import cancel
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.finish import finish_and_claim
 from atlas.engine.jobs.handlers.types import job
-from atlas.engine.jobs.lease import request_drain
+from atlas.engine.jobs.lease import promote, request_drain
 from atlas.engine.jobs.lists.find import list_attempts
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted
 from atlas.workers.worker import Worker
+from tests.engine.jobs.given import make_due
 from tests.support import DANA, PROOF
 from tests.workers.handlers import ENDED, MET, SAID, STARTED
 from tests.workers.processes import workers
@@ -489,6 +490,39 @@ async def test_a_drain_asks_again_when_a_job_is_notified_while_it_claims(pool, d
         await worker.run()
     assert len(drained) > 1
     assert not any(drained)
+
+
+async def test_a_drain_runs_a_job_that_fell_due_after_hundreds_of_other_types(conn, given, drain):
+    [mine] = await given("test.noop", delay=timedelta(hours=1))
+    await given("other.type", *[{}] * 450, delay=timedelta(hours=1), allow_unknown=True)
+    await conn.execute(
+        "update atlas.jobs set next_retry_at = clock_timestamp() - case when id = $1 then interval '1 second' else interval '1 minute' end",
+        mine,
+    )
+    worker = await drain("test.noop")
+    assert worker.finished == 1
+
+
+async def test_a_drain_waits_for_what_a_sweep_is_marking_as_ready(
+    conn, pool, database_url, options, given, monkeypatch
+):
+    [job_id] = await given("test.noop", delay=timedelta(hours=1))
+    await make_due(conn, job_id)
+    asked = asyncio.Event()
+
+    async def watched(conn, claimant, finishes=(), **facts):
+        turn = await finish_and_claim(conn, claimant, finishes, **facts)
+        asked.set()
+        return turn
+
+    monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
+    worker = Worker(pool, database_url, options(drain=True))
+    async with asyncio.timeout(30), conn.transaction():
+        assert await promote(conn) == 1
+        task = asyncio.create_task(worker.run())
+        await asked.wait()
+    await task
+    assert worker.finished == 1
 
 
 async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_has_ended(

@@ -3,15 +3,21 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 from atlas.db.pool import Connection
+from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
 from atlas.engine.jobs.switches.gate import read_gate
 from atlas.workers.claims.demand import NO_JOBS, Request
 from atlas.workers.worker_lease import WorkerLease
 
-# A drain whose claim was refused although the gate is open asks again after this long.
+OLDEST_DUE = statement("workers/sql/oldest_due.sql")
+
+# A drain whose claim was refused although the gate is open, or missed what others mark as ready, asks again after this.
 REFUSED_SECONDS = 0.1
+# How often for the same job: someone may hold its row for long.
+MAX_MISSED = 50
 
 
 class Drain:
@@ -23,6 +29,8 @@ class Drain:
         self.found_gate_closed = False
         self.max_jobs = max_jobs
         self._begun = 0
+        self._oldest_due: datetime | None = None
+        self._missed = 0
         self.begun_types: Counter[str] = Counter()
 
     @property
@@ -38,6 +46,17 @@ class Drain:
             turn.closed, turn.again = False, True
             lease.heartbeat_now.set()
             await asyncio.sleep(REFUSED_SECONDS)
+
+    async def check_due(self, conn: Connection, turn: TurnResult, lease: WorkerLease) -> None:
+        """A claim marks a few hundred jobs as ready, and misses those that a sweep is marking: a drain then goes on."""
+        async with asyncio.timeout(lease.seconds):
+            oldest: datetime | None = await fetch_value(conn, OLDEST_DUE)
+        self._missed = self._missed + 1 if oldest == self._oldest_due else 0
+        self._oldest_due = oldest
+        if oldest is not None and self._missed < MAX_MISSED:
+            turn.again = True
+            if self._missed:
+                await asyncio.sleep(REFUSED_SECONDS)
 
     def limit(self, request: Request, *, in_flight: int) -> Request:
         """The part of a request that is left to it. With a limit nothing is prefetched."""
