@@ -88,15 +88,16 @@ def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_p
     (tmp_path / "conftest.py").write_text(SHORT_CONFTEST)
     for name in ("test_payments.py", "test_crashes.py"):
         (tmp_path / name).write_text(EXAMPLES[name])
+    arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--atlas-sim=100", "--tb=line"]
+    # Of the plugins of this environment it needs one alone; most of the time is importing.
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_asyncio.plugin"}
     for payments, expected in (
         (EXAMPLES["payments.py"], "2 passed"),
         (EXAMPLES["payments.py"].replace(', key=run.idempotency_key("charge")', ""), shown[1]),
     ):
         (tmp_path / "payments.py").write_text(payments)
-        arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--atlas-sim=100", "--tb=line"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *arguments, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True
-        )
+        command = [sys.executable, "-m", "pytest", *arguments, str(tmp_path)]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         told = re.sub(r"^(E +|\S*explore\.py:\d+: \S*)", "", done.stdout, flags=re.MULTILINE)
         assert re.sub(r"\s+", " ", expected).strip() in re.sub(r"\s+", " ", told), done.stdout + done.stderr
 
