@@ -7,7 +7,7 @@ python -m tests.faults replay CASE           a case that was printed, again
 python -m tests.faults several SEED          several faults of one program, chosen by the seed; a failure is shrunk
 python -m tests.faults storm SEED            all programs and capabilities, and disasters that the seed chooses
 
-The server is an embedded one, or that of DATABASE_URL; a storm has its own.
+The server is an embedded one, or that of DATABASE_URL; a storm has its own, of the embedded version or of --server.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from atlas.postgres import pg_ctl
 from atlas.test_databases import TestDatabases
 from tests.faults.points import FAULTS, read_case
 from tests.faults.programs import PROGRAMS
@@ -74,6 +75,8 @@ async def run_several(runner: Runner, chosen: argparse.Namespace) -> list[Verdic
 
 async def show_storm(folder: Path, chosen: argparse.Namespace) -> int:
     """Run the storm of a seed."""
+    if chosen.server is not None:
+        pg_ctl.BIN = chosen.server
     happened, broken = await run_storm(folder, chosen.seed, chosen.disasters)
     print(f"storm {chosen.seed}: {', '.join(happened.happened)}")
     for name, reason in happened.skipped.items():
@@ -114,6 +117,7 @@ def read_arguments() -> argparse.Namespace:
     stormy.set_defaults(run=None)
     stormy.add_argument("seed", type=int)
     stormy.add_argument("--disasters", type=int, default=10)
+    stormy.add_argument("--server", type=Path, metavar="DIR", help="the programs of another Postgres")
     return parser.parse_args()
 
 

@@ -13,8 +13,9 @@ import asyncpg
 
 from atlas.db.pool import UNREACHABLE, connect
 from atlas.errors import AtlasError, EmbeddedPostgresError
+from atlas.postgres import pg_ctl
 from atlas.postgres.as_root import give_to_server, open_path_to
-from atlas.postgres.pg_ctl import BIN, call, clear_after_kill, is_running, run, server_pid
+from atlas.postgres.pg_ctl import call, clear_after_kill, is_running, run, server_pid
 from tests.support import until
 
 DATABASE = "storm"
@@ -60,7 +61,7 @@ class _Node:
         folder.mkdir()
         if why_no_disk() is None:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)], check=True)
-        open_path_to(folder, BIN)
+        open_path_to(folder, pg_ctl.BIN)
 
     def make(self) -> None:
         run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", "postgres", "-D", str(self.data))
