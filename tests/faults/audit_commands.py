@@ -1,14 +1,19 @@
 """Commands on the audit log under faults: they verify, write files, and change what may be changed."""
 
+import asyncio
 import sys
 import time
 from typing import Any
 
 import orjson
 
+from atlas.audit.keys import signing_key
 from atlas.audit.record import Event, record
 from atlas.audit.sealing.seal import seal
+from atlas.audit.sealing.sealer import seal_first
 from atlas.cli.main import main as atlas
+from atlas.db.pool import open_pool
+from atlas.settings import load_settings
 from tests.faults import steps
 from tests.faults.commands import command, exists, give_little, once
 from tests.faults.judge import Evidence
@@ -58,6 +63,23 @@ def main() -> None:
                 raise
 
 
+def begin_epoch() -> None:
+    """Begin an epoch where a scheduler runs, which seals what is committed."""
+    asyncio.run(_seal_first())
+    atlas()
+
+
+async def _seal_first() -> None:
+    settings = load_settings()
+    assert settings.database_url is not None
+    pool = await open_pool(settings.database_url, size=2)
+    try:
+        signing_key(settings)
+        await seal_first(pool, settings)
+    finally:
+        await pool.close()
+
+
 def recorded(action: str) -> str:
     return exists("audit_log", f"action = '{action}'")
 
@@ -87,10 +109,12 @@ AUDIT_COMMANDS = (
         main="tests.faults.audit_commands:main",
         settings={"ATLAS_AUDIT_MIN_AGE_DAYS": "0"},
     ),
-    command(
+    Program(
         "audit-epoch",
-        "audit new-epoch --reason moved --new-key",
+        ("audit", "new-epoch", "--reason", "moved", "--new-key"),
         give_little,
-        "select count(*) > 1 from atlas.audit_epoch",
+        # The new key signs it.
+        "select max(epoch) > min(epoch) and max(epoch) in (select epoch from atlas.audit_checkpoint) from atlas.audit_epoch",
+        main="tests.faults.audit_commands:begin_epoch",
     ),
 )

@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from atlas.audit.keys import public_keys
 from atlas.audit.sealing.seal import seal
 from atlas.audit.verification.crosscheck import cross_check
 from atlas.audit.verification.verify import verify
 from tests.audit.given import Installation
 from tests.faults.effects import Effect
+from tests.support import until
 
 # What is late because the machine is busy.
 UNSIGNED = ("stale", "unsigned")
+SILENT_SECONDS = 120
+NO_SEALER = """
+select not exists (select from pg_locks l join pg_database d on d.oid = l.database
+  where l.locktype = 'advisory' and l.classid = atlas.lock_class('seal')::oid and d.datname = current_database())"""
 TWICE = """
 select entity_id, string_agg(action, ', ' order by id) as actions from atlas.audit_log
 where entity_type = 'job' and action = any ($1) group by entity_id having count(*) > 1"""
@@ -113,9 +119,12 @@ async def nothing_starts_paused(evidence: Evidence) -> list[str]:
 
 async def audit_is_whole(evidence: Evidence) -> list[str]:
     """The audit log verifies, and the tables are as it says."""
+    # A session whose connection went silent holds the lock of sealers until the server ends it.
+    await until(lambda: evidence.conn.fetchval(NO_SEALER), within=SILENT_SECONDS)
     await seal(evidence.conn)
     signed = Installation(evidence.home, evidence.url) if (evidence.home / "keys").exists() else None
-    report = await verify(evidence.conn, signed.keys if signed else [], signed.notes if signed else [])
+    keys = public_keys(signed.settings) if signed else []
+    report = await verify(evidence.conn, keys, signed.notes if signed else [])
     findings = [finding for finding in report.findings if finding.kind not in UNSIGNED]
     return [f"audit: {finding.message}" for finding in [*findings, *await cross_check(evidence.conn)]]
 

@@ -17,6 +17,7 @@ from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.jobs.verdicts import decide
 from atlas.engine.tenants.removal import begin_removal
 from atlas.engine.tenants.tenants import find_tenant
+from atlas.engine.webhooks.deliver import deliver_events
 from atlas.engine.webhooks.store import add_webhook
 from tests.audit.given import write
 from tests.engine.jobs.given import given_job, given_worker, lose_lease, success
@@ -25,6 +26,7 @@ from tests.engine.test_retention import age, given_ended
 from tests.engine.triggers.given import given_schedule
 from tests.faults.judge import Evidence, Law
 from tests.faults.program import Program
+from tests.faults.steps import HAS_COPY, HAS_VERDICT
 from tests.support import DANA, given_tenant
 
 COUNT = 6
@@ -84,6 +86,28 @@ async def give_bulk_action(conn: Any) -> None:
 async def give_deliveries(conn: Any) -> None:
     await add_webhook(conn, SYSTEM_TENANT, "https://shop.example/atlas", ("job.created",), actor=DANA)
     await enqueue_many(conn, [NewJob("report.build", {"n": n}, allow_unknown=True) for n in range(COUNT)], actor=DANA)
+
+
+async def give_overfull(conn: Any) -> None:
+    """A webhook that fails, for which deliveries wait."""
+    await give_deliveries(conn)
+    await deliver_events(conn)
+    await conn.execute("update atlas.webhooks set failing_since = clock_timestamp()")
+
+
+async def give_alert(conn: Any) -> None:
+    """A worker that was lost."""
+    await given_worker(conn)
+    await conn.execute("update atlas.job_workers set lease_expires_at = clock_timestamp() - interval '1 minute'")
+
+
+async def give_due_verification(conn: Any) -> None:
+    """A verification of the audit log that is due."""
+    await give_events(conn)
+    await conn.execute(
+        "insert into atlas.system_state (key, value, updated_by) values ('audit_verification',"
+        " jsonb_build_object('began_at', clock_timestamp() - interval '2 days'), 'tests')"
+    )
 
 
 async def give_due_schedules(conn: Any) -> None:
@@ -166,6 +190,26 @@ MAINTENANCE = (
         f"select ({JOBS.format('HTTP_CALL')}) > 0",
         equals(JOBS.format("HTTP_CALL"), COUNT, "deliveries"),
     ),
+    maintenance(
+        "disable_overfull",
+        give_overfull,
+        "select bool_and(not is_enabled) from atlas.webhooks",
+        equals(EVENTS.format("WEBHOOK_DISABLED"), 1, "disabled webhooks"),
+    ),
+    maintenance(
+        "watch",
+        give_alert,
+        "select exists (select from atlas.system_state where key = 'watchdog' and value::text like '%worker_lost%')",
+    ),
+    maintenance(
+        "verify",
+        give_due_verification,
+        HAS_VERDICT,
+        equals(
+            "select value ? 'leased_until' from atlas.system_state where key = 'audit_verification'", False, "a lease"
+        ),
+    ),
+    maintenance("copy", give_events, HAS_COPY),
     maintenance(
         "fire",
         give_due_schedules,

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.cli.warm_process import WarmProcess
 
 # What programs need beside the commands; none of these registers a job type.
-MODULES = ("atlas.cli.programs.worker", "atlas.cli.programs.scheduler", "tests.faults.steps", "tests.faults.requests")
+MODULES = ("atlas.cli.programs.worker", "atlas.cli.programs.scheduler", "tests.faults.steps", "tests.faults.callers")
 
 
 class ForkedProgram:

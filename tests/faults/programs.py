@@ -7,6 +7,7 @@ from tests.faults.capability import all_done, beside_all, types_of
 from tests.faults.commands import COMMANDS
 from tests.faults.deliveries import DELIVERIES
 from tests.faults.history import HISTORY
+from tests.faults.machines import MACHINES
 from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import WORKER_MIX, give_worker_mix
 from tests.faults.moves import MOVES
@@ -42,5 +43,5 @@ WORKER = Program(
 COMMAND_PROGRAMS = (*COMMANDS, *WORK_COMMANDS, *RECORD_COMMANDS, *AUDIT_COMMANDS, *MOVES)
 PROGRAMS = {
     program.name: program
-    for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMAND_PROGRAMS, *REQUESTS, *MAINTENANCE, *HISTORY)
+    for program in (WORKER, SCHEDULER, *DELIVERIES, *COMMAND_PROGRAMS, *REQUESTS, *MACHINES, *MAINTENANCE, *HISTORY)
 }

@@ -1,58 +1,29 @@
-"""Requests to the API under faults: each that writes is sent again, with its Idempotency-Key, until there is a response.
+"""Requests to the API under faults: each that writes is sent again, with its Idempotency-Key, until there is a response."""
 
-The process is an API with all of its middleware, and its one caller.
-"""
-
-import asyncio
-import sys
-from pathlib import Path
 from typing import Any
 
-import httpx
 import orjson
 
-from atlas.api.app import create_app
-from atlas.db.pool import open_pool
 from atlas.engine.access.tokens import ensure_operator_token
 from atlas.engine.workflows.declared.store import save_workflow
-from atlas.settings import load_settings
 from tests.engine.jobs.test_bulk_actions import given_dead
-from tests.faults.commands import JOB, give_canceled, give_job, give_little, once
+from tests.faults.audit_commands import give_sealed
+from tests.faults.callers import RESPONSE, TOKEN
+from tests.faults.commands import JOB, give_canceled, give_job, give_little, give_pause, once
 from tests.faults.judge import Law
 from tests.faults.maintenance import equals
 from tests.faults.program import Program
+from tests.faults.record_commands import give_grant, give_login
 from tests.support import DANA
 
-TOKEN = "the operator of the fault suite"
-RESPONSE = "response.json"
 JOBS = "select count(*) from atlas.jobs"
 PAUSES = "select count(*) from atlas.pauses"
 RETRIED = "select count(*) from atlas.audit_log where action = 'JOB_RETRIED'"
 
 
-def main() -> None:
-    """Send the request of the arguments: method, path, body."""
-    asyncio.run(_send(*sys.argv[1:]))
-
-
-async def _send(method: str, path: str, body: str) -> None:
-    settings = load_settings()
-    assert settings.database_url is not None
-    pool = await open_pool(settings.database_url, size=4)
-    try:
-        transport = httpx.ASGITransport(create_app(settings, pool, settings.database_url))
-        headers = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": "once"}
-        async with httpx.AsyncClient(transport=transport, base_url="http://atlas.test/api/v1", timeout=300) as client:
-            response = await client.request(method, path, json=orjson.loads(body), headers=headers)
-        # What a client sends again: no response, or one that says so.
-        if response.is_error:
-            raise RuntimeError(f"{response.status_code} {response.text}")
-        Path(RESPONSE).write_bytes(response.content or b"{}")
-    finally:
-        await pool.close()
-
-
-def request(name: str, route: str, body: dict[str, Any], give: Any, *laws: Law) -> Program:
+def request(
+    name: str, route: str, body: dict[str, Any], give: Any, *laws: Law, key: str = "once", **options: Any
+) -> Program:
     """A request that does its work once, however often it is sent."""
 
     async def give_token(conn: Any) -> None:
@@ -62,12 +33,12 @@ def request(name: str, route: str, body: dict[str, Any], give: Any, *laws: Law) 
     method, path = route.split()
     return Program(
         f"request-{name}",
-        (method, path, orjson.dumps(body).decode()),
+        (method, path, orjson.dumps(body).decode() if body else "", key),
         give_token,
         "select true",
         laws,
         file=RESPONSE,
-        main="tests.faults.requests:main",
+        **{"main": "tests.faults.callers:send", **options},
     )
 
 
@@ -81,7 +52,14 @@ async def give_few_dead(conn: Any) -> None:
     await given_dead(conn, 3)
 
 
+async def give_caller(conn: Any) -> None:
+    """A login that an administrator lets call `atlas.enqueue`."""
+    await give_login(conn)
+    await conn.execute("select atlas.grant_enqueue('atlas_guest')")
+
+
 WORK = {"job_type": "a.work", "payload": {"n": 1}}
+GRANT = {"login": "atlas_guest", "tenants": ["acme"], "job_types": ["a.work"]}
 SCHEDULE = {"label": "daily", "trigger_type": "schedule", "cron_expr": "@daily", "job_type": "a.work"}
 BULK = {"action": "retry", "filter": {"status": ["dead_letter"]}}
 
@@ -97,4 +75,25 @@ REQUESTS = (
     request("pause", "PUT /pauses", {"kind": "tenant", "target": "acme"}, give_little, equals(PAUSES, 1, "pauses")),
     request("offline", "PUT /system/atlas-online", {"online": False}, give_little, once("ATLAS_OFFLINE")),
     request("trigger", "POST /jobs/triggers", SCHEDULE, give_little, once("TRIGGER_ADDED")),
+    request("alone", "POST /jobs", {**WORK, "dedupe_key": "k"}, give_little, once("JOB_CREATED"), key=""),
+    request("export", "GET /audit/export", {}, give_sealed, key=""),
+    request("delete", f"DELETE /jobs/{JOB}", {}, give_canceled, once("JOB_DELETED")),
+    request("engine", "PUT /system/engine-enabled", {"enabled": False}, give_little, once("ENGINE_DISABLED")),
+    request(
+        "resume",
+        "DELETE /pauses/{}",
+        {},
+        give_pause,
+        equals(PAUSES, 0, "pauses"),
+        names="select id from atlas.pauses",
+    ),
+    request("grant", "POST /grants", GRANT, give_caller, once("ENQUEUE_GRANTED")),
+    request(
+        "grant-revoke",
+        "DELETE /grants/{}",
+        {},
+        give_grant,
+        once("ENQUEUE_REVOKED"),
+        names="select id from atlas.enqueue_grants",
+    ),
 )

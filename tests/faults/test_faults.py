@@ -1,20 +1,28 @@
 """A fault at every statement of every program: whatever strikes, the laws of the judge hold."""
 
+import asyncio
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from atlas.api.app import read_description
 from atlas.cli.command_table import COMMANDS, load_command
 from atlas.prisma_client.read_schema import load_schema
+from atlas.scheduler.audit_tasks import AuditTasks
+from atlas.scheduler.maintenance import Maintenance
+from atlas.settings import load_settings
 from tests.cli.test_every_command_over_http import commands
 from tests.faults.effects import Effect
 from tests.faults.flows import recorded_steps_stay
 from tests.faults.judge import Evidence, nothing_starts_offline, nothing_starts_paused
 from tests.faults.limits import at_a_time
+from tests.faults.maintenance import MAINTENANCE
 from tests.faults.mix import MIX
 from tests.faults.points import FAULTS, SLOW_FAULTS, Point, Strike, read_case, statement_key
 from tests.faults.programs import COMMAND_PROGRAMS, PROGRAMS
+from tests.faults.routes import ASKING, BY_COMMANDS, BY_REQUESTS, WRITING_READS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of
 from tests.faults.transfer import TRANSFER
@@ -28,9 +36,10 @@ SEED = 45
 SAMPLE = {"enqueue": 2}
 
 
-@pytest.fixture
-def runner(databases, tmp_path):
-    made = Runner(databases, tmp_path, {**PROGRAMS, "transfer": TRANSFER}, "tests.faults.transfer")
+@pytest.fixture(scope="module")
+def runner(databases, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    made = Runner(databases, folder, {**PROGRAMS, "transfer": TRANSFER}, "tests.faults.transfer")
     yield made
     made.close()
 
@@ -154,6 +163,32 @@ def test_every_command_that_writes_is_struck():
     assert (READING | OTHERWISE.keys()) - found == set()
 
 
+def test_every_operation_that_writes_is_struck():
+    operations = {
+        one["operationId"]: method
+        for path in read_description()["paths"].values()
+        for method, one in path.items()
+        if isinstance(one, dict)
+    }
+    writing = {name for name, method in operations.items() if method != "get"} | WRITING_READS
+    struck = BY_COMMANDS | BY_REQUESTS
+
+    assert writing - struck.keys() - ASKING == set(), "add it to the routes, with a request where no command calls it"
+    assert struck.keys() | ASKING == writing
+    assert set(struck.values()) - PROGRAMS.keys() == set()
+
+
+def test_every_task_of_the_scheduler_is_struck():
+    named: list[str] = []
+    tasks = SimpleNamespace(add=lambda _, task: named.append(task.__name__))
+    Maintenance(None, asyncio.Event()).add_to(tasks)
+    AuditTasks(None, load_settings(atlas_checkpoint_copies=("file:///copies",))).add_to(tasks)
+    # Its step is one that leaves out what repeats a failed turn.
+    struck = {program.arguments[0] for program in MAINTENANCE} - {"bulk"} | {"go_on_with_bulk_actions"}
+
+    assert set(named) - struck == set(), "add it to the steps"
+
+
 def test_the_writes_of_every_table_are_struck():
     """A new table is the part of a capability that the mix must have, or of a program."""
     tables = {model.table for model in load_schema(ROOT / "schema.prisma").models.values() if not model.is_view}
@@ -178,8 +213,9 @@ async def test_a_defect_is_found_at_its_statement_shrunk_and_repeated(runner):
     )
     assert longer.broken == found.broken
     shortest = await runner.shrink(longer)
-    assert shortest.case == found.case
-    assert (await runner.run(read_case(str(shortest.case)))).broken == found.broken
+    # That run was the repetition of the case.
+    assert (shortest.case, shortest.broken) == (found.case, found.broken)
+    assert read_case(str(found.case)) == found.case
     assert str(found.case) in str(found)
 
 
