@@ -90,6 +90,24 @@ def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(visit: Visit):
     assert page.evaluate(NAMES_ALONE) == []
     page.goto("/approvals?status=canceled")
     expect(page.get_by_role("button", name="Canceled")).to_be_in_viewport(ratio=0.9)
+    # Tabs far below leave the page at its beginning.
+    page.goto("/insights")
+    expect(page.get_by_role("tab", name="Slowest steps")).to_be_attached()
+    expect(page.get_by_role("heading", name="Insights", level=1)).to_be_in_viewport(ratio=1)
+    # A name in a card is in one piece, and that of the tenant is whole.
+    page.goto("/workers")
+    expect(page.locator("[role=gridcell] [data-end]").first).to_be_visible()
+    assert page.evaluate(APART) == []
+
+
+# Names whose end is not beside their beginning, or whose beginning is cut off.
+APART = """() => [...document.querySelectorAll("[data-end]")].filter((end) => end.checkVisibility()).filter((end) => {
+  const range = document.createRange();
+  range.selectNodeContents(end.previousElementSibling);
+  const last = [...range.getClientRects()].at(-1), first = end.getClientRects()[0];
+  const cut = end.previousElementSibling.scrollWidth > end.previousElementSibling.clientWidth + 1;
+  return last !== undefined && (cut || (Math.abs(last.top - first.top) < 4 && first.left - last.right > 4));
+}).map((end) => end.parentElement.textContent)"""
 
 
 ALIKE = ("bakery-of-the-old-harbour-with-a-very-long-name-east", "bakery-of-the-old-harbour-with-a-very-long-name-west")

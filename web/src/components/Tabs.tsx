@@ -45,11 +45,13 @@ export function Tabs<Key extends string>({ label, value, onChange, tabs, fill = 
 
 const CHOSEN = "[data-state=active], [aria-current], [aria-pressed=true]";
 
-/** For a line of choices that may scroll: brings the chosen one into view when the choice changes. */
+/** For a line of choices that may scroll: brings the chosen one into view when the choice changes. The page stays where it is. */
 export function useChosenInView<Line extends HTMLElement>(choice: string | undefined): RefObject<Line | null> {
   const line = useRef<Line>(null);
   useEffect(() => {
-    line.current?.querySelector(CHOSEN)?.scrollIntoView({ block: "nearest", inline: "center" });
+    const box = line.current?.getBoundingClientRect();
+    const chosen = line.current?.querySelector(CHOSEN)?.getBoundingClientRect();
+    if (box !== undefined && chosen !== undefined) line.current?.scrollBy(chosen.left - box.left - (box.width - chosen.width) / 2, 0);
   }, [choice]);
   return line;
 }
