@@ -14,13 +14,14 @@ from uuid import UUID
 
 from atlas.db.pool import Connection
 from atlas.db.schema import role
-from atlas.db.statements import fetch, statement
+from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.metering.insights_csv import text
 from atlas.errors import FieldError, InvalidInput
 from atlas.models.access import AccessActivity, AccessCredential, AccessReport
 
 CREDENTIALS = statement("engine/access/sql/access_credentials.sql")
 ACTIVITY = statement("engine/access/sql/access_activity.sql")
+LAST_BEFORE = statement("engine/access/sql/last_audit_id_before.sql")
 
 ROLES = ("owner", "engine", "tenant", "enqueuer")
 # Of credentials, and of the lines of what was done, the most frequent first.
@@ -36,6 +37,8 @@ async def report_access(conn: Connection, month: str, *, tenant_id: UUID | None 
     """The access review of a month such as 2026-11, in UTC."""
     begins_at, ends_at = _period(month)
     options = {"begins_at": begins_at, "ends_at": ends_at, "tenant_id": tenant_id, "limit": MAX_ROWS + 1}
+    # Not the log of all years: a month is read by the ids of its rows.
+    options["after"] = await fetch_value(conn, LAST_BEFORE, at=begins_at)
     activity = [AccessActivity(**row) for row in await fetch(conn, ACTIVITY, **options)]
     used: dict[tuple[str, UUID | None], datetime] = {}
     for entry in activity:

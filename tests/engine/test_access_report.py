@@ -8,7 +8,9 @@ from uuid import uuid4
 import pytest
 
 from atlas.audit.record import Event, record
-from atlas.engine.access.access_report import COLUMNS, report_access, report_csv
+from atlas.audit.sealing.seal import seal
+from atlas.db.statements import fetch_value
+from atlas.engine.access.access_report import COLUMNS, LAST_BEFORE, report_access, report_csv
 from atlas.engine.access.grants import grant_enqueue, revoke_enqueue
 from atlas.engine.access.tokens import add_token, revoke_token
 from atlas.engine.tenants.tenants import find_tenant
@@ -62,6 +64,24 @@ async def test_what_was_done_is_counted_by_actor_and_action(owner, acme):
     whole = await report_access(owner, THIS)
     assert len(whole.activity) >= len(report.activity)
     assert ("login", "superuser") in rows(whole, "kind", "role")
+
+
+async def test_the_log_is_read_from_the_month_on(owner, acme):
+    earlier = datetime.now(UTC).replace(day=1) - timedelta(days=2)
+    assert await fetch_value(owner, LAST_BEFORE, at=earlier) == 0
+    while await seal(owner):
+        pass
+    async with owner.transaction():
+        await owner.execute("alter table atlas.audit_seal disable trigger user")
+        await owner.execute("update atlas.audit_seal set snap_at = $1", earlier)
+        await owner.execute("alter table atlas.audit_seal enable trigger user")
+    last = await owner.fetchval("select max(id) from atlas.audit_log")
+    assert await fetch_value(owner, LAST_BEFORE, at=earlier + timedelta(hours=2)) == last
+
+    # What was sealed before the month is not read again; what came later is.
+    await record(owner, Event("THING_DONE", "thing", "3", DANA, acme.id))
+    report = await report_access(owner, THIS, tenant_id=acme.id)
+    assert [(one.action, one.count) for one in report.activity] == [("THING_DONE", 1)]
 
 
 async def test_grants_are_listed_also_those_that_were_revoked_in_the_month(owner, acme):

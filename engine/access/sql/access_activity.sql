@@ -1,8 +1,9 @@
--- Who did what in a month, by the audit log: the number of rows by actor, action and tenant. Of a tenant, or across all. It reads the whole log
--- of the tenant, or of all, once: a report is made now and then. Called by engine/access/access_report.py. SQL, because it counts.
+-- Who did what in a month, by the audit log: the number of rows by actor, action and tenant. Of a tenant, or across all. It reads the log
+-- of the tenant, or of all, from the month on: `after` is an id before it. Called by engine/access/access_report.py. SQL, because it counts.
 select a.actor_type::text, a.actor_id, a.tenant_id, a.action, count(*) as count, max(a.created_at) as last_at
 from atlas.audit_log a
-where a.created_at >= :begins_at::timestamptz
+where a.id > :after
+  and a.created_at >= :begins_at::timestamptz
   and a.created_at < :ends_at::timestamptz
   and (:tenant_id::uuid is null or a.tenant_id = :tenant_id)
 group by a.actor_type, a.actor_id, a.tenant_id, a.action

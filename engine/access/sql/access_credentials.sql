@@ -17,6 +17,7 @@ with credentials as (
   select 'grant', a.entity_id, 'db:' || (a.meta->>'login'), 'enqueue', a.tenant_id, a.meta->>'job_type', null, null, a.created_at, null
   from atlas.audit_log a
   where a.action = 'ENQUEUE_REVOKED'
+    and a.id > :after
     and a.created_at >= :begins_at::timestamptz
   union all
   select 'login', member.rolname::text, 'db:' || member.rolname, granted.rolname::text, null, null, null, null, null, null
